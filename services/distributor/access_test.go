@@ -161,14 +161,18 @@ var rights = map[string]right{
 	"FleetService/RefreshConfigBackend": {request: `{"name": "%s"}`, name: "vault"},
 	"FleetService/DeleteConfigBackend":  {request: `{"name": "%s"}`, name: "vault", as: "no", answer: missing},
 	"FleetService/ExplainServiceConfig": {request: `{"name": "%s"}`, name: "app"},
-	"NotifierService/CreateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
-	"NotifierService/GetNotifier":       {request: `{"name": "%s"}`, name: "chat"},
-	"NotifierService/ListNotifiers":     {request: `{}`},
-	"NotifierService/UpdateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/DeleteNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/TestNotifier":      {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/ListDeadLetters":   {request: `{"name": "%s"}`, name: "chat"},
-	"NotifierService/ResendNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"QueryService/QueryFleet":           {request: `{"query": {"kind": "Service"}}`},
+	"QueryService/WatchQuery":           {request: `{"query": {"kind": "Service"}}`},
+	"QueryService/GetFleetStatus":       {request: `{}`},
+
+	"NotifierService/CreateNotifier":  {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
+	"NotifierService/GetNotifier":     {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ListNotifiers":   {request: `{}`},
+	"NotifierService/UpdateNotifier":  {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/DeleteNotifier":  {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/TestNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/ListDeadLetters": {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ResendNotifier":  {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
 
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
@@ -387,7 +391,7 @@ func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
-		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto,
+		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

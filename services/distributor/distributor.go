@@ -324,6 +324,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 		Health: serve.NewHealth(), Telemetry: tel,
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
+			fleetv1connect.QueryServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -349,6 +350,9 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(keys))
 	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(persons, p.Notifiers), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(notifiers))
+	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(queries))
+	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

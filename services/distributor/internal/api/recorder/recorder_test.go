@@ -53,7 +53,7 @@ func TestTargets(t *testing.T) {
 	var methods []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
-		fleetv1.File_leat_fleet_v1_notifier_proto,
+		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto,
 	} {
 		for i := range file.Services().Len() {
 			for all, j := file.Services().Get(i).Methods(), 0; j < all.Len(); j++ {

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
+)
+
+// maxRowMessage bounds the message of a row, in characters.
+const maxRowMessage = 200
+
+// rowMessage has everything but what depends on the caller.
+func rowMessage(row *find.Row) *fleetv1.FleetRow {
+	key, meta := row.Object.Key(), row.Object.Meta()
+	project, name := objectname.Split(meta.Name)
+	m := &fleetv1.FleetRow{
+		Ref: meta.Name, Name: meta.Name, Labels: meta.Labels, Phase: row.Phase, Since: catalogwire.Timestamp(row.Since), CreateTime: catalogwire.Timestamp(meta.CreatedAt),
+	}
+	if key.Kind.InProject() {
+		m.Ref, m.Name, m.Project = refOf(meta.Name), name, project
+	}
+	if row.Problem != nil {
+		m.Reason, m.Message = errorsv1.Reason(row.Problem.Reason), firstOf(row.Problem.Message, maxRowMessage)
+	}
+	switch o := row.Object.(type) {
+	case *catalog.Service:
+		addService(m, row, o)
+	case *catalog.Cluster:
+		m.LastSeenAt, m.KubernetesVersion = catalogwire.Timestamp(row.LastSeenAt), o.Agent.Report.KubernetesVersion
+		if version := o.Agent.Report.AgentVersion; version != "" {
+			m.Versions = []string{version}
+		}
+	case *catalog.Repository:
+		m.Url = o.Spec.URL
+	}
+	return m
+}
+
+func addService(m *fleetv1.FleetRow, row *find.Row, service *catalog.Service) {
+	m.Cluster, m.Namespace = refOf(service.Spec.Cluster), service.Spec.Wanted().NamespaceOrDefault()
+	m.Synced, m.Paused = row.Synced, service.Spec.Wanted().Paused
+	for i, source := range service.Spec.Sources {
+		m.Repositories = append(m.Repositories, refOf(source.Repository))
+		if i < len(row.Sources) && row.Sources[i].Snapshot != nil {
+			m.Commits = append(m.Commits, row.Sources[i].Snapshot.Commit)
+			if version := row.Sources[i].Snapshot.Version; version != "" {
+				m.Versions = append(m.Versions, version)
+			}
+		}
+	}
+	if r := row.Report; r != nil {
+		m.Drifted, m.Total, m.Healthy = int32(len(r.Drift)), r.Counts.Total, r.Counts.Healthy
+	}
+}
+
+// firstOf returns the first characters of a text.
+func firstOf(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-1]) + "…"
+}
+
+func groupsMessage(result *find.Result) []*fleetv1.FleetGroups {
+	return wire.Each(result.Groups, func(g find.Groups) *fleetv1.FleetGroups {
+		return &fleetv1.FleetGroups{Field: g.Field, Omitted: int32(g.Omitted), Groups: wire.Each(g.Counts, func(n find.Count) *fleetv1.FleetGroup {
+			return &fleetv1.FleetGroup{Value: n.Value, Count: int32(n.N)}
+		})}
+	})
+}
+
+// orUnknown names the phase that is not known.
+func orUnknown(phase string) string { return cmp.Or(phase, "UNKNOWN") }
+
+func groupMessages(counts map[string]int32) []*fleetv1.FleetGroup {
+	return wire.Each(slices.Sorted(maps.Keys(counts)), func(value string) *fleetv1.FleetGroup {
+		return &fleetv1.FleetGroup{Value: value, Count: counts[value]}
+	})
+}
+
+func problemMessage(g problems.Group) *fleetv1.ProblemGroup {
+	return &fleetv1.ProblemGroup{
+		Severity: fleetv1.ProblemSeverity(g.Severity), Kind: string(g.Kind), Reason: errorsv1.Reason(g.Reason), Message: g.Message,
+		Repository: refOf(g.Repository), Commit: g.Commit, Version: g.Version,
+		Objects: int32(g.Objects), Clusters: int32(g.Clusters), Services: int32(g.Services),
+		FirstSince: catalogwire.Timestamp(g.First), LastSince: catalogwire.Timestamp(g.Last),
+		Examples: wire.Each(g.Examples, refOf), Filter: g.Filter,
+	}
+}

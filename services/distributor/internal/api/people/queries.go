@@ -1,0 +1,366 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
+)
+
+const (
+	// queryPause is the least time between two messages of WatchQuery.
+	queryPause = time.Second
+	// maxProblems bounds the groups of GetFleetStatus.
+	maxProblems = 200
+)
+
+// Queries implements leat.fleet.v1.QueryService.
+type Queries struct {
+	// people decides who may call.
+	people *Service
+	index  *find.Index
+	views  *find.Views
+}
+
+var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
+
+// NewQueries returns the service that finds objects among many.
+func NewQueries(people *Service) *Queries {
+	index := find.NewIndex(fleet.Finding{View: people.d.View})
+	return &Queries{people: people, index: index, views: find.NewViews(index)}
+}
+
+// QueryFleet implements QueryServiceHandler.
+func (s *Queries) QueryFleet(ctx context.Context, req *fleetv1.QueryFleetRequest) (*fleetv1.QueryFleetResponse, error) {
+	c, err := s.people.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := fleetQueryOf(req.GetQuery())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	result, err := s.run(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	response := &fleetv1.QueryFleetResponse{Rows: c.rows(result), Total: int32(result.Total), Groups: groupsMessage(result)}
+	if req.GetDocuments() {
+		s.addDocuments(ctx, c, result, response.GetRows())
+	}
+	return response, nil
+}
+
+// addDocuments adds the documents of rows, as the lists of their kinds show them.
+func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Result, rows []*fleetv1.FleetRow) {
+	records := make([]fleet.Record, len(result.Rows))
+	for i, row := range result.Rows {
+		records[i] = c.shown(c.view.Describe(row.Object))
+	}
+	if len(records) > 0 && records[0].Object.Key().Kind == catalog.KindRepository {
+		s.people.updateMirrors(ctx, records)
+	}
+	for i := range rows {
+		rows[i].Document = fleetdoc.Of(objectMessage(records[i]))
+	}
+}
+
+// fleetQueryOf returns the query of a request. The error is a *fielderr.Error.
+func fleetQueryOf(m *fleetv1.FleetQuery) (*find.Query, error) {
+	if err := optionalProject(m.GetProject()); err != nil {
+		return nil, fielderr.Within("query", err)
+	}
+	cluster, err := optionalPath("query.cluster", m.GetCluster())
+	if err != nil {
+		return nil, err
+	}
+	q, err := find.NewQuery(find.Params{
+		Kind: catalog.Kind(m.GetKind()), Filter: m.GetFilter(), Project: m.GetProject(), Cluster: cluster, Order: m.GetOrder(),
+		Offset: int(m.GetOffset()), Size: int(m.GetSize()), GroupBy: m.GetGroupBy(),
+	})
+	return q, fielderr.Within("query", err)
+}
+
+// run returns the result of a query, as far as the caller may see it.
+func (s *Queries) run(ctx context.Context, c *caller, q *find.Query) (*find.Result, error) {
+	viewer := func() find.Viewer { return c.viewer(q) }
+	var result *find.Result
+	var err error
+	switch q.Kind() { //nolint:exhaustive // what is about the caller is visible without rights: see visibleIf
+	case catalog.KindService, catalog.KindCluster, catalog.KindRepository:
+		result, err = s.views.Run(ctx, q, c.rights, viewer)
+	default:
+		result, err = q.Run(ctx, s.index.Snapshot(q.Kind()), viewer(), time.Now())
+	}
+	return result, queryError(err)
+}
+
+// queryError returns the error to answer with.
+func queryError(err error) error {
+	if errors.Is(err, find.ErrTooMuch) {
+		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, err.Error())
+	}
+	return err
+}
+
+// viewer returns what the caller may see of a query. It counts as long as no cluster has other labels.
+func (c *caller) viewer(q *find.Query) find.Viewer {
+	verb := c.needs().Verb
+	seesCluster := c.visible(verb)
+	labels := map[string]map[string]string{}
+	v := find.Viewer{LabelsOf: func(name string) map[string]string {
+		found, ok := labels[name]
+		if !ok {
+			if cluster, ok := c.view.Cluster(name); ok && seesCluster(cluster) {
+				found = cluster.Labels
+			}
+			labels[name] = found
+		}
+		return found
+	}}
+	seesAll := c.rights.HoldsEverywhere(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(q.Kind())})
+	if !seesAll {
+		v.Sees = c.visible(verb)
+	}
+	if q.Kind() == catalog.KindService && (!seesAll || q.Cluster() != "") {
+		v.Candidates = fleet.Finding{View: c.view}.Candidates(q.Cluster(), q.Project(), c.scope(verb))
+	}
+	return v
+}
+
+// WatchQuery implements QueryServiceHandler.
+func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest, stream *connect.ServerStream[fleetv1.WatchQueryResponse]) error {
+	c, err := s.people.person(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := fleetQueryOf(req.GetQuery())
+	if err != nil {
+		return wire.Error(err)
+	}
+	watch := &queryWatch{service: s, caller: c, query: q, hasDocuments: req.GetDocuments(), send: stream.Send}
+	if err := watch.look(ctx, true); err != nil {
+		return err
+	}
+	due := wake.NewSignal()
+	timer := time.AfterFunc(queryPause, due.Set)
+	defer timer.Stop()
+	return wire.Stream{
+		Expires: c.Expires,
+		Ready:   due,
+		Changed: func() error {
+			defer timer.Reset(queryPause)
+			return watch.look(ctx, false)
+		},
+		Beat: func() error {
+			// They may have left, be in other groups, or hold other bindings, some of which may have ended.
+			if watch.caller, err = s.people.person(ctx); err != nil {
+				return err
+			}
+			if err := watch.look(ctx, true); err != nil {
+				return err
+			}
+			return stream.Send(&fleetv1.WatchQueryResponse{})
+		},
+		Drain: wire.ShuttingDown,
+	}.Run(ctx)
+}
+
+// queryWatch is one stream of WatchQuery. It is for one goroutine.
+type queryWatch struct {
+	service *Queries
+	caller  *caller
+	query   *find.Query
+	// hasDocuments is true if rows carry their documents.
+	hasDocuments bool
+	send         func(*fleetv1.WatchQueryResponse) error
+	// generation is that of the index at the latest look.
+	generation uint64
+	// sent is the window as the caller has it, and counts what they were told beside it.
+	sent   map[string]*fleetv1.FleetRow
+	window []string
+	counts *fleetv1.WatchQueryResponse
+}
+
+// look sends what changed since the last time. If nothing changed in the fleet it does nothing, unless
+// it must look anyway.
+func (w *queryWatch) look(ctx context.Context, must bool) error {
+	generation := w.service.index.Generation()
+	rights := w.caller.view.Rights(w.caller.person)
+	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
+		return nil
+	}
+	w.generation, w.caller.rights = generation, rights
+	result, err := w.service.run(ctx, w.caller, w.query)
+	if err != nil {
+		return err
+	}
+	rows := w.caller.rows(result)
+	if w.hasDocuments {
+		w.service.addDocuments(ctx, w.caller, result, rows)
+	}
+	message := w.difference(rows, &fleetv1.WatchQueryResponse{Total: int32(result.Total), Groups: groupsMessage(result)})
+	if message == nil {
+		return nil
+	}
+	return w.send(message)
+}
+
+// difference returns what the caller has to be sent so that they have a window and counts, or nil. They
+// have both then.
+func (w *queryWatch) difference(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQueryResponse) *fleetv1.WatchQueryResponse {
+	message := &fleetv1.WatchQueryResponse{}
+	next, window := make(map[string]*fleetv1.FleetRow, len(rows)), make([]string, len(rows))
+	for i, row := range rows {
+		window[i] = row.GetRef()
+		next[row.GetRef()] = row
+		if !proto.Equal(row, w.sent[row.GetRef()]) {
+			message.Rows = append(message.Rows, row)
+		}
+	}
+	if w.counts == nil || !slices.Equal(window, w.window) {
+		message.Window, message.HasWindow = window, true
+	}
+	if w.counts == nil || !proto.Equal(counts, w.counts) {
+		message.Total, message.Groups, message.HasCounts = counts.GetTotal(), counts.GetGroups(), true
+	}
+	w.sent, w.window, w.counts = next, window, counts
+	if len(message.GetRows()) == 0 && !message.GetHasWindow() && !message.GetHasCounts() {
+		return nil
+	}
+	return message
+}
+
+// GetFleetStatus implements QueryServiceHandler.
+func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatusRequest) (*fleetv1.GetFleetStatusResponse, error) {
+	c, err := s.people.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := optionalProject(req.GetProject()); err != nil {
+		return nil, wire.Error(err)
+	}
+	only, err := optionalPath("cluster", req.GetCluster())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only, services: map[string]int{}}
+	response := &fleetv1.GetFleetStatusResponse{}
+	// Services come first: clusters tell how many they have.
+	if response.Services, err = w.kind(ctx, catalog.KindService); err != nil {
+		return nil, err
+	}
+	if response.Clusters, err = w.kind(ctx, catalog.KindCluster); err != nil {
+		return nil, err
+	}
+	if only == "" {
+		if response.Repositories, err = w.kind(ctx, catalog.KindRepository); err != nil {
+			return nil, err
+		}
+	}
+	groups, omitted := w.grouper.Groups(maxProblems)
+	response.Problems, response.Omitted = wire.Each(groups, problemMessage), int32(omitted)
+	if len(groups) > 0 {
+		response.Severity = fleetv1.ProblemSeverity(groups[0].Severity)
+	}
+	return response, nil
+}
+
+// statusWalk looks at all objects for their problems. It is for one goroutine.
+type statusWalk struct {
+	queries          *Queries
+	caller           *caller
+	project, cluster string
+	grouper          problems.Grouper
+	// services counts those of each cluster.
+	services map[string]int
+}
+
+// kind adds the problems of all objects of a kind, and counts them by phase.
+func (w *statusWalk) kind(ctx context.Context, kind catalog.Kind) ([]*fleetv1.FleetGroup, error) {
+	p := find.Params{Kind: kind, Project: w.project}
+	if kind == catalog.KindService {
+		p.Cluster = w.cluster
+	}
+	q, err := find.NewQuery(p)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	phases := map[string]int32{}
+	err = q.Select(ctx, w.queries.index.Snapshot(kind), w.caller.viewer(q), time.Now(), func(row *find.Row) bool {
+		object := row.Object
+		if service, ok := object.(*catalog.Service); ok {
+			w.services[service.Spec.Cluster]++
+		}
+		if kind == catalog.KindCluster && w.cluster != "" && object.Meta().Name != w.cluster {
+			return true
+		}
+		phases[orUnknown(row.Phase)]++
+		for _, item := range problems.Of(row, func(cluster string) int { return w.services[cluster] }) {
+			services := 0
+			if kind == catalog.KindCluster {
+				services = w.services[object.Meta().Name]
+			}
+			w.grouper.Add(item, services)
+		}
+		return true
+	})
+	return groupMessages(phases), queryError(err)
+}
+
+// rows returns the rows of a result as the caller sees them.
+func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
+	rows := make([]*fleetv1.FleetRow, len(result.Rows))
+	for i, row := range result.Rows {
+		rows[i] = rowMessage(row)
+		rows[i].Can = c.can(row.Object)
+		if cluster, ok := row.Object.(*catalog.Cluster); ok {
+			record := c.shown(c.view.Describe(cluster))
+			rows[i].Total, rows[i].Healthy = int32(record.Cluster.Services), int32(record.Cluster.ServicesHealthy)
+		}
+	}
+	return rows
+}
+
+// can returns the verbs of the object's resource that the caller may use on it, beside those that
+// read.
+func (c *caller) can(object catalog.Object) []string {
+	resource := catalog.ResourceOf(object.Key().Kind)
+	of := authz.ObjectOf(c.view, object)
+	var verbs []string
+	for _, p := range c.rights.Permissions(changesOf(resource), of) {
+		verbs = append(verbs, p.Verb)
+	}
+	return verbs
+}
+
+// changesOf returns the permissions on a resource beside those that read.
+func changesOf(resource string) []catalog.Permission {
+	return slices.DeleteFunc(catalog.Permissions(), func(p catalog.Permission) bool {
+		return p.Resource != resource || slices.Contains([]string{catalog.VerbGet, catalog.VerbList, catalog.VerbWatch, catalog.VerbCreate, catalog.VerbUse}, p.Verb)
+	})
+}
+
+// refOf returns how references name an object.
+func refOf(path string) string { return objectname.Display(path) }

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package find
+
+import (
+	"sync"
+
+	"github.com/tidwall/btree"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+)
+
+// Fleet is where an Index reads. It is safe for concurrent use, and what it returns is not changed any
+// more.
+type Fleet interface {
+	// Keys returns the keys of all objects.
+	Keys() []catalog.Key
+	// Describe returns what is known of an object, or nil if it does not exist.
+	Describe(key catalog.Key) *Row
+	// Watch returns a watcher of all objects, which is notified after what Describe returns has changed.
+	Watch() *fanout.Watcher[catalog.Key]
+}
+
+// Index keeps one row of each object. The first question fills it. It is safe for concurrent use.
+type Index struct {
+	fleet Fleet
+
+	mu      sync.Mutex
+	watcher *fanout.Watcher[catalog.Key] // nil before the first question
+	rows    map[catalog.Kind]*rowSet
+	// generation grows with every change.
+	generation uint64
+}
+
+// rowSet holds rows by name.
+type rowSet = btree.Map[string, *Row]
+
+// NewIndex returns an empty Index.
+func NewIndex(fleet Fleet) *Index { return &Index{fleet: fleet, rows: map[catalog.Kind]*rowSet{}} }
+
+// Snapshot holds the rows of one kind as of one moment. It is for one goroutine.
+type Snapshot struct {
+	// Generation tells moments apart: two snapshots of a kind with the same are equal.
+	Generation uint64
+	rows       *rowSet
+}
+
+// Snapshot returns the rows of a kind, as they are now.
+func (x *Index) Snapshot(kind catalog.Kind) Snapshot {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refreshLocked()
+	rows := x.rows[kind]
+	if rows == nil {
+		rows = &rowSet{}
+	}
+	return Snapshot{Generation: x.generation, rows: rows.Copy()}
+}
+
+// Generation returns the generation of a snapshot that were taken now.
+func (x *Index) Generation() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refreshLocked()
+	return x.generation
+}
+
+// refreshLocked reads what changed since the last time. After too many changes it reads everything.
+func (x *Index) refreshLocked() {
+	isFirst := x.watcher == nil
+	if isFirst {
+		// The watcher comes first, so that no change falls between what is there and what follows.
+		x.watcher = x.fleet.Watch()
+	}
+	changed, hasLagged := x.watcher.Take()
+	switch {
+	case isFirst || hasLagged:
+		x.rows = map[catalog.Kind]*rowSet{}
+		changed = x.fleet.Keys()
+	case len(changed) == 0:
+		return
+	}
+	x.generation++
+	for _, key := range changed {
+		rows := x.rows[key.Kind]
+		if rows == nil {
+			rows = &rowSet{}
+			x.rows[key.Kind] = rows
+		}
+		if row := x.fleet.Describe(key); row != nil {
+			rows.Set(key.Name, row)
+		} else {
+			rows.Delete(key.Name)
+		}
+	}
+}

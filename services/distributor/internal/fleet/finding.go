@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"slices"
+
+	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+)
+
+// Finding is the view for what finds objects among many. It is safe for concurrent use.
+type Finding struct{ View *View }
+
+var _ find.Fleet = Finding{}
+
+// Keys implements find.Fleet.
+func (f Finding) Keys() []catalog.Key { return f.View.Keys("", nil) }
+
+// Watch implements find.Fleet.
+func (f Finding) Watch() *fanout.Watcher[catalog.Key] { return f.View.p.Objects.WatchAll() }
+
+// Candidates returns the names of services of a cluster, or a project, or both empty, that a scope can
+// contain, and perhaps others, sorted. Nil: that is nearly all of them.
+func (f Finding) Candidates(cluster, project string, scope *authz.Scope) []string {
+	c := f.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	from := candidatesLocked(c, Query{Kind: catalog.KindService, Cluster: cluster, Project: project, Within: scope})
+	if from.isAll {
+		return nil
+	}
+	return slices.AppendSeq([]string{}, from.seq(""))
+}
+
+// Describe implements find.Fleet.
+func (f Finding) Describe(key catalog.Key) *find.Row {
+	switch object := f.View.find(key).(type) {
+	case nil:
+		return nil
+	case *catalog.Service:
+		return rowOfService(object, f.View.serviceStatus(object))
+	case *catalog.Cluster:
+		return f.rowOfCluster(object)
+	case *catalog.Repository:
+		mirror, _ := f.View.sources.mirror(object.Name)
+		row := &find.Row{Object: object, Phase: string(mirror.Phase), Problem: mirror.Problem, Since: mirror.ChangedAt}
+		if mirror.Problem != nil {
+			row.Since = mirror.Problem.Since
+		}
+		return row
+	default:
+		return &find.Row{Object: object}
+	}
+}
+
+func rowOfService(service *catalog.Service, status ServiceStatus) *find.Row {
+	row := &find.Row{
+		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
+	}
+	switch {
+	case status.Problem != nil && !status.Problem.Since.IsZero():
+		row.Since = status.Problem.Since
+	case status.Report != nil && status.Report.Phase == status.Phase:
+		row.Since = status.Report.PhaseSince
+	}
+	return row
+}
+
+func (f Finding) rowOfCluster(cluster *catalog.Cluster) *find.Row {
+	row := &find.Row{Object: cluster, Phase: find.Connected}
+	isConnected, at := f.View.presenceOf(cluster)
+	row.LastSeenAt = at
+	switch {
+	case isConnected:
+	case at.IsZero():
+		row.Phase = find.NotJoined
+	default:
+		row.Phase, row.Since = find.Disconnected, at
+	}
+	return row
+}

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package problems says what is wrong with a fleet: which objects have a problem, how bad it is, and
+// which problems have one cause. Its functions are pure.
+package problems
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+)
+
+// Severity is how bad a problem is.
+type Severity int
+
+// The severities, as leat.fleet.v1.ProblemSeverity. The larger is the worse.
+const (
+	None Severity = iota
+	// Waiting continues by itself.
+	Waiting
+	// Warning works less well than it should, or wants somebody to look at it.
+	Warning
+	// Degraded runs, and is not healthy.
+	Degraded
+	// Failed failed, or cannot be reached.
+	Failed
+)
+
+// noReason is that of problems whose message says it all.
+const noReason reason.Reason = 0
+
+// Item is one problem of one object.
+type Item struct {
+	Severity Severity
+	Kind     catalog.Kind
+	// Path is that of the object.
+	Path string
+	// Cluster is the path of the cluster that the object is or belongs to; empty for repositories.
+	Cluster string
+	// Reason is zero if the message says it all.
+	Reason  reason.Reason
+	Message string
+	Since   time.Time
+	// Repository, Commit and Version are those of the source that a service has its problem with, or of its
+	// first one.
+	Repository, Commit, Version string
+	// Filter selects objects with this problem, and perhaps others.
+	Filter string
+	// names are what the message may say of the object, and of nothing else.
+	names []string
+}
+
+// Of returns the problems of an object. The services of a cluster are counted by services.
+func Of(row *find.Row, services func(cluster string) int) []Item {
+	switch o := row.Object.(type) {
+	case *catalog.Service:
+		return ofService(row, o)
+	case *catalog.Cluster:
+		return ofCluster(row, o, services)
+	case *catalog.Repository:
+		return ofRepository(row, o)
+	}
+	return nil
+}
+
+func ofService(row *find.Row, service *catalog.Service) []Item {
+	phase, problem := catalog.Phase(row.Phase), row.Problem
+	item := Item{Kind: catalog.KindService, Path: service.Name, Cluster: service.Spec.Cluster, Since: row.Since}
+	source := 0
+	if problem == nil {
+		// What is held back is delivered at its last good commit instead.
+		for i := range row.Sources {
+			if row.Sources[i].Problem != nil {
+				source, problem = i, row.Sources[i].Problem
+				break
+			}
+		}
+	}
+	switch {
+	case problem != nil:
+		item.Reason, item.Message = problem.Reason, problem.Message
+		if !problem.Since.IsZero() {
+			item.Since = problem.Since
+		}
+		item.Severity = severityOf(phase, problem.Reason)
+		item.Filter = fmt.Sprintf("reason=%s phase=%s", problem.Reason, orUnknown(row.Phase))
+	case phase == catalog.PhaseFailed, phase == catalog.PhaseDegraded:
+		item.Severity, item.Message, item.Filter = severityOf(phase, noReason), "gives no reason", "phase="+row.Phase
+	case row.Report != nil && len(row.Report.Drift) > 0:
+		item.Severity, item.Reason, item.Filter = Warning, reason.DriftDetected, "drifted=true"
+		item.Message = fmt.Sprintf("others have changed %d of its objects", len(row.Report.Drift))
+	default:
+		return nil
+	}
+	if source < len(service.Spec.Sources) {
+		item.Repository = service.Spec.Sources[source].Repository
+	}
+	if source < len(row.Sources) && row.Sources[source].Snapshot != nil {
+		item.Commit, item.Version = row.Sources[source].Snapshot.Commit, row.Sources[source].Snapshot.Version
+	}
+	_, name := objectname.Split(service.Name)
+	_, cluster := objectname.Split(service.Spec.Cluster)
+	item.names = []string{
+		objectname.Display(service.Name), objectname.Display(service.LocalName()), name,
+		objectname.Display(service.Spec.Cluster), cluster, service.Spec.Wanted().NamespaceOrDefault(),
+	}
+	return []Item{item}
+}
+
+func orUnknown(phase string) string {
+	if phase == "" {
+		return "UNKNOWN"
+	}
+	return phase
+}
+
+// severityOf returns how bad a service's problem is, by where the service stands.
+func severityOf(phase catalog.Phase, why reason.Reason) Severity {
+	switch phase {
+	case catalog.PhaseFailed:
+		return Failed
+	case catalog.PhaseDegraded:
+		return Degraded
+	case catalog.PhaseHealthy, catalog.PhasePaused:
+		return Warning
+	case catalog.PhasePending, catalog.PhaseSyncing, catalog.PhaseProgressing, catalog.PhaseUnknown:
+	}
+	if catalog.Passes(why) || why == reason.DependencyNotReady || why == reason.SyncWindowClosed {
+		return Waiting
+	}
+	return Warning
+}
+
+func ofCluster(row *find.Row, cluster *catalog.Cluster, services func(string) int) []Item {
+	_, name := objectname.Split(cluster.Name)
+	item := Item{
+		Kind: catalog.KindCluster, Path: cluster.Name, Cluster: cluster.Name, Since: row.Since, Filter: "phase=" + row.Phase,
+		names: []string{objectname.Display(cluster.Name), name},
+	}
+	var items []Item
+	switch row.Phase {
+	case find.Disconnected:
+		item.Severity, item.Reason, item.Message = Failed, reason.AgentOffline, "the cluster's agent is not connected; what it runs goes on, and its states are old"
+		items = append(items, item)
+	case find.NotJoined:
+		item.Since = cluster.CreatedAt
+		item.Severity, item.Message = Waiting, "no agent has joined the cluster yet; leat cluster join makes a token for it"
+		if services(cluster.Name) > 0 {
+			item.Severity = Warning
+		}
+		items = append(items, item)
+	}
+	if !cluster.RemovalsHeldSince.IsZero() {
+		item.Severity, item.Reason, item.Since, item.Filter = Warning, noReason, cluster.RemovalsHeldSince, ""
+		item.Message = "the cluster's agent removes nothing since the hub was restored; look at what it holds, and release it with leat cluster release"
+		items = append(items, item)
+	}
+	return items
+}
+
+func ofRepository(row *find.Row, repository *catalog.Repository) []Item {
+	if row.Problem == nil {
+		return nil
+	}
+	_, name := objectname.Split(repository.Name)
+	item := Item{
+		Kind: catalog.KindRepository, Path: repository.Name, Since: row.Since, Reason: row.Problem.Reason, Message: row.Problem.Message,
+		Filter: fmt.Sprintf("reason=%s", row.Problem.Reason), Severity: Degraded,
+		names: []string{objectname.Display(repository.Name), name, repository.Spec.URL},
+	}
+	switch {
+	case catalog.Passes(row.Problem.Reason):
+		item.Severity = Waiting
+	case row.Phase == "FAILED":
+		item.Severity = Failed
+	}
+	return []Item{item}
+}

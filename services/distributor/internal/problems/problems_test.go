@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package problems_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
+)
+
+func TestNormalizeLeavesTheCause(t *testing.T) {
+	t.Parallel()
+	names := []string{"web", "berlin", "shop"}
+	for message, want := range map[string]string{
+		"":                                 "",
+		"nothing to replace":               "nothing to replace",
+		"pod web-7d9f8b6c5d-x2x4z of shop": "pod …-#-# of …",
+		"pod web-0 is not ready":           "pod …-# is not ready",
+		"commit 0123abc of main":           "commit # of main",
+		"after 15 of 20 tries in 3.5s":     "after # of # tries in #.#s",
+		"dial tcp 10.0.0.1:443: refused":   "dial tcp #.#.#.#:#: refused",
+		"two\n\t spaces":                   "two spaces",
+		"deadbeef is a word":               "deadbeef is a word",
+		"Back-off pulling image":           "Back-off pulling image",
+		"webhook of web":                   "webhook of …",
+		"Dienst web läuft nicht":           "Dienst … läuft nicht",
+		`Deployment "web" has 1 of 3`:      `Deployment "…" has # of #`,
+		"apiVersion v1beta2":               "apiVersion v#beta#",
+	} {
+		if got := problems.Normalize(message, names...); got != want {
+			t.Errorf("%q: got %q, want %q", message, got, want)
+		}
+	}
+	for _, message := range []string{"image nginx:alpine is missing", "image redis:alpine is missing"} {
+		if problems.Normalize(message) != message {
+			t.Errorf("%q lost what is wrong", message)
+		}
+	}
+}
+
+var began = time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)
+
+// failing returns a service that fails.
+func failing(name, cluster, commit, message string, since time.Time) *find.Row {
+	return &find.Row{
+		Object: &catalog.Service{
+			Metadata: catalog.Metadata{Name: name + "@" + cluster},
+			Spec:     catalog.ServiceSpec{Cluster: cluster, Sources: []catalog.Source{{Repository: "demo"}}},
+		},
+		Phase: string(catalog.PhaseFailed), Problem: &catalog.Problem{Reason: reason.ApplyRejected, Message: message, Since: since},
+		Sources: []catalog.Resolution{{Snapshot: &catalog.Snapshot{Commit: commit}}},
+	}
+}
+
+func TestGroupsHaveOneCause(t *testing.T) {
+	t.Parallel()
+	rows := []*find.Row{
+		{Object: &catalog.Repository{Metadata: catalog.Metadata{Name: "slow"}}, Phase: "STALE", Problem: &catalog.Problem{Reason: reason.UpstreamUnreachable, Message: "no answer", Since: began}},
+		{Object: &catalog.Cluster{Metadata: catalog.Metadata{Name: "gone"}}, Phase: find.Disconnected, Since: began},
+		{Object: &catalog.Cluster{Metadata: catalog.Metadata{Name: "there"}}, Phase: find.Connected},
+		{Object: &catalog.Cluster{Metadata: catalog.Metadata{Name: "new"}}, Phase: find.NotJoined},
+		{Object: &catalog.Service{Metadata: catalog.Metadata{Name: "fine@there"}}, Phase: string(catalog.PhaseHealthy)},
+	}
+	for i := range 12 {
+		cluster := fmt.Sprintf("c%d", i%9)
+		rows = append(rows, failing(fmt.Sprintf("app%d", i), cluster, "abc", fmt.Sprintf("pod app%d-%d of %s is refused", i, i, cluster), began.Add(time.Duration(i)*time.Minute)))
+	}
+	rows = append(rows, failing("late", "c1", "other", "pod late-1 of c1 is refused", began), failing("odd", "c1", "abc", "quota of c1 is used up", began))
+	var g problems.Grouper
+	for _, row := range rows {
+		for _, item := range problems.Of(row, func(string) int { return 3 }) {
+			services := 0
+			if item.Kind == catalog.KindCluster {
+				services = 3
+			}
+			g.Add(item, services)
+		}
+	}
+	groups, omitted := g.Groups(10)
+	var got []string
+	for _, group := range groups {
+		got = append(got, fmt.Sprintf("%d %s %s %d/%d/%d", group.Severity, group.Kind, group.Reason, group.Objects, group.Clusters, group.Services))
+	}
+	want := strings.Join([]string{
+		"4 Cluster AGENT_OFFLINE 1/1/3", "4 Service APPLY_REJECTED 12/9/0", "4 Service APPLY_REJECTED 1/1/0", "4 Service APPLY_REJECTED 1/1/0",
+		"3 Repository UPSTREAM_UNREACHABLE 1/0/0", "2 Cluster  1/1/3",
+	}, "\n")
+	// The zero reason prints as its number.
+	text := strings.ReplaceAll(strings.Join(got, "\n"), reason.Reason(0).String(), "")
+	if text != strings.ReplaceAll(want, reason.Reason(0).String(), "") || omitted != 0 {
+		t.Fatalf("got\n%s\nwant\n%s", text, want)
+	}
+	many := groups[1]
+	if many.First != began || many.Last != began.Add(11*time.Minute) || many.Commit != "abc" || many.Repository != "demo" || len(many.Examples) != 10 {
+		t.Errorf("got %+v", many)
+	}
+	if groups, omitted = g.Groups(2); len(groups) != 2 || omitted != 4 {
+		t.Errorf("got %d groups, %d omitted", len(groups), omitted)
+	}
+}
+
+// TestSecMessagesDoNotGrowGroups sends messages that no normalization makes alike.
+func TestSecMessagesDoNotGrowGroups(t *testing.T) {
+	t.Parallel()
+	var g problems.Grouper
+	const n = 5000
+	for i := range n {
+		word := strings.NewReplacer("0", "g", "1", "h", "2", "i", "3", "j", "4", "k", "5", "l", "6", "m", "7", "n", "8", "o", "9", "p").Replace(fmt.Sprint(i))
+		row := failing(fmt.Sprintf("app%d", i), "c", "abc", word+strings.Repeat("é", 1<<10), began)
+		for _, item := range problems.Of(row, nil) {
+			g.Add(item, 0)
+		}
+	}
+	groups, omitted := g.Groups(n)
+	counted := 0
+	for _, group := range groups {
+		counted += group.Objects
+		if len(group.Message) > 410 {
+			t.Fatalf("a message of %d bytes", len(group.Message))
+		}
+	}
+	if len(groups) > 1001 || omitted != 0 || counted != n {
+		t.Errorf("got %d groups of %d objects, want at most 1001 of %d", len(groups), counted, n)
+	}
+}
+
+func TestSeverities(t *testing.T) {
+	t.Parallel()
+	service := func(phase catalog.Phase, why reason.Reason) *find.Row {
+		row := failing("app", "one", "abc", "m", began)
+		row.Phase, row.Problem.Reason = string(phase), why
+		return row
+	}
+	drifted := &find.Row{Object: service("", 0).Object, Phase: string(catalog.PhaseHealthy), Report: &catalog.ServiceReport{Drift: make([]catalog.ObjectDrift, 2)}}
+	held := &find.Row{Object: service("", 0).Object, Phase: string(catalog.PhaseHealthy), Sources: []catalog.Resolution{{Problem: &catalog.Problem{Reason: reason.UpstreamSignatureRejected}}}}
+	restored := &find.Row{Object: &catalog.Cluster{Metadata: catalog.Metadata{Name: "one"}, RemovalsHeldSince: began}, Phase: find.Connected}
+	for name, c := range map[string]struct {
+		row  *find.Row
+		want problems.Severity
+	}{
+		"failed":            {service(catalog.PhaseFailed, reason.ApplyRejected), problems.Failed},
+		"degraded":          {service(catalog.PhaseDegraded, reason.HealthTimeout), problems.Degraded},
+		"healthy and stale": {service(catalog.PhaseHealthy, reason.DependencyUnavailable), problems.Warning},
+		"waits":             {service(catalog.PhasePending, reason.RepositoryNotReady), problems.Waiting},
+		"window":            {service(catalog.PhasePending, reason.SyncWindowClosed), problems.Waiting},
+		"guarded":           {service(catalog.PhaseSyncing, reason.PruneGuarded), problems.Warning},
+		"drifted":           {drifted, problems.Warning},
+		"held":              {held, problems.Warning},
+		"restored":          {restored, problems.Warning},
+		"new cluster":       {&find.Row{Object: &catalog.Cluster{}, Phase: find.NotJoined}, problems.Waiting},
+		"never fetched":     {&find.Row{Object: &catalog.Repository{}, Phase: "FAILED", Problem: &catalog.Problem{Reason: reason.RepositoryNotFound}}, problems.Failed},
+		"no reason":         {&find.Row{Object: service("", 0).Object, Phase: string(catalog.PhaseDegraded)}, problems.Degraded},
+	} {
+		items := problems.Of(c.row, func(string) int { return 0 })
+		if len(items) != 1 || items[0].Severity != c.want || items[0].Message == "" && c.row.Problem == nil && name != "held" {
+			t.Errorf("%s: got %+v, want severity %d", name, items, c.want)
+		}
+	}
+	if items := problems.Of(&find.Row{Object: service("", 0).Object, Phase: string(catalog.PhaseHealthy)}, nil); items != nil {
+		t.Errorf("a healthy service has %+v", items)
+	}
+}
