@@ -37,6 +37,8 @@ type Client struct {
 	fleetv1connect.NotifierServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
+	// Queries find objects among many.
+	Queries fleetv1connect.QueryServiceClient
 
 	params Params // Server without a slash at its end
 }
@@ -60,8 +62,9 @@ func New(p Params) (*Client, error) {
 	sessions := fleetv1connect.NewSessionServiceClient(base.HTTP, base.BaseURL, options...)
 	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, options...)
 	notifiers := fleetv1connect.NewNotifierServiceClient(base.HTTP, base.BaseURL, options...)
+	queries := fleetv1connect.NewQueryServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
-	return &Client{FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, SignIns: sessions, params: p}, nil
+	return &Client{Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, SignIns: sessions, params: p}, nil
 }
 
 // headerReason is where the hub looks for the reason of a change.

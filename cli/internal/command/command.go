@@ -63,7 +63,7 @@ const about = `leat carries one Git commit to every cluster.
 A hub mirrors Git repositories and sends each cluster what it should run; an agent in the cluster applies it. This
 command is how people define what runs where, follow its state, and reach their clusters through the hub.
 
-Exit codes: 0 success, 1 failure, 2 wrong command line.`
+Exit codes: 0 success, 1 failure, 2 wrong command line; of leat status also 3, something is wrong in the fleet.`
 
 // New returns the root command.
 func New(s *session.Session) *cobra.Command {
@@ -75,6 +75,7 @@ func New(s *session.Session) *cobra.Command {
   leat login https://leat.example.com         use a hub
   leat apply -f fleet.yaml                    define what runs where
   leat get services                           see the state of it
+  leat status                                 see what is wrong, and why
   leat wait service/shop --for=healthy        wait until it runs`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -91,7 +92,7 @@ func New(s *session.Session) *cobra.Command {
 	for group, commands := range map[string][]*cobra.Command{
 		"start": {up(s), access.Login(s), access.Logout(s), access.Context(s), access.Project(s)},
 		"fleet": {
-			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
+			fleet.Apply(s), fleet.Get(s), fleet.Status(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
 			fleet.Config(s),
 			notifier.New(s),

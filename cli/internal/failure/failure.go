@@ -27,6 +27,8 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // the command was understood but failed
 	ExitUsage  = 2 // the command line is wrong; nothing was done
+	// ExitUnhealthy is leat status's: something in the fleet failed, or is not healthy.
+	ExitUnhealthy = 3
 )
 
 // Failure is an error that is ready to be displayed.

@@ -41,6 +41,10 @@ single object is itself. With --watch the listing is followed by every change; a
 A single cluster is shown with its nodes and their resources, its pods by phase, the latest warnings, and what its agent
 can do. A single service is shown with its drift, its tests and its dry run.
 
+A list can be narrowed: --filter is a row of terms, all of which have to be true, such as
+'phase=Failed cluster.label.region=eu checkout', and the other flags are short for terms. docs/find.md lists the fields
+of each kind; a field that does not exist is answered with those that do. --sort orders the list.
+
 Tokens and sessions are shown without their secrets, and are not documents; their names are those of their people. Users who are
 not administrators see only what concerns themselves.`,
 		Example: `  leat get services
@@ -48,6 +52,8 @@ not administrators see only what concerns themselves.`,
   leat get service shop -o yaml
   leat get repositories -o json | jq '.items[].status.phase'
   leat get services --watch
+  leat get services --phase Failed,Degraded --cluster-label region=eu --sort severity
+  leat get services -A --filter 'commit=4f2c1e0 synced=false'
   leat get services --project shop
   leat get services --all-projects
   leat get tokens ada
@@ -59,6 +65,8 @@ not administrators see only what concerns themselves.`,
 	cmd.Flags().VarP(&g.format, "output", "o", "how to print it")
 	cmd.Flags().BoolVarP(&g.allProjects, "all-projects", "A", false, "those of all projects, with the project of each")
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "then print every change, until interrupted")
+	g.selection.bind(cmd.Flags())
+	g.selection.complete(cmd)
 	return cmd
 }
 
@@ -69,6 +77,8 @@ type get struct {
 	// allProjects lists objects of all projects instead of those of the session's.
 	allProjects bool
 	target      target // name is empty for all
+	// selection narrows and orders a listing.
+	selection selection
 }
 
 // args parses KIND, KIND NAME or KIND/NAME.
@@ -115,7 +125,14 @@ func (g *get) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	isSelected := !g.selection.isEmpty()
 	switch {
+	case isSelected && g.target.name != "":
+		return failure.Usage("a filter selects from a list: leave the name out, or the filter")
+	case isSelected && (g.target.kind == kindToken || g.target.kind == kindSession):
+		return failure.Usage("there is no filter for tokens and sessions")
+	case isSelected && g.watch:
+		return g.followQuery(ctx, c)
 	case g.watch && g.target.kind == kindToken:
 		return errors.New("tokens cannot be watched")
 	case g.watch && g.target.kind == kindSession:
@@ -133,12 +150,13 @@ func (g *get) run(ctx context.Context) error {
 	case g.target.name != "":
 		return g.one(ctx, c)
 	}
-	objects, err := c.List(ctx, g.target.kind, g.project())
+	objects, err := g.list(ctx, c)
 	if err != nil {
 		return err
 	}
-	if g.allProjects {
-		slices.SortStableFunc(objects, byProject)
+	if len(objects) == 0 && isSelected && g.format == show.Table {
+		_, err := fmt.Fprintf(g.session.Err, "The filter selects no %s%s.\n", plural(g.target.kind), g.where())
+		return err
 	}
 	if len(objects) == 0 && g.format == show.Table {
 		_, err := fmt.Fprintf(g.session.Err, "There are no %s%s yet.\n", plural(g.target.kind), g.where())
@@ -148,6 +166,22 @@ func (g *get) run(ctx context.Context) error {
 		return g.table().Print(g.session.Out, time.Now(), objects)
 	}
 	return show.Objects(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), g.target.kind, objects)
+}
+
+// list returns the objects of the listing, in their order.
+func (g *get) list(ctx context.Context, c *client.Client) ([]*fleetv1.Document, error) {
+	if !g.selection.isEmpty() {
+		query, err := g.query()
+		if err != nil {
+			return nil, err
+		}
+		return c.Query(ctx, query)
+	}
+	objects, err := c.List(ctx, g.target.kind, g.project())
+	if g.allProjects {
+		slices.SortStableFunc(objects, byProject)
+	}
+	return objects, err
 }
 
 // byProject orders objects by their project.

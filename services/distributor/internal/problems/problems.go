@@ -149,7 +149,7 @@ func ofCluster(row *find.Row, cluster *catalog.Cluster, services func(string) in
 		items = append(items, item)
 	case find.NotJoined:
 		item.Since = cluster.CreatedAt
-		item.Severity, item.Message = Waiting, "no agent has joined the cluster yet; leat cluster join makes a token for it"
+		item.Severity, item.Message = Waiting, "no agent has joined the cluster yet; leat cluster token makes a token for it"
 		if services(cluster.Name) > 0 {
 			item.Severity = Warning
 		}
