@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,6 +35,29 @@ func TestSlowScriptsWithTheHub(t *testing.T) {
 		t.Skip("LEAT_SLOW is not set: these scripts run against the double alone; both are left to `make test-all`")
 	}
 	runWithTheHub(t, []string{"testdata/examples.txtar", "testdata/people.txtar", "testdata/projects.txtar"})
+}
+
+// TestDocumentedFilters checks that find.txtar runs the commands that docs/find.md shows.
+func TestDocumentedFilters(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/find.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("testdata/hub/find.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```sh\n")
+	commands, _, _ := strings.Cut(rest, "```")
+	if strings.Count(commands, "\n") < 5 {
+		t.Fatalf("docs/find.md shows %q", commands)
+	}
+	for command := range strings.Lines(commands) {
+		if !strings.Contains(string(script), "\nexec "+command) {
+			t.Errorf("find.txtar does not run %s", command)
+		}
+	}
 }
 
 func runWithTheHub(t *testing.T, files []string) {
