@@ -20,7 +20,7 @@ func OfSelector(prefix, selector string) (string, error) {
 	}
 	parsed, err := labels.Parse(selector)
 	if err != nil {
-		return "", err //nolint:wrapcheck // says what is wrong, and where
+		return "", err
 	}
 	requirements, _ := parsed.Requirements()
 	var terms []string

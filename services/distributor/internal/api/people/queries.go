@@ -267,7 +267,7 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 	}
 	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only, services: map[string]int{}}
 	response := &fleetv1.GetFleetStatusResponse{}
-	// Services come first: clusters tell how many they have.
+	// Services come first: the status of clusters counts them.
 	if response.Services, err = w.kind(ctx, catalog.KindService); err != nil {
 		return nil, err
 	}
