@@ -176,6 +176,15 @@ const (
 	// A back end has not given a value of the service's configuration for a long time. The message names
 	// the reference and the age of the last answer, which stays in use. Look at the back end's state.
 	ConfigStale Reason = 199
+	// A reference of the service's configuration leads nowhere: hub:// references form a circle or a long
+	// chain, or a fact in it is missing or has characters that are not allowed in a path. The message names
+	// the key and the layer. What is applied stays; the service waits. Correct the reference, the set, or
+	// the cluster's labels.
+	ConfigReferenceInvalid Reason = 215
+	// The layers of the service's configuration are together larger than one configuration may be. The
+	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
+	// smaller.
+	ConfigTooLarge Reason = 216
 )
 
 var names = map[Reason]string{
@@ -246,4 +255,6 @@ var names = map[Reason]string{
 	ProjectForbidden:           "PROJECT_FORBIDDEN",
 	ConfigMissing:              "CONFIG_MISSING",
 	ConfigStale:                "CONFIG_STALE",
+	ConfigReferenceInvalid:     "CONFIG_REFERENCE_INVALID",
+	ConfigTooLarge:             "CONFIG_TOO_LARGE",
 }

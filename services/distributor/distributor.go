@@ -325,6 +325,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
+			fleetv1connect.ConfigSetServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -353,6 +354,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(queries))
 	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
+	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(configSets))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

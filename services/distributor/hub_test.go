@@ -238,6 +238,16 @@ func backendDocument(name string) *fleetv1.Document {
 	}}}
 }
 
+func (h *hub) configSets(t *testing.T, token string) fleetv1connect.ConfigSetServiceClient {
+	t.Helper()
+	c := h.client(t, token)
+	return fleetv1connect.NewConfigSetServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+func setDocument(name string, config *fleetv1.ServiceConfig) *fleetv1.Document {
+	return fleetdoc.Of(&fleetv1.ConfigSet{Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.ConfigSetSpec{Config: config}})
+}
+
 func slackDocument(name, url string) *fleetv1.Document {
 	return fleetdoc.Of(&fleetv1.Notifier{
 		Metadata: &typev1.Metadata{Name: name},

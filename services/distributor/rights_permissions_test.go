@@ -18,6 +18,9 @@ var parts = map[catalog.Permission][]string{
 	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:    {"UpdateService that changes paused alone"},
 	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}:  {"UpdateService that changes sync.pruneConfirmation alone"},
 	{Verb: catalog.VerbRollback, Resource: catalog.ResourceServices}: {"UpdateService that changes refs of sources alone"},
+	{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets}: {
+		"CreateService, UpdateService, UpdateProject, CreateConfigSet, UpdateConfigSet and Apply, for a set that is listed or referred to",
+	},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}: {
 		"CreateService and UpdateService that name the repository",
 	},
@@ -156,6 +159,8 @@ The shares, limits and quotas of a project are parts of its document, so ` + "`u
 | change of a project | needs |
 |---|---|
 | share a repository | ` + "`use repositories`" + ` for it |
+| list a set of configuration, or refer to it | ` + "`use configsets`" + ` in its project, or in one's own if it is shared |
+| share a set of configuration | ` + "`use configsets`" + ` in the whole project |
 | share a cluster | the role ` + "`admin`" + ` for it, or for the project |
 | loosen ` + "`limits.clusters`, `namespaces`, `clusterScopedKinds` or `serviceAccounts`" + ` | the role ` + "`admin`" + ` for all clusters |
 | loosen ` + "`limits.repositories`" + `, or change labels | the role ` + "`admin`" + ` for all projects |

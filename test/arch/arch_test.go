@@ -42,7 +42,7 @@ var cores = []string{
 	"services/gitcache/internal/chartindex", "services/gitcache/internal/chartdep", "services/gitcache/internal/attestation",
 	"services/distributor/internal/authz", "services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
-	"services/distributor/internal/session", "services/distributor/internal/trust", "services/distributor/internal/configs", "services/distributor/internal/intake", "services/distributor/internal/encodings",
+	"services/distributor/internal/session", "services/distributor/internal/trust", "services/distributor/internal/configs", "services/distributor/internal/layers", "services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/distributor/internal/lookup", "services/distributor/internal/rotation",
 	"services/distributor/internal/bundles", "services/distributor/internal/scratch", "services/distributor/internal/setmap",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy",

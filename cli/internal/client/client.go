@@ -35,6 +35,7 @@ type Client struct {
 	fleetv1connect.FleetServiceClient
 	fleetv1connect.KeyServiceClient
 	fleetv1connect.NotifierServiceClient
+	fleetv1connect.ConfigSetServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
 	// Queries find objects among many.
@@ -63,8 +64,12 @@ func New(p Params) (*Client, error) {
 	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, options...)
 	notifiers := fleetv1connect.NewNotifierServiceClient(base.HTTP, base.BaseURL, options...)
 	queries := fleetv1connect.NewQueryServiceClient(base.HTTP, base.BaseURL, options...)
+	sets := fleetv1connect.NewConfigSetServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
-	return &Client{Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, SignIns: sessions, params: p}, nil
+	return &Client{
+		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, ConfigSetServiceClient: sets,
+		SignIns: sessions, params: p,
+	}, nil
 }
 
 // headerReason is where the hub looks for the reason of a change.

@@ -32,7 +32,7 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 }
 
 // List returns all objects of a kind (as document.Kind names it) by name. Of clusters, repositories,
-// services and notifiers it returns those of the project, or all for "".
+// services, sets of configuration and notifiers it returns those of the project, or all for "".
 func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
 	switch kind {
 	case "Cluster":
@@ -71,6 +71,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListConfigBackendsResponse, error) {
 			return c.ListConfigBackends(ctx, &fleetv1.ListConfigBackendsRequest{Page: page})
 		}, (*fleetv1.ListConfigBackendsResponse).GetConfigBackends))
+	case "ConfigSet":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListConfigSetsResponse, error) {
+			return c.ListConfigSets(ctx, &fleetv1.ListConfigSetsRequest{Page: page, Project: project})
+		}, (*fleetv1.ListConfigSetsResponse).GetConfigSets))
 	case "Notifier":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListNotifiersResponse, error) {
 			return c.ListNotifiers(ctx, &fleetv1.ListNotifiersRequest{Page: page, Project: project})
@@ -152,6 +156,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "ConfigBackend":
 		response, err := c.GetConfigBackend(ctx, &fleetv1.GetConfigBackendRequest{Name: name})
 		return fleetdoc.Of(response.GetConfigBackend()), err
+	case "ConfigSet":
+		response, err := c.GetConfigSet(ctx, &fleetv1.GetConfigSetRequest{Name: name})
+		return fleetdoc.Of(response.GetConfigSet()), err
 	case "Notifier":
 		response, err := c.GetNotifier(ctx, &fleetv1.GetNotifierRequest{Name: name})
 		return fleetdoc.Of(response.GetNotifier()), err
@@ -185,6 +192,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteTrustRule(ctx, &fleetv1.DeleteTrustRuleRequest{Name: name})
 	case "ConfigBackend":
 		_, err = c.DeleteConfigBackend(ctx, &fleetv1.DeleteConfigBackendRequest{Name: name})
+	case "ConfigSet":
+		_, err = c.DeleteConfigSet(ctx, &fleetv1.DeleteConfigSetRequest{Name: name})
 	case "Notifier":
 		_, err = c.DeleteNotifier(ctx, &fleetv1.DeleteNotifierRequest{Name: name})
 	case "Role":

@@ -35,6 +35,9 @@ func Advice(reason errorsv1.Reason) string {
 			"or correct Chart.yaml and run helm dependency update.",
 		errorsv1.Reason_REASON_STORAGE_FULL: "An operator has to give the hub more room.",
 
+		errorsv1.Reason_REASON_CONFIG_REFERENCE_INVALID: "leat config explain shows the reference. Correct it, the set, or the cluster's labels.",
+		errorsv1.Reason_REASON_CONFIG_TOO_LARGE:         "List fewer sets, or make them smaller; leat config explain shows what each one sets.",
+
 		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",
 		errorsv1.Reason_REASON_ACCESS_DENIED:     "Ask an administrator of the hub for a binding.",
 		errorsv1.Reason_REASON_RATE_LIMITED:      "Wait a moment and try again.",

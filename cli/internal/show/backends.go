@@ -42,7 +42,7 @@ func backendCells(b *fleetv1.ConfigBackend, now time.Time) []cell {
 
 // ConfigKeys prints where the values of a configuration come from.
 func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*fleetv1.ConfigExplanation) error {
-	rows := newRows(style, "KEY", "LAYER", "REFERENCE", "SECRET", "STATE", "VERSION", "READ", "PROBLEM")
+	rows := newRows(style, "KEY", "LAYER", "REFERENCE", "SECRET", "STATE", "VERSION", "READ", "SHADOWS", "SAME AS", "PROBLEM")
 	return items(w, format, rows, keys, func(k *fleetv1.ConfigExplanation) []cell {
 		isSecret := ""
 		if k.GetSecret() {
@@ -57,8 +57,33 @@ func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*
 		case fleetv1.ConfigState_CONFIG_STATE_UNSPECIFIED, fleetv1.ConfigState_CONFIG_STATE_CURRENT:
 		}
 		return []cell{
-			plain(k.GetKey()), plain(k.GetLayer()), plain(k.GetReference()), plain(isSecret), state, plain(k.GetVersion()), ago(k.GetReadTime(), now),
-			problem(k.GetProblem()),
+			plain(k.GetKey()), plain(layerText(k.GetLayer(), k.GetSet())), plain(cmp.Or(k.GetResolvedReference(), k.GetReference())), plain(isSecret), state, plain(k.GetVersion()), ago(k.GetReadTime(), now),
+			list(shadowsOf(k)), list(k.GetSameAs()), problem(k.GetProblem()),
 		}
 	})
+}
+
+// layerText names a layer: a set by its name and why the service has it.
+func layerText(layer, set string) string {
+	if set == "" {
+		return layer
+	}
+	return layer + " " + set
+}
+
+func shadowsOf(k *fleetv1.ConfigExplanation) []string {
+	var names []string
+	for _, shadow := range k.GetShadows() {
+		names = append(names, layerText(shadow.GetLayer(), shadow.GetSet()))
+	}
+	return names
+}
+
+// configSetCells shows how much a set holds.
+func configSetCells(s *fleetv1.ConfigSet) []cell {
+	config := s.GetSpec().GetConfig()
+	return []cell{
+		plain(s.GetMetadata().GetName()), plain(strconv.Itoa(len(config.GetValues()))), plain(strconv.Itoa(len(config.GetSecrets()))),
+		plain(strconv.Itoa(len(config.GetReferences()))), plain(oneLine(s.GetSpec().GetDescription())),
+	}
 }

@@ -34,6 +34,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "ISSUER", "AUDIENCE", "USERS", "GROUPS", "REQUIRES"}
 	case "ConfigBackend":
 		return []string{"NAME", "KIND", "PLACE", "PROJECTS", "PATHS", "ENTRIES", "FAILING", "READ", "PROBLEM"}
+	case "ConfigSet":
+		return []string{"NAME", "VALUES", "SECRETS", "REFERENCES", "DESCRIPTION"}
 	case "Notifier":
 		return []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"}
 	case "AccessBinding":
@@ -63,6 +65,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return trustRuleCells(o.TrustRule)
 	case *fleetv1.Document_ConfigBackend:
 		return backendCells(o.ConfigBackend, now)
+	case *fleetv1.Document_ConfigSet:
+		return configSetCells(o.ConfigSet)
 	case *fleetv1.Document_Notifier:
 		return notifierCells(o.Notifier)
 	case *fleetv1.Document_AccessBinding:

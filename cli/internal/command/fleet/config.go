@@ -23,7 +23,8 @@ func Config(s *session.Session) *cobra.Command {
 		Short: "Show where configuration comes from, and have it read again",
 		Long: `Show where the values of a service's configuration come from, and have the hub read a back end again.
 
-A service's spec.config.references name values that are kept elsewhere, at a ConfigBackend. docs/configuration.md has more.`,
+A service is configured by its own spec.config, by the ConfigSets that it lists, and by those that its project lists. Values may stand there, or be
+references to a ConfigBackend. docs/configuration.md has more.`,
 		Example: `  leat config explain service/shop
   leat config refresh vault-prod shop/db`,
 		Args: cobra.NoArgs,
@@ -36,20 +37,26 @@ A service's spec.config.references name values that are kept elsewhere, at a Con
 func explainConfig(s *session.Session) *cobra.Command {
 	key, format := "", show.Table
 	cmd := &cobra.Command{
-		Use:   "explain service/NAME",
+		Use:   "explain service/NAME [KEY]",
 		Short: "Show where the values of a service's configuration come from",
-		Long: `Show for each key of a service's configuration which document sets it, the reference, the version and the age of the value, and what is
-wrong. It never shows a value.
+		Long: `Show for each key of a service's configuration, or for one, which layer sets it, the reference, the version and the age of the value, which
+layers have the key, too, without effect, and what is wrong. It never shows a value.
 
+LAYER is project NAME for a ConfigSet that the project lists, set NAME for one that the service lists, or service. The last one that has a key wins.
+REFERENCE is where the value is read, with the values of facts in their place.
+SAME AS are other keys of the service that have the same secret.
 STATE is current, stale while an earlier value is in use because the back end does not answer or has no such value any more, or missing.`,
 		Example: `  leat config explain service/shop
-  leat config explain service/shop --key DB_PASSWORD -o json`,
-		Args:              cobra.ExactArgs(1),
+  leat config explain service/shop DB_PASSWORD -o json`,
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeServices(s),
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
 			name, err := parseService(s, args[0])
 			if err != nil {
 				return err
+			}
+			if len(args) == 2 {
+				key = args[1]
 			}
 			res, err := c.ExplainServiceConfig(ctx, &fleetv1.ExplainServiceConfigRequest{Name: name, Key: key})
 			if err != nil {

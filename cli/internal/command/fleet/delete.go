@@ -19,7 +19,7 @@ func Delete(s *session.Session) *cobra.Command {
 	var targets []target
 	return &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, notifiers or tokens",
+		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers or tokens",
 		Long: `Delete clusters, repositories, services, projects, users, access bindings, identity providers or API tokens from the hub.
 A project has to be empty.
 

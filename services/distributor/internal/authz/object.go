@@ -42,6 +42,8 @@ func ObjectOf(directory Directory, object catalog.Object) Object {
 		return ofService(directory, o)
 	case *catalog.AccessBinding:
 		return Object{binding: &o.Spec, directory: directory}
+	case *catalog.ConfigSet:
+		return OfProject(objectname.Project(o.Name))
 	case *catalog.Notifier:
 		return Object{Project: o.Project()} // of the hub if it sees all projects
 	}

@@ -120,6 +120,12 @@ func (r *Rights) mayShare(project string, from, to []catalog.ProjectShare) error
 				return lacksShare("the role admin", piece, "cluster", "clusters", project)
 			}
 		}
+		for _, piece := range piecesOf(share.ConfigSets) {
+			isKnown := slices.ContainsFunc(known, func(s catalog.ProjectShare) bool { return includes(s.ConfigSets, piece) })
+			if !isKnown && !r.mayUseSetsOf(project) {
+				return lacksShare("the permission \"use configsets\"", piece, "set", "sets", project)
+			}
+		}
 		for _, piece := range piecesOf(share.Repositories) {
 			isKnown := slices.ContainsFunc(known, func(s catalog.ProjectShare) bool { return includes(s.Repositories, piece) })
 			if !isKnown && !r.mayShareRepositories(project, piece) {
@@ -176,6 +182,12 @@ func (r *Rights) mayShareRepositories(project string, piece catalog.Selection) b
 		scope = catalog.AccessBindingSpec{Repositories: []string{objectname.Join(project, piece.Names[0])}}
 	}
 	return r.holdsFor(scope, catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories})
+}
+
+// mayUseSetsOf reports whether the person may use the sets of a project.
+func (r *Rights) mayUseSetsOf(project string) bool {
+	scope := catalog.AccessBindingSpec{Projects: catalog.ProjectScope{Names: []string{project}}}
+	return r.holdsFor(scope, catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets})
 }
 
 func lacksShare(right string, piece catalog.Selection, one, several, project string) error {

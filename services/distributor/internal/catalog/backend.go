@@ -17,7 +17,6 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 )
 
@@ -204,38 +203,36 @@ func publicBackend(object Object) error {
 	return nil
 }
 
-// checkConfigReferences refuses references to back ends that do not exist or are closed to the
-// project, in the same words, and references to paths that the back end does not allow.
-func checkConfigReferences(ctx context.Context, tx Tx, service *Service) error {
-	if service.Spec.Config == nil {
-		return nil
+// checkBackendReference refuses a reference to a back end that does not exist or is closed to the
+// project, in the same words, and to a path that the back end does not allow.
+func checkBackendReference(ctx context.Context, tx Tx, field, text, project string) error {
+	reference, err := ParseReference(text)
+	if err != nil {
+		return fielderr.Within(field, err)
 	}
-	project := objectname.Project(service.Name)
-	known := map[string]*ConfigBackend{}
-	for _, key := range service.Spec.Config.referenceKeys() {
-		field := referencePath(key)
-		reference, err := ParseReference(service.Spec.Config.References[key])
-		if err != nil {
-			return fielderr.Within(field, err)
-		}
-		if reference.IsInCluster() {
-			continue // the agent acts with the rights of the service's account
-		}
-		backend, ok := known[reference.Backend]
-		if !ok {
-			at := Key{KindConfigBackend, reference.Backend}
-			object, err := tx.Get(ctx, at)
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-			if backend, ok = object.(*ConfigBackend); err != nil || !ok || !backend.Spec.OpenTo(project) {
-				return &ReferenceError{Key: at, Path: field, Closed: true}
-			}
-			known[reference.Backend] = backend
-		}
-		if !backend.Spec.Allows(reference.Path) {
-			return fielderr.New(field, "names the path %q, which the back end %s does not allow; have its allowed_paths changed", reference.Path, backend.Name)
-		}
+	if reference.IsInCluster() {
+		return nil // the agent acts with the rights of the service's account
+	}
+	backend, err := openBackend(ctx, tx, field, reference.Backend, project)
+	if err != nil {
+		return err
+	}
+	if !backend.Spec.Allows(reference.Path) {
+		return fielderr.New(field, "names the path %q, which the back end %s does not allow; have its allowed_paths changed", reference.Path, backend.Name)
 	}
 	return nil
+}
+
+// openBackend returns a back end that is open to the project.
+func openBackend(ctx context.Context, tx Tx, field, name, project string) (*ConfigBackend, error) {
+	at := Key{KindConfigBackend, name}
+	object, err := tx.Get(ctx, at)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	backend, ok := object.(*ConfigBackend)
+	if err != nil || !ok || !backend.Spec.OpenTo(project) {
+		return nil, &ReferenceError{Key: at, Path: field, Closed: true}
+	}
+	return backend, nil
 }

@@ -37,6 +37,8 @@ const (
 	KindTrustRule Kind = "TrustRule"
 	// KindConfigBackend is the kind of places where values of configurations are kept.
 	KindConfigBackend Kind = "ConfigBackend"
+	// KindConfigSet is the kind of named sets of values, secrets and references.
+	KindConfigSet Kind = "ConfigSet"
 	// KindNotifier is the kind of senders of messages about the fleet.
 	KindNotifier Kind = "Notifier"
 )
@@ -44,7 +46,7 @@ const (
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
 	return []Kind{
-		KindProject, KindCluster, KindRepository, KindConfigBackend, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
+		KindProject, KindCluster, KindRepository, KindConfigBackend, KindConfigSet, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
 		KindNotifier,
 	}
 }
@@ -106,7 +108,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule, a *ConfigBackend or a *Notifier.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet or a *Notifier.
 type Object interface {
 	// Key names the object.
 	Key() Key

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/clusterref"
-	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 )
 
@@ -35,16 +34,10 @@ func (c *Config) ClusterReferences() map[string]string {
 	return clusterref.Of(c.References)
 }
 
-// HubReferences returns the references that the hub follows.
-func (c *Config) HubReferences() map[string]string {
-	own := maps.Clone(c.References)
-	maps.DeleteFunc(own, func(_, text string) bool { return clusterref.Is(text) })
-	return own
+// Empty reports whether nothing is said; in an update it takes the stored configuration away.
+func (c *Config) Empty() bool {
+	return c == nil || len(c.Values)+len(c.Secrets)+len(c.References) == 0 && !c.Restart
 }
-
-// Empty reports whether there is neither a value nor a secret nor a reference; in an update it takes the stored
-// configuration away.
-func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets)+len(c.References) == 0 }
 
 func (c *Config) equal(other *Config) bool {
 	if c.Empty() || other.Empty() {
@@ -59,26 +52,7 @@ func (c *Config) referenceKeys() []string { return slices.Sorted(maps.Keys(c.Ref
 
 // settleConfig gives the configuration its stored form: it takes over what an update leaves out,
 // and secrets that it sends back as they were shown. stored is nil when there is none.
-func (s *Service) settleConfig(stored *Config) error {
-	given := s.Spec.Config
-	switch {
-	case given == nil:
-		s.Spec.Config = stored
-		return nil
-	case given.Empty():
-		s.Spec.Config = nil
-		return nil
-	}
-	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets), References: given.References, Restart: given.Restart}
-	for key, secret := range given.Secrets {
-		if secret != "" {
-			continue
-		}
-		if stored == nil || stored.Secrets[key] == "" {
-			return fielderr.New(secretPath(key), "is empty, and no secret is stored under this key")
-		}
-		settled.Secrets[key] = stored.Secrets[key]
-	}
-	s.Spec.Config = settled
-	return nil
+func (s *Service) settleConfig(stored *Config) (err error) {
+	s.Spec.Config, err = settled(s.Spec.Config, stored)
+	return err
 }

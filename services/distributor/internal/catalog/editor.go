@@ -86,6 +86,14 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 			}
 			outcomes[i] = outcome
 		}
+		for i, outcome := range outcomes {
+			if outcome.Action == ActionUnchanged {
+				continue
+			}
+			if err := checkSettled(ctx, tx, outcome.Object); err != nil {
+				return inDocument(i, err)
+			}
+		}
 		if dryRun {
 			return errDryRun
 		}
@@ -148,8 +156,10 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 		case !errors.Is(err, ErrNotFound):
 			return err
 		}
-		created, err = e.insert(ctx, tx, object)
-		return err
+		if created, err = e.insert(ctx, tx, object); err != nil {
+			return err
+		}
+		return checkSettled(ctx, tx, created)
 	})
 	return created, err
 }
@@ -166,8 +176,10 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 		if err != nil {
 			return err
 		}
-		outcome, err = e.replace(ctx, tx, current, object)
-		return err
+		if outcome, err = e.replace(ctx, tx, current, object); err != nil || outcome.Action == ActionUnchanged {
+			return err
+		}
+		return checkSettled(ctx, tx, outcome.Object)
 	})
 	return outcome.Object, err
 }
@@ -269,6 +281,8 @@ func settleNew(created Object) (err error) {
 		return o.settleSecret(nil)
 	case *ConfigBackend:
 		return o.settleSecrets(nil)
+	case *ConfigSet:
+		return o.settleConfig(nil)
 	case *Notifier:
 		return o.settleSecrets(nil)
 	}
@@ -332,6 +346,10 @@ func carryOver(current, next Object) (_ Object, err error) {
 	case *ConfigBackend:
 		if c, ok := current.(*ConfigBackend); ok {
 			return next, n.settleSecrets(c)
+		}
+	case *ConfigSet:
+		if c, ok := current.(*ConfigSet); ok {
+			return next, n.settleConfig(c.Spec.Config)
 		}
 	case *Notifier:
 		if c, ok := current.(*Notifier); ok {
@@ -400,9 +418,11 @@ func checkService(ctx context.Context, tx Tx, service *Service) error {
 	if err := own.Spec.Limits.admitService(service); err != nil {
 		return err
 	}
-	if _, err := own.referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
+	object, err := own.referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster")
+	if err != nil {
 		return err
 	}
+	cluster, _ := object.(*Cluster)
 	for i, source := range service.Spec.Sources {
 		field := fielderr.Indexed("spec.sources", i)
 		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
@@ -416,7 +436,7 @@ func checkService(ctx context.Context, tx Tx, service *Service) error {
 			return err
 		}
 	}
-	return cmp.Or(checkConfigReferences(ctx, tx, service), checkRoom(ctx, tx, service))
+	return cmp.Or(checkServiceConfig(ctx, tx, service, own, cluster), checkRoom(ctx, tx, service))
 }
 
 const (

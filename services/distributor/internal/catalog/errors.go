@@ -97,18 +97,22 @@ func (e *InUseError) Error() string {
 		return fmt.Sprintf("%s is still in use", e.Key)
 	case e.Key.Kind == KindProject:
 		return fmt.Sprintf("%s still holds: %s", e.Key, by)
+	case e.Key.Kind == KindConfigSet:
+		return fmt.Sprintf("%s is still used by: %s", e.Key, by)
 	default:
 		return fmt.Sprintf("%s is still named by %s: %s", e.Key, ResourceOf(e.By[0].Kind), by)
 	}
 }
 
-// Names returns the objects that name it, as people read them: of a project, with their kind.
+// Names returns the objects that name it, as people read them: of a project and of a set, with their kind.
 func (e *InUseError) Names() []string {
 	names := make([]string, len(e.By))
 	for i, key := range e.By {
 		if names[i] = objectname.Display(key.Name); e.Key.Kind == KindProject {
 			_, name := objectname.Split(key.Name)
 			names[i] = strings.ToLower(string(key.Kind)) + "/" + name
+		} else if e.Key.Kind == KindConfigSet {
+			names[i] = strings.ToLower(string(key.Kind)) + "/" + names[i]
 		}
 	}
 	return names

@@ -193,17 +193,23 @@ func secretsOf(object any) map[string]any {
 			secrets[path] = text
 		}
 	case *Service:
-		if o.Spec.Config == nil {
-			break
-		}
-		for key, text := range o.Spec.Config.Secrets {
-			secrets[secretField(key)] = text
-		}
+		o.Spec.Config.addSecrets(secrets)
+	case *ConfigSet:
+		o.Spec.Config.addSecrets(secrets)
 	}
 	return secrets
 }
 
-// secretField is the path of a secret in the document of its service. Keys are names of variables,
+func (c *Config) addSecrets(secrets map[string]any) {
+	if c == nil {
+		return
+	}
+	for key, text := range c.Secrets {
+		secrets[secretField(key)] = text
+	}
+}
+
+// secretField is the path of a secret in the document of its service or set. Keys are names of variables,
 // so they need no quotes.
 func secretField(key string) string { return "spec.config.secrets." + key }
 

@@ -54,6 +54,7 @@ const (
 	ResourceTrustRules     = "trustrules"
 	ResourceBackends       = "configbackends"
 	ResourceNotifiers      = "notifiers"
+	ResourceConfigSets     = "configsets"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -83,6 +84,7 @@ func vocabulary() map[string][]string {
 		ResourceTrustRules:     edit,
 		ResourceBackends:       with(VerbRefresh),
 		ResourceNotifiers:      with(VerbTest, VerbResend),
+		ResourceConfigSets:     with(VerbUse),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -126,6 +128,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceTrustRules
 	case KindConfigBackend:
 		return ResourceBackends
+	case KindConfigSet:
+		return ResourceConfigSets
 	case KindNotifier:
 		return ResourceNotifiers
 	case KindToken:

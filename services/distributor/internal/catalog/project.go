@@ -28,13 +28,16 @@ type ProjectSpec struct {
 	Limits ProjectLimits `json:"limits,omitzero"`
 	// Quotas bound the number of its objects, and the bytes of its bundles.
 	Quotas ProjectQuotas `json:"quotas,omitzero"`
+	// ConfigSets are paths of sets that all services of the project use, lowest first.
+	ConfigSets []string `json:"configSets,omitempty"`
 }
 
-// ProjectShare lets services of other projects use repositories and clusters of this one.
+// ProjectShare lets services of other projects use repositories, clusters and sets of this one.
 type ProjectShare struct {
 	Projects     Selection `json:"projects"`
 	Repositories Selection `json:"repositories,omitzero"`
 	Clusters     Selection `json:"clusters,omitzero"`
+	ConfigSets   Selection `json:"configSets,omitzero"`
 }
 
 // Selection selects objects of one kind: those of the names and those of the labels together. The zero
@@ -116,8 +119,11 @@ func (s Selection) covers(name string, labels map[string]string) bool {
 func (p *Project) shares(with *Project, kind Kind, name string, labels map[string]string) bool {
 	return slices.ContainsFunc(p.Spec.Shares, func(share ProjectShare) bool {
 		what := share.Repositories
-		if kind == KindCluster {
+		switch kind { //nolint:exhaustive // the others are not shared
+		case KindCluster:
 			what = share.Clusters
+		case KindConfigSet:
+			what = share.ConfigSets
 		}
 		return share.Projects.covers(with.Name, with.Labels) && what.covers(name, labels)
 	})
@@ -133,6 +139,10 @@ func (s *ProjectSpec) settle() {
 	for i := range s.Shares {
 		share := &s.Shares[i]
 		share.Projects, share.Repositories, share.Clusters = share.Projects.settled(), share.Repositories.settled(), share.Clusters.settled()
+		share.ConfigSets = share.ConfigSets.settled()
+	}
+	if len(s.ConfigSets) == 0 {
+		s.ConfigSets = nil
 	}
 }
 

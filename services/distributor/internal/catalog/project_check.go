@@ -37,6 +37,7 @@ func (p *Project) Validate() error {
 		validateQuota("spec.quotas.repositories", quotas.Repositories),
 		validateQuota("spec.quotas.bundle_bytes", quotas.BundleBytes),
 		validateQuota("spec.quotas.bytes_per_bundle", quotas.BytesPerBundle),
+		validateSetList(p.Spec.ConfigSets),
 	)
 }
 
@@ -51,13 +52,14 @@ func validateShare(field string, share ProjectShare) error {
 	switch {
 	case share.Projects.isZero():
 		return fielderr.New(field+".projects", "is required: names, labels, or all: true")
-	case share.Repositories.isZero() && share.Clusters.isZero():
-		return fielderr.New(field, "shares nothing; select repositories or clusters")
+	case share.Repositories.isZero() && share.Clusters.isZero() && share.ConfigSets.isZero():
+		return fielderr.New(field, "shares nothing; select repositories, clusters or config_sets")
 	}
 	return cmp.Or(
 		share.Projects.validate(field+".projects"),
 		share.Repositories.validate(field+".repositories"),
 		share.Clusters.validate(field+".clusters"),
+		share.ConfigSets.validate(field+".config_sets"),
 	)
 }
 
@@ -114,6 +116,8 @@ func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
 		quota, plural = project.Spec.Quotas.Repositories, "repositories"
 	case KindCluster:
 		return nil
+	case KindConfigSet:
+		return checkRoomForSet(ctx, tx, project.Name)
 	case KindNotifier:
 		return checkNotifiers(ctx, tx, project.Name)
 	}

@@ -43,6 +43,8 @@ type ServiceSpec struct {
 	// Config is nil where none is given: none for a new service, the stored one in an update. The
 	// store keeps it apart.
 	Config *Config
+	// ConfigSets are paths of sets, lowest first. Nil or not empty, and not changed once they are set.
+	ConfigSets []string
 }
 
 // Wanted returns the options, which are zero where none are given.
@@ -104,7 +106,8 @@ func (s *Service) sameSpec(other Object) bool {
 		return false
 	}
 	a, b := s.Spec, o.Spec
-	return a.Cluster == b.Cluster && slices.Equal(a.Sources, b.Sources) && a.Wanted().Equal(b.Wanted()) && a.Config.equal(b.Config)
+	return a.Cluster == b.Cluster && slices.Equal(a.Sources, b.Sources) && a.Wanted().Equal(b.Wanted()) && a.Config.equal(b.Config) &&
+		slices.Equal(a.ConfigSets, b.ConfigSets)
 }
 
 func (s *Service) clone() Object { return new(*s) }

@@ -67,6 +67,8 @@ type Changes struct {
 	Roles     []*Role
 	// Backends are without their credentials.
 	Backends []*ConfigBackend
+	// ConfigSets are without their secrets.
+	ConfigSets []*ConfigSet
 	// Notifiers are without their secrets.
 	Notifiers []*Notifier
 	// Tokens may have ended.

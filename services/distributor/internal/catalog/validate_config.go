@@ -79,8 +79,22 @@ func (c *Config) validateReference(key string) error {
 	if isValue || isSecret {
 		return fielderr.New(field, "is among the values or the secrets, too; keep one of them")
 	}
-	_, err := ParseReference(c.References[key])
-	return fielderr.Within(field, err)
+	return fielderr.Within(field, checkReferenceText(c.References[key]))
+}
+
+// validateShared refuses in a set what only services have: agents that cannot follow it are found by a
+// service's own document.
+func (c *Config) validateShared() error {
+	if c == nil {
+		return nil
+	}
+	if c.Restart {
+		return fielderr.New(configPath+".restart", "belongs to services, and not to sets")
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.ClusterReferences())) {
+		return fielderr.New(referencePath(key), "names an object of a cluster; only services refer to these, and not sets")
+	}
+	return nil
 }
 
 // validateClusterReferences bounds the objects that an agent has to watch for one service.
@@ -101,8 +115,11 @@ func (c *Config) validateClusterReferences() error {
 // does not repeat the value.
 func CheckConfigValue(key, value string) error { return validatePair("", key, value) }
 
-// MaxConfigBytes bounds the keys and values of one configuration together.
-const MaxConfigBytes = maxConfigBytes
+// MaxConfigBytes bounds the keys and values of one configuration together, and MaxConfigKeys its keys.
+const (
+	MaxConfigBytes = maxConfigBytes
+	MaxConfigKeys  = maxConfigKeys
+)
 
 // validatePair never repeats the value.
 func validatePair(field, key, value string) error {

@@ -7,14 +7,22 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/layers"
 )
 
 // Explained says where one value of a configuration comes from. It holds no value.
 type Explained struct {
 	Key string
-	// Reference is empty for a value that stands in the document.
-	Reference string
-	IsSecret  bool
+	// Layer is the one that sets the key, and Shadows are what lower ones have, the highest first.
+	Layer   layers.Origin
+	Shadows []Shadow
+	// Reference is empty for a value that stands in the document. Resolved is the reference to a back end
+	// that it leads to, if that differs, and Through the sets that it leads through.
+	Reference, Resolved string
+	Through             []string
+	// SameAs are other keys of the service with the same secret.
+	SameAs   []string
+	IsSecret bool
 	// IsGiven means that there is a value, and IsLatest that it is that of the last good answer,
 	// and that the last read brought one.
 	IsGiven, IsLatest bool
@@ -22,6 +30,14 @@ type Explained struct {
 	ReadAt, NextAt    time.Time
 	// Problem is what was wrong with the last read; nil: nothing.
 	Problem *catalog.Problem
+}
+
+// Shadow is what a layer has under a key that a higher layer sets, too. It holds no value.
+type Shadow struct {
+	Layer layers.Origin
+	// Reference is empty for a value that stands in the document.
+	Reference string
+	IsSecret  bool
 }
 
 // Status is what is known of the reads of a back end.

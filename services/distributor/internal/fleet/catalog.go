@@ -46,7 +46,7 @@ func newCatalog() *Catalog {
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
-			catalog.KindConfigBackend: {}, catalog.KindNotifier: {},
+			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
@@ -90,6 +90,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Providers, s)
 	putLocked(c, changes.Rules, s)
 	putLocked(c, changes.Notifiers, s)
+	putLocked(c, changes.ConfigSets, s)
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
 	for _, token := range changes.Tokens {

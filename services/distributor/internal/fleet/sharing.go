@@ -64,6 +64,7 @@ func (s *sharing) service(given *catalog.Service) *catalog.Service {
 	if sources := given.Spec.Sources; len(sources) == 1 {
 		next.Spec.Sources = s.sources.share(sources[0], sources)
 	}
+	next.Spec.ConfigSets = s.list(given.Spec.ConfigSets)
 	if key, err := json.Marshal(given.Spec.Options); err == nil {
 		next.Spec.Options = s.options.share(string(key), given.Spec.Options)
 	}

@@ -59,6 +59,7 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Providers, (*providerRow).provider),
 		list(ctx, changed(), &changes.Rules, (*trustRow).rule),
 		list(ctx, changed(), &changes.Notifiers, (*notifierRow).notifier),
+		list(ctx, changed(), &changes.ConfigSets, (*setRow).set),
 		list(ctx, changed(), &changes.Roles, (*roleRow).role),
 		list(ctx, changed(), &changes.Backends, (*backendRow).backend),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),

@@ -5,10 +5,8 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +21,7 @@ import (
 
 // configColumn is what anybody may see of a configuration.
 type configColumn struct {
+	// Digest is that of all layers; empty: none of them holds anything.
 	Digest string            `json:"digest"`
 	Values map[string]string `json:"values,omitempty"`
 	// Secrets are the keys of the secrets, sorted.
@@ -41,27 +40,14 @@ type secretsRow struct {
 	Sealed        []byte `bun:"sealed"`
 }
 
-// configRow is a service's configuration and its secrets, read at once.
-type configRow struct {
-	Config column[configColumn] `bun:"config"`
-	Sealed []byte               `bun:"sealed"`
-	Given  []byte               `bun:"given"`
-}
-
-// configOf returns the column of a service's configuration, without a digest if it has none. What
-// references lead to is not in the digest yet; see settle.
-func (s *Store) configOf(service *catalog.Service) configColumn {
-	config := service.Spec.Config
+// configOf returns what is stored of the configuration in a service's own document. Its digest and its
+// problem are made of all layers; see settle.
+func configOf(config *catalog.Config) configColumn {
 	if config.Empty() {
 		return configColumn{}
 	}
 	return configColumn{
-		Digest:  s.keys.digests.Load().Fingerprint(canonical(service.UID, config)),
-		Values:  config.Values,
-		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
-
-		References: config.References,
-		Restart:    config.Restart,
+		Values: config.Values, Secrets: slices.Sorted(maps.Keys(config.Secrets)), References: config.References, Restart: config.Restart,
 	}
 }
 
@@ -92,9 +78,9 @@ func canonical(uid string, config *catalog.Config) []byte {
 	return b
 }
 
-// shown returns what anybody may see of a configuration, or nil for an absent one.
+// shown returns what anybody may see of the document's own configuration, or nil for an absent one.
 func (c configColumn) shown() *catalog.Config {
-	if c.Digest == "" {
+	if len(c.Values)+len(c.Secrets)+len(c.References) == 0 && !c.Restart {
 		return nil
 	}
 	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets)), References: c.References, Restart: c.Restart}
@@ -111,17 +97,9 @@ func (t *tx) putSecrets(ctx context.Context, service *catalog.Service) error {
 		_, err := t.sql.NewDelete().Table("service_secrets").Where("service_uid = ?", service.UID).Exec(ctx)
 		return err
 	}
-	plain := make(map[string]string, len(service.Spec.Config.Secrets))
-	for key, secret := range service.Spec.Config.Secrets {
-		plain[key] = secret.Reveal()
-	}
-	text, err := json.Marshal(plain)
+	sealed, err := sealSecrets(t.store.secrets, service.UID, service.Spec.Config.Secrets)
 	if err != nil {
-		return errors.New("encode secrets")
-	}
-	sealed, err := t.store.secrets.Seal(text, []byte(service.UID))
-	if err != nil {
-		return fmt.Errorf("seal secrets: %w", err)
+		return err
 	}
 	return t.replace(ctx, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
 }
@@ -137,18 +115,19 @@ func (t *tx) serviceWithSecrets(ctx context.Context, row *serviceRow) (*catalog.
 	if err != nil {
 		return nil, fmt.Errorf("read secrets of service %s: %w", service.Name, err)
 	}
-	service.Spec.Config.Secrets, err = openSecrets(t.store.secrets, service.UID, sealed.Sealed)
+	service.Spec.Config.Secrets, err = openSecrets(t.store.secrets, "service", service.UID, sealed.Sealed)
 	return service, err
 }
 
-func openSecrets(sealer *seal.Sealer, uid string, sealed []byte) (map[string]secret.Text, error) {
+// openSecrets is the reverse of sealSecrets. Errors name the holder of the secrets.
+func openSecrets(sealer *seal.Sealer, holder, uid string, sealed []byte) (map[string]secret.Text, error) {
 	text, err := sealer.Open(sealed, []byte(uid))
 	if err != nil {
-		return nil, fmt.Errorf("open secrets of service with uid %s: %w", uid, err)
+		return nil, fmt.Errorf("open secrets of %s with uid %s: %w", holder, uid, err)
 	}
 	var plain map[string]string
 	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode secrets of service with uid %s", uid)
+		return nil, fmt.Errorf("decode secrets of %s with uid %s", holder, uid)
 	}
 	secrets := make(map[string]secret.Text, len(plain))
 	for key, text := range plain {
@@ -160,38 +139,20 @@ func openSecrets(sealer *seal.Sealer, uid string, sealed []byte) (map[string]sec
 // Config implements catalog.Configs.
 func (s *Store) Config(ctx context.Context, serviceUID string) (config catalog.Config, digest string, err error) {
 	err = s.opening(ctx, func(ctx context.Context) error {
-		config, digest, err = readConfig(ctx, s, serviceUID)
-		return err
+		return s.read(ctx, "read configuration", func(ctx context.Context, sqlTx bun.Tx) error {
+			config, digest, err = readConfig(ctx, newTx(s, sqlTx), serviceUID)
+			return err
+		})
 	})
 	return config, digest, err
 }
 
-// readConfig reads a configuration. One statement sees one state, so digest, values and secrets belong
-// together.
-func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Config, string, error) {
-	row := configRow{}
-	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").ColumnExpr("sg.sealed AS given").
-		Join("LEFT JOIN service_secrets AS sx ON sx.service_uid = s.uid").Join("LEFT JOIN service_given AS sg ON sg.service_uid = s.uid").Where("s.uid = ?", serviceUID).Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return catalog.Config{}, "", nil
-	}
-	if err != nil {
-		return catalog.Config{}, "", translate("read configuration", err)
-	}
-	config := row.Config.v.shown()
-	if config == nil {
-		return catalog.Config{}, "", nil
-	}
-	if len(config.Secrets) > 0 {
-		if config.Secrets, err = openSecrets(s.secrets, serviceUID, row.Sealed); err != nil {
-			return catalog.Config{}, "", err
-		}
-	}
-	given, err := openGiven(s, serviceUID, row.Given)
-	if err != nil {
+// readConfig composes a configuration. The transaction sees one state, in which digest, values and
+// secrets belong together.
+func readConfig(ctx context.Context, t *tx, serviceUID string) (catalog.Config, string, error) {
+	all, err := newComposer(t).compose(ctx, []string{serviceUID})
+	if err != nil || len(all) == 0 || all[0].row.Config.v.Digest == "" {
 		return catalog.Config{}, "", err
 	}
-	config = withGiven(config, given)
-	config.References = config.ClusterReferences()
-	return *config, row.Config.v.Digest, nil
+	return *withGiven(all[0].literals, all[0].given), all[0].row.Config.v.Digest, nil
 }

@@ -162,6 +162,8 @@ func newRow(kind catalog.Kind) row {
 		return new(trustRow)
 	case catalog.KindConfigBackend:
 		return new(backendRow)
+	case catalog.KindConfigSet:
+		return new(setRow)
 	case catalog.KindNotifier:
 		return new(notifierRow)
 	case catalog.KindToken, catalog.KindSession:
@@ -216,7 +218,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		row := &clusterRow{
 			metaColumns: meta, Project: objectname.Project(o.Name), Description: o.Spec.Description, AgentEndpoint: o.Spec.AgentEndpoint, Settings: columnOf(o.Spec.Settings),
 		}
-		err = t.upsert(ctx, row, "description", "agent_settings", "agent_endpoint")
+		err = putCluster(ctx, t, o, row)
 	case *catalog.Repository:
 		err = t.putRepository(ctx, meta, o)
 	case *catalog.Service:
@@ -227,13 +229,15 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	case *catalog.AccessBinding:
 		err = t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.Project:
-		err = t.upsert(ctx, &projectRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
+		err = putProject(ctx, t, meta, o)
 	case *catalog.IdentityProvider:
 		err = t.putProvider(ctx, meta, o)
 	case *catalog.TrustRule:
 		err = t.upsert(ctx, &trustRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.ConfigBackend:
 		err = t.putBackend(ctx, meta, o)
+	case *catalog.ConfigSet:
+		err = putSet(ctx, t, meta, o)
 	case *catalog.Notifier:
 		err = t.putNotifier(ctx, meta, o)
 	case *catalog.Role:
@@ -271,7 +275,7 @@ func replaceAll[Row any](ctx context.Context, t *tx, rows []Row, key string, col
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
 	row := &serviceRow{
-		metaColumns: meta, Project: objectname.Project(service.Name), Spec: columnOf(specOf(service.Spec)), SyncRequest: service.SyncRequest, Config: columnOf(t.store.configOf(service)),
+		metaColumns: meta, Project: objectname.Project(service.Name), Spec: columnOf(specOf(service.Spec)), SyncRequest: service.SyncRequest, Config: columnOf(configOf(service.Spec.Config)),
 	}
 	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
 	if err != nil {
@@ -286,7 +290,8 @@ func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.
 	if err := t.putSources(ctx, service); err != nil {
 		return err
 	}
-	return t.putReferences(ctx, service)
+	_, err = settle(ctx, t, []string{service.UID}, numbered)
+	return err
 }
 
 func (t *tx) putSources(ctx context.Context, service *catalog.Service) error {
@@ -335,6 +340,8 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindConfigBackend:
 		query = query.Where(`s.uid IN (SELECT cr.service_uid FROM config_references AS cr JOIN config_entries AS ce ON ce.id = cr.entry_id
 			JOIN config_backends AS cb ON cb.uid = ce.backend_uid WHERE cb.name = ?)`, key.Name)
+	case catalog.KindConfigSet:
+		return usersOf(ctx, t, key.Name)
 	case catalog.KindProject:
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:

@@ -4,9 +4,7 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -14,8 +12,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/layers"
 )
 
 // Explain returns where the values of a service's configuration come from, by key. A service that
@@ -31,68 +31,104 @@ func (e *Entries) Explain(ctx context.Context, serviceUID string) (all []configs
 }
 
 func explain(ctx context.Context, t *tx, serviceUID string) ([]configs.Explained, error) {
-	row := new(serviceRow)
-	err := t.sql.NewSelect().Model(row).Where("uid = ?", serviceUID).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	c := newComposer(t)
+	found, err := c.compose(ctx, []string{serviceUID})
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
+	s := found[0]
+	places, err := c.placesOf(ctx, s.references)
 	if err != nil {
 		return nil, err
 	}
-	backends, err := backendsByName(ctx, t.sql)
-	if err != nil {
+	if err := c.loadEntries(ctx, slices.Sorted(maps.Keys(places))); err != nil {
 		return nil, err
 	}
-	k, err := readKnown(ctx, t, backends, []string{serviceUID})
-	if err != nil {
-		return nil, err
-	}
-	var entries []*entryRow
-	err = t.sql.NewSelect().Model(&entries).Where("id IN (SELECT entry_id FROM config_references WHERE service_uid = ?)", serviceUID).Scan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byID := make(map[string]*entryRow, len(entries))
-	for _, entry := range entries {
-		byID[entry.ID] = entry
-	}
-	config := row.Config.v
 	var all []configs.Explained
-	for key := range config.Values {
-		all = append(all, configs.Explained{Key: key, IsGiven: true, IsLatest: true})
+	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
+		all = append(all, c.explainKey(name, s))
 	}
-	for _, key := range config.Secrets {
-		all = append(all, configs.Explained{Key: key, IsSecret: true, IsGiven: true, IsLatest: true})
-	}
-	for _, key := range slices.Sorted(maps.Keys(config.References)) {
-		all = append(all, explainReference(key, config.References[key], k, k.given[serviceUID], byID))
-	}
-	slices.SortFunc(all, func(a, b configs.Explained) int { return cmp.Compare(a.Key, b.Key) })
+	markSame(all, withGiven(s.literals, s.given))
 	return all, nil
 }
 
-func explainReference(key, text string, k *known, given map[string]configs.Value, entries map[string]*entryRow) configs.Explained {
-	had, isGiven := given[key]
-	x := configs.Explained{Key: key, Reference: text, IsSecret: true, IsGiven: isGiven && had.Reference == text}
+// Shown returns what anybody may see of a service's configuration: values, the keys of secrets, and
+// references to back ends, of all layers together. A service without a configuration has none.
+func (e *Entries) Shown(ctx context.Context, serviceUID string) (config *catalog.Config, err error) {
+	err = e.store.opening(ctx, func(ctx context.Context) error {
+		return e.store.read(ctx, "read configuration", func(ctx context.Context, tx bun.Tx) error {
+			config = nil
+			found, err := newComposer(newTx(e.store, tx)).compose(ctx, []string{serviceUID})
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			config = found[0].literals
+			for key := range config.Secrets {
+				config.Secrets[key] = ""
+			}
+			config.References = found[0].references
+			return nil
+		})
+	})
+	return config, err
+}
+
+// explainKey explains one key without its value.
+func (c *composer) explainKey(name string, s *composition) configs.Explained {
+	key := s.Keys[name]
+	x := configs.Explained{Key: name, Layer: key.Origin, Through: key.Through, IsSecret: key.Final.Form == layers.Secret}
+	if key.Form == layers.Reference {
+		x.Reference = key.Text.Reveal()
+	}
+	for _, item := range key.Shadows {
+		shadow := configs.Shadow{Layer: item.Origin, IsSecret: item.Form == layers.Secret}
+		if item.Form == layers.Reference {
+			shadow.Reference = item.Text.Reveal()
+		}
+		x.Shadows = append(x.Shadows, shadow)
+	}
+	switch {
+	case key.Err != nil:
+		x.Problem = &catalog.Problem{Reason: reason.ConfigReferenceInvalid, Message: key.Err.Error()}
+		if _, isMissing := errors.AsType[*layers.MissingError](key.Err); isMissing {
+			x.Problem.Reason = reason.ConfigMissing
+		}
+	case key.IsAbsent:
+	case key.Final.Form == layers.Reference:
+		c.explainReference(&x, key.Final.Text.Reveal(), s.given)
+	default:
+		x.IsGiven, x.IsLatest = true, true
+	}
+	return x
+}
+
+// explainReference adds what is known of a reference to a back end.
+func (c *composer) explainReference(x *configs.Explained, text string, given map[string]configs.Value) {
+	if text != x.Reference {
+		x.Resolved = text
+	}
+	had, isGiven := given[x.Key]
+	x.IsSecret, x.IsGiven = true, isGiven && had.Reference == text
 	reference, err := catalog.ParseReference(text)
 	if err != nil {
 		x.Problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: err.Error()}
-		return x
+		return
 	}
 	if reference.IsInCluster() { // the hub never learns what the agent reads
 		x.IsGiven, x.IsLatest = true, true
-		return x
+		return
 	}
-	backend := k.backends[reference.Backend]
+	backend := c.backends[reference.Backend]
 	if backend == nil {
 		x.Problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: "there is no such back end"}
-		return x
+		return
 	}
 	x.IsSecret = !backend.Spec.Public
-	state := k.entries[configs.Place{Backend: reference.Backend, Path: reference.Path}]
-	if row := entries[entryID(backend.UID, reference.Path)]; row != nil {
+	known := c.entries[entryID(backend.UID, reference.Path)]
+	if row := known.row; row != nil {
 		x.Version, x.ReadAt, x.NextAt = row.Version, timeOf(row.ReadAt), timeOf(row.DueAt)
 	}
+	state := known.state
 	value, ok := state.Value(reference.Key)
 	x.IsLatest = x.IsGiven && ok && state.Failure == "" && value == had.Text
 	switch {
@@ -104,7 +140,26 @@ func explainReference(key, text string, k *known, given map[string]configs.Value
 	case state.Last != nil && !ok:
 		x.Problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: "the entry has no such key"}
 	}
-	return x
+}
+
+// markSame notes which keys of one service have the same secret. It compares the secrets of no two
+// services.
+func markSame(all []configs.Explained, config *catalog.Config) {
+	keys := map[secret.Text][]string{}
+	for _, key := range slices.Sorted(maps.Keys(config.Secrets)) {
+		keys[config.Secrets[key]] = append(keys[config.Secrets[key]], key)
+	}
+	for i := range all {
+		text, isSecret := config.Secrets[all[i].Key]
+		if !isSecret {
+			continue
+		}
+		for _, key := range keys[text] {
+			if key != all[i].Key {
+				all[i].SameAs = append(all[i].SameAs, key)
+			}
+		}
+	}
 }
 
 // Status returns what is known of the reads of all back ends that services refer to, by uid.

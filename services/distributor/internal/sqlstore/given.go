@@ -15,7 +15,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
@@ -27,7 +26,7 @@ const (
 	// maxEntries bounds the paths of one back end that services refer to.
 	maxEntries = 10_000
 	// maxProjectEntries bounds those of them that services of one project refer to, so that no project
-	// uses up what others need.
+	// can use up the others' room.
 	maxProjectEntries = 2_000
 )
 
@@ -51,107 +50,12 @@ type referenceRow struct {
 	EntryID       string `bun:"entry_id,pk"`
 }
 
-// putReferences stores what entries a service refers to, and decides what it obtains. Entries that
-// nobody referred to before are due at once.
-func (t *tx) putReferences(ctx context.Context, service *catalog.Service) error {
-	if _, err := t.sql.NewDelete().Table("config_references").Where("service_uid = ?", service.UID).Exec(ctx); err != nil {
-		return err
-	}
-	if service.Spec.Config == nil || len(service.Spec.Config.References) == 0 {
-		_, err := t.sql.NewDelete().Table("service_given").Where("service_uid = ?", service.UID).Exec(ctx)
-		return err
-	}
-	backends, err := backendsByName(ctx, t.sql)
-	if err != nil {
-		return err
-	}
-	ids := map[string]*entryRow{}
-	for _, text := range service.Spec.Config.References {
-		reference, err := catalog.ParseReference(text)
-		backend := backends[reference.Backend]
-		if err != nil || backend == nil {
-			continue // the catalog has looked at it
-		}
-		id := entryID(backend.UID, reference.Path)
-		ids[id] = &entryRow{ID: id, BackendUID: backend.UID, Path: reference.Path, DueAt: micros(catalog.Now())}
-	}
-	grown := map[string]bool{}
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
-		isNew, err := isNewToProject(ctx, t.sql, service, id)
-		if err != nil {
-			return err
-		}
-		if err := t.refer(ctx, service.UID, ids[id]); err != nil {
-			return err
-		}
-		if isNew {
-			grown[ids[id].BackendUID] = true
-		}
-	}
-	for backendUID := range grown {
-		if err := checkShare(ctx, t.sql, service, backendUID); err != nil {
-			return err
-		}
-	}
-	_, err = settle(ctx, t, []string{service.UID}, numbered)
-	return err
-}
-
-// refer stores that a service refers to an entry.
-func (t *tx) refer(ctx context.Context, serviceUID string, entry *entryRow) error {
-	result, err := t.sql.NewInsert().Model(entry).On("CONFLICT (id) DO NOTHING").Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if added, err := result.RowsAffected(); err != nil || added > 0 {
-		n, counting := t.sql.NewSelect().Table("config_entries").Where("backend_uid = ?", entry.BackendUID).Count(ctx)
-		if err := errors.Join(err, counting); err != nil {
-			return err
-		}
-		if n > maxEntries {
-			return fielderr.New("spec.config.references", "would make more than %d paths of one back end that services refer to", maxEntries)
-		}
-	}
-	_, err = t.sql.NewInsert().Model(&referenceRow{ServiceUID: serviceUID, EntryID: entry.ID}).Exec(ctx)
-	return err
-}
-
-// ofProject selects from the references of the services of a service's project.
-func ofProject(db bun.IDB, service *catalog.Service) *bun.SelectQuery {
-	return db.NewSelect().TableExpr("config_references AS cr").Join("JOIN services AS s ON s.uid = cr.service_uid").
-		Where("s.project = ?", objectname.Project(service.Name))
-}
-
-// isNewToProject reports whether no service of the project refers to an entry yet. Most references
-// are to entries that the project refers to already, and those need no look at its share.
-func isNewToProject(ctx context.Context, db bun.IDB, service *catalog.Service, entryID string) (bool, error) {
-	isThere, err := ofProject(db, service).ColumnExpr("1").Where("cr.entry_id = ?", entryID).Exists(ctx)
-	return !isThere, err
-}
-
-// checkShare returns an error if the service's project refers to more paths of a back end than its
-// share.
-func checkShare(ctx context.Context, db bun.IDB, service *catalog.Service, backendUID string) error {
-	n := 0
-	err := ofProject(db, service).ColumnExpr("COUNT(DISTINCT cr.entry_id)").Join("JOIN config_entries AS ce ON ce.id = cr.entry_id").
-		Where("ce.backend_uid = ?", backendUID).Scan(ctx, &n)
-	if err == nil && n > maxProjectEntries {
-		return fielderr.New("spec.config.references", "would make more than %d paths of one back end that services of the project %s refer to",
-			maxProjectEntries, objectname.Project(service.Name))
-	}
-	return err
-}
-
-func backendsByName(ctx context.Context, db bun.IDB) (map[string]*catalog.ConfigBackend, error) {
-	var rows []*backendRow
-	if err := db.NewSelect().Model(&rows).Scan(ctx); err != nil {
-		return nil, translate("read configuration back ends", err)
-	}
-	backends := make(map[string]*catalog.ConfigBackend, len(rows))
-	for _, row := range rows {
-		backends[row.Name] = row.backend()
-	}
-	return backends, nil
+// useRow says that a service looked for a set.
+type useRow struct {
+	bun.BaseModel `bun:"table:config_uses,alias:cu"`
+	ServiceUID    string `bun:"service_uid,pk"`
+	SetName       string `bun:"set_name,pk"`
+	IsOpen        int    `bun:"is_open"`
 }
 
 // readersOf returns the uids of the services that refer to the selected entries.
@@ -161,115 +65,287 @@ func readersOf(ctx context.Context, db bun.IDB, where string, args ...any) (uids
 	return uids, translate("list services of entry", err)
 }
 
-// settle decides again what services obtain for their references, and stores it with the digests of
-// their configurations. isChanged is false if nothing differs. In a quiet edit it stores nothing
-// that readers notice, and returns errUnnumbered instead.
+// settle composes the configurations of services again, decides what they obtain for their references,
+// and stores that with the digests. isChanged is false if nothing differs. In a quiet edit it stores
+// nothing that readers notice, and returns errUnnumbered instead. The number of statements grows with
+// the number of services divided by settleChunk.
 func settle(ctx context.Context, t *tx, serviceUIDs []string, n numbering) (isChanged bool, err error) {
-	if len(serviceUIDs) == 0 {
-		return false, nil
-	}
-	backends, err := backendsByName(ctx, t.sql)
-	if err != nil {
-		return false, err
-	}
+	c := newComposer(t)
 	for chunk := range slices.Chunk(serviceUIDs, settleChunk) {
-		var rows []*serviceRow
-		if err := t.sql.NewSelect().Model(&rows).Where("uid IN (?)", bun.List(chunk)).Scan(ctx); err != nil {
-			return false, translate("read services", err)
-		}
-		known, err := readKnown(ctx, t, backends, chunk)
+		changed, err := c.settle(ctx, chunk, n)
 		if err != nil {
 			return false, err
 		}
-		for _, row := range rows {
-			changed, err := t.settleService(ctx, row, known, n)
-			if err != nil {
-				return false, err
-			}
-			isChanged = isChanged || changed
-		}
+		isChanged = isChanged || changed
 	}
 	return isChanged, nil
 }
 
-// known is what services' references lead to, and what they were given before.
-type known struct {
-	backends map[string]*catalog.ConfigBackend
-	entries  map[configs.Place]configs.State
-	given    map[string]map[string]configs.Value
+// settlement is what is to be written of some services.
+type settlement struct {
+	services []*serviceRow
+	given    []*givenRow
+	// ungiven are services that are given nothing any more.
+	ungiven []string
 }
 
-func readKnown(ctx context.Context, t *tx, backends map[string]*catalog.ConfigBackend, serviceUIDs []string) (*known, error) {
-	k := &known{backends: backends, entries: map[configs.Place]configs.State{}, given: map[string]map[string]configs.Value{}}
-	var entries []*entryRow
-	err := t.sql.NewSelect().Model(&entries).
-		Where("id IN (SELECT entry_id FROM config_references WHERE service_uid IN (?))", bun.List(serviceUIDs)).Scan(ctx)
-	if err != nil {
-		return nil, translate("read entries", err)
-	}
-	names := make(map[string]string, len(backends))
-	for name, backend := range backends {
-		names[backend.UID] = name
-	}
-	for _, row := range entries {
-		state, err := stateOf(t.store, row)
-		if err != nil {
-			return nil, err
-		}
-		k.entries[configs.Place{Backend: names[row.BackendUID], Path: row.Path}] = state
-	}
-	var given []*givenRow
-	if err := t.sql.NewSelect().Model(&given).Where("service_uid IN (?)", bun.List(serviceUIDs)).Scan(ctx); err != nil {
-		return nil, translate("read given values", err)
-	}
-	for _, row := range given {
-		if k.given[row.ServiceUID], err = openGiven(t.store, row.ServiceUID, row.Sealed); err != nil {
-			return nil, err
-		}
-	}
-	return k, nil
-}
-
-// settleService is settle for one service.
-func (t *tx) settleService(ctx context.Context, row *serviceRow, k *known, n numbering) (isChanged bool, err error) {
-	service, err := t.serviceWithSecrets(ctx, row)
+func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isChanged bool, err error) {
+	all, err := c.compose(ctx, uids)
 	if err != nil {
 		return false, err
 	}
-	config := service.Spec.Config
-	if config == nil {
-		return false, nil
+	if err := c.link(ctx, all, uids, n); err != nil {
+		return false, err
 	}
-	given := k.given[row.UID]
-	out := configs.Resolve(configs.Request{
-		References: config.HubReferences(), Project: objectname.Project(row.Name), Backends: k.backends, Entries: k.entries,
-		Given: given, Now: catalog.Now(),
-	})
-	next := row.Config.v
-	next.Problem, next.Waits = out.Problem, out.Waits
-	next.Digest = t.store.keys.digests.Load().Fingerprint(canonical(row.UID, withGiven(config, out.Values)))
-	if out.Problem != nil && row.Config.v.Problem != nil {
-		next.Problem.Since = row.Config.v.Problem.Since
+	var next settlement
+	for _, s := range all {
+		out, err := c.resolve(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		if err := c.decide(s, out, &next); err != nil {
+			return false, err
+		}
 	}
-	isSame := reflect.DeepEqual(next, row.Config.v)
-	if isSame && maps.Equal(given, out.Values) {
+	if len(next.services)+len(next.given)+len(next.ungiven) == 0 {
 		return false, nil
 	}
 	if n == quietly {
 		return false, errUnnumbered
 	}
-	if err := t.putGiven(ctx, row.UID, out.Values); err != nil {
-		return false, err
+	return len(next.services) > 0, c.write(ctx, next)
+}
+
+// decide adds what differs from what is stored of a service.
+func (c *composer) decide(s *composition, out configs.Outcome, next *settlement) error {
+	config := s.row.Config.v
+	config.Problem, config.Waits = out.Problem, out.Waits || s.Waits
+	if s.Problem != nil {
+		config.Problem = s.Problem
+	}
+	whole := withGiven(s.literals, out.Values)
+	if config.Digest = ""; !whole.Empty() || len(s.Keys) > 0 || s.Waits {
+		config.Digest = c.t.store.keys.digests.Load().Fingerprint(canonical(s.row.UID, whole))
+	}
+	if last := s.row.Config.v.Problem; config.Problem != nil && last != nil {
+		config.Problem.Since = last.Since
+	}
+	isSame := reflect.DeepEqual(config, s.row.Config.v)
+	switch {
+	case maps.Equal(s.given, out.Values):
+	case len(out.Values) == 0:
+		next.ungiven = append(next.ungiven, s.row.UID)
+	default:
+		sealed, err := sealGiven(c.t.store, s.row.UID, out.Values)
+		if err != nil {
+			return err
+		}
+		next.given = append(next.given, &givenRow{ServiceUID: s.row.UID, Sealed: sealed})
 	}
 	if isSame {
-		return false, nil
+		return nil
 	}
-	if next.Problem != nil && next.Problem.Since.IsZero() {
-		next.Problem.Since = catalog.Now()
+	if config.Problem != nil && config.Problem.Since.IsZero() {
+		config.Problem.Since = catalog.Now()
 	}
-	t.dirty = true
-	_, err = t.sql.NewUpdate().Table("services").Set("config = ?", columnOf(next)).Set("revision = ?", t.revision).Where("uid = ?", row.UID).Exec(ctx)
-	return true, translate("write configuration of service", err)
+	s.row.Config, s.row.Revision = columnOf(config), c.t.revision
+	next.services = append(next.services, s.row)
+	return nil
+}
+
+func (c *composer) write(ctx context.Context, next settlement) error {
+	c.t.dirty = true
+	if len(next.ungiven) > 0 {
+		if _, err := c.t.sql.NewDelete().Model((*givenRow)(nil)).Where("service_uid IN (?)", bun.List(next.ungiven)).Exec(ctx); err != nil {
+			return translate("delete given values", err)
+		}
+	}
+	if err := replaceAll(ctx, c.t, next.given, "service_uid", "sealed"); err != nil {
+		return translate("write given values", err)
+	}
+	return translate("write configurations of services", replaceAll(ctx, c.t, next.services, "uid", "config", "revision"))
+}
+
+// link stores which entries and sets the services use, and loads the entries. Entries that nobody
+// referred to before are due at once.
+func (c *composer) link(ctx context.Context, all []*composition, uids []string, n numbering) error {
+	uses, err := c.differingUses(ctx, all, uids)
+	if err != nil {
+		return err
+	}
+	references, entries, err := c.differingReferences(ctx, all, uids)
+	if err != nil {
+		return err
+	}
+	if len(uses.uids)+len(references.uids) > 0 {
+		if n == quietly {
+			return errUnnumbered
+		}
+		c.t.dirty = true
+	}
+	if err := replaceLinks(ctx, c.t, uses); err != nil {
+		return translate("write uses of sets", err)
+	}
+	if len(references.uids) > 0 {
+		if err := c.addEntries(ctx, entries); err != nil {
+			return err
+		}
+	}
+	if err := replaceLinks(ctx, c.t, references); err != nil {
+		return translate("write references of services", err)
+	}
+	if err := c.checkShares(ctx, all, references.uids); err != nil {
+		return err
+	}
+	return c.loadEntries(ctx, slices.Sorted(maps.Keys(entries)))
+}
+
+// links are rows that replace those of some services.
+type links[Row any] struct {
+	uids []string
+	rows []*Row
+}
+
+func replaceLinks[Row any](ctx context.Context, t *tx, l links[Row]) error {
+	if len(l.uids) == 0 {
+		return nil
+	}
+	if _, err := t.sql.NewDelete().Model((*Row)(nil)).Where("service_uid IN (?)", bun.List(l.uids)).Exec(ctx); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(l.rows, maxRows) {
+		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differingUses returns the uses of sets of those services that use others than before.
+func (c *composer) differingUses(ctx context.Context, all []*composition, uids []string) (links[useRow], error) {
+	var stored []*useRow
+	if err := c.t.sql.NewSelect().Model(&stored).Where("service_uid IN (?)", bun.List(uids)).Scan(ctx); err != nil {
+		return links[useRow]{}, translate("read uses of sets", err)
+	}
+	had := map[string]map[string]bool{}
+	for _, row := range stored {
+		if had[row.ServiceUID] == nil {
+			had[row.ServiceUID] = map[string]bool{}
+		}
+		had[row.ServiceUID][row.SetName] = row.IsOpen == 1
+	}
+	var out links[useRow]
+	for _, s := range all {
+		if maps.Equal(had[s.row.UID], s.Sets) {
+			continue
+		}
+		out.uids = append(out.uids, s.row.UID)
+		for _, name := range slices.Sorted(maps.Keys(s.Sets)) {
+			row := &useRow{ServiceUID: s.row.UID, SetName: name}
+			if s.Sets[name] {
+				row.IsOpen = 1
+			}
+			out.rows = append(out.rows, row)
+		}
+	}
+	return out, nil
+}
+
+// differingReferences returns the entries of those services that refer to others than before, and all
+// entries by id.
+func (c *composer) differingReferences(ctx context.Context, all []*composition, uids []string) (links[referenceRow], map[string]configs.Place, error) {
+	var stored []*referenceRow
+	if err := c.t.sql.NewSelect().Model(&stored).Where("service_uid IN (?)", bun.List(uids)).Scan(ctx); err != nil {
+		return links[referenceRow]{}, nil, translate("read references of services", err)
+	}
+	had := map[string]map[string]struct{}{}
+	for _, row := range stored {
+		if had[row.ServiceUID] == nil {
+			had[row.ServiceUID] = map[string]struct{}{}
+		}
+		had[row.ServiceUID][row.EntryID] = struct{}{}
+	}
+	var out links[referenceRow]
+	entries := map[string]configs.Place{}
+	for _, s := range all {
+		places, err := c.placesOf(ctx, s.references)
+		if err != nil {
+			return links[referenceRow]{}, nil, err
+		}
+		maps.Copy(entries, places)
+		isSame := len(places) == len(had[s.row.UID])
+		for id := range places {
+			_, ok := had[s.row.UID][id]
+			isSame = isSame && ok
+		}
+		if isSame {
+			continue
+		}
+		out.uids = append(out.uids, s.row.UID)
+		for _, id := range slices.Sorted(maps.Keys(places)) {
+			out.rows = append(out.rows, &referenceRow{ServiceUID: s.row.UID, EntryID: id})
+		}
+	}
+	return out, entries, nil
+}
+
+// addEntries makes entries known.
+func (c *composer) addEntries(ctx context.Context, places map[string]configs.Place) error {
+	now := micros(catalog.Now())
+	rows := make([]*entryRow, 0, len(places))
+	for _, id := range slices.Sorted(maps.Keys(places)) {
+		backend := c.backends[places[id].Backend]
+		rows = append(rows, &entryRow{ID: id, BackendUID: backend.UID, Path: places[id].Path, DueAt: now})
+	}
+	added := int64(0)
+	for chunk := range slices.Chunk(rows, maxRows) {
+		result, err := c.t.sql.NewInsert().Model(&chunk).On("CONFLICT (id) DO NOTHING").Exec(ctx)
+		if err != nil {
+			return translate("write entries", err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return translate("count rows", err)
+		}
+		added += n
+	}
+	if added == 0 {
+		return nil
+	}
+	var fullest []int
+	err := c.t.sql.NewSelect().Table("config_entries").ColumnExpr("COUNT(*)").Group("backend_uid").Having("COUNT(*) > ?", maxEntries).Scan(ctx, &fullest)
+	if err != nil {
+		return translate("count entries", err)
+	}
+	if len(fullest) > 0 {
+		return fielderr.New("spec.config.references", "would make more than %d paths of one back end that services refer to", maxEntries)
+	}
+	return nil
+}
+
+// checkShares returns an error if one of the projects whose services refer to other entries now refers to
+// more paths of a back end than its share.
+func (c *composer) checkShares(ctx context.Context, all []*composition, changed []string) error {
+	projects := map[string]struct{}{}
+	for _, s := range all {
+		if len(s.references) > 0 && slices.Contains(changed, s.row.UID) {
+			projects[s.row.Project] = struct{}{}
+		}
+	}
+	for _, project := range slices.Sorted(maps.Keys(projects)) {
+		var fullest []int
+		err := c.t.sql.NewSelect().TableExpr("config_references AS cr").ColumnExpr("COUNT(DISTINCT cr.entry_id)").
+			Join("JOIN services AS s ON s.uid = cr.service_uid").Join("JOIN config_entries AS ce ON ce.id = cr.entry_id").
+			Where("s.project = ?", project).Group("ce.backend_uid").Having("COUNT(DISTINCT cr.entry_id) > ?", maxProjectEntries).Scan(ctx, &fullest)
+		if err != nil {
+			return translate("count entries of project", err)
+		}
+		if len(fullest) > 0 {
+			return fielderr.New("spec.config.references", "would make more than %d paths of one back end that services of the project %s refer to",
+				maxProjectEntries, project)
+		}
+	}
+	return nil
 }
 
 // withGiven returns a configuration with what its references lead to.
@@ -296,21 +372,20 @@ func withGiven(config *catalog.Config, given map[string]configs.Value) *catalog.
 	return whole
 }
 
-func (t *tx) putGiven(ctx context.Context, serviceUID string, given map[string]configs.Value) error {
+func sealGiven(s *Store, serviceUID string, given map[string]configs.Value) ([]byte, error) {
 	plain := make(map[string]givenValue, len(given))
 	for key, value := range given {
 		plain[key] = givenValue{Reference: value.Reference, Text: value.Text.Reveal(), IsPublic: value.IsPublic}
 	}
 	text, err := json.Marshal(plain)
 	if err != nil {
-		return errors.New("encode given values")
+		return nil, errors.New("encode given values")
 	}
-	sealed, err := t.store.entries.Seal(text, givenPlace(serviceUID))
+	sealed, err := s.entries.Seal(text, givenPlace(serviceUID))
 	if err != nil {
-		return fmt.Errorf("seal given values: %w", err)
+		return nil, fmt.Errorf("seal given values: %w", err)
 	}
-	t.dirty = true
-	return t.replace(ctx, &givenRow{ServiceUID: serviceUID, Sealed: sealed}, "service_uid", "sealed")
+	return sealed, nil
 }
 
 // givenPlace differs from every id of an entry.

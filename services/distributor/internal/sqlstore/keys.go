@@ -331,7 +331,7 @@ func NewRotation(store *Store) *Rotation { return &Rotation{store: store} }
 
 // newSealers gives the store the sealers of all purposes.
 func newSealers(s *Store) error {
-	var errs [9]error
+	var errs [10]error
 	s.credentials, errs[0] = s.keys.ring.Sealer(purposeCredential)
 	s.webhooks, errs[1] = s.keys.ring.Sealer(purposeWebhook)
 	s.issuer, errs[2] = s.keys.ring.Sealer(purposeIssuer)
@@ -341,5 +341,6 @@ func newSealers(s *Store) error {
 	s.backends, errs[6] = s.keys.ring.Sealer(purposeBackend)
 	s.entries, errs[7] = s.keys.ring.Sealer(purposeEntries)
 	s.notifiers, errs[8] = s.keys.ring.Sealer(purposeNotifier)
+	s.sets, errs[9] = s.keys.ring.Sealer(purposeSets)
 	return cmp.Or(errs[:]...)
 }

@@ -209,7 +209,7 @@ func (r *serviceRow) service() *catalog.Service {
 	return &catalog.Service{
 		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest,
 		ConfigProblem: r.Config.v.Problem, ConfigWaits: r.Config.v.Waits,
-		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown()},
+		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown(), ConfigSets: spec.ConfigSets},
 	}
 }
 
@@ -217,6 +217,8 @@ func (r *serviceRow) service() *catalog.Service {
 type specColumn struct {
 	Cluster string           `json:"cluster"`
 	Sources []catalog.Source `json:"sources"`
+	// ConfigSets are paths of sets, lowest first.
+	ConfigSets []string `json:"configSets,omitempty"`
 	syncpolicy.Options
 	// Sync holds five of the options a second time. Replicas of earlier versions know them in no
 	// other place, and would prune where an owner turned that off.
@@ -229,7 +231,7 @@ type specColumn struct {
 
 func specOf(spec catalog.ServiceSpec) specColumn {
 	o := spec.Wanted()
-	column := specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
+	column := specColumn{Cluster: spec.Cluster, Sources: spec.Sources, ConfigSets: spec.ConfigSets, Options: o, Sync: &syncpolicy.Options{
 		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
 		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
 	}}

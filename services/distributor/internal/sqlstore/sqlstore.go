@@ -46,6 +46,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
@@ -66,6 +67,7 @@ const (
 	purposeBackend    = "configuration back end credential"
 	purposeEntries    = "configuration entries"
 	purposeNotifier   = "notifier secrets"
+	purposeSets       = "configuration set secrets"
 	purposeConfig     = "service configuration digest"
 )
 
@@ -85,6 +87,7 @@ type Store struct {
 	backends    *seal.Sealer
 	entries     *seal.Sealer
 	notifiers   *seal.Sealer
+	sets        *seal.Sealer
 	keys        *keyStore
 	// journal records changes. Nil: they leave no records.
 	journal Journal

@@ -110,6 +110,9 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"room":    testRoomInPlans,
 
 		"config entries": testConfigEntries,
+		"config sets":    testConfigSets,
+		"config facts":   testConfigFacts,
+		"config shares":  testConfigShares,
 
 		"grants": testGrants,
 		"backup": testBackup,

@@ -204,6 +204,15 @@ const (
 	// A back end has not given a value of the service's configuration for a long time. The message names
 	// the reference and the age of the last answer, which stays in use. Look at the back end's state.
 	Reason_REASON_CONFIG_STALE Reason = 199
+	// A reference of the service's configuration leads nowhere: hub:// references form a circle or a long
+	// chain, or a fact in it is missing or has characters that are not allowed in a path. The message names
+	// the key and the layer. What is applied stays; the service waits. Correct the reference, the set, or
+	// the cluster's labels.
+	Reason_REASON_CONFIG_REFERENCE_INVALID Reason = 215
+	// The layers of the service's configuration are together larger than one configuration may be. The
+	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
+	// smaller.
+	Reason_REASON_CONFIG_TOO_LARGE Reason = 216
 )
 
 // Enum value maps for Reason.
@@ -276,6 +285,8 @@ var (
 		196: "REASON_PROJECT_FORBIDDEN",
 		198: "REASON_CONFIG_MISSING",
 		199: "REASON_CONFIG_STALE",
+		215: "REASON_CONFIG_REFERENCE_INVALID",
+		216: "REASON_CONFIG_TOO_LARGE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -345,6 +356,8 @@ var (
 		"REASON_PROJECT_FORBIDDEN":            196,
 		"REASON_CONFIG_MISSING":               198,
 		"REASON_CONFIG_STALE":                 199,
+		"REASON_CONFIG_REFERENCE_INVALID":     215,
+		"REASON_CONFIG_TOO_LARGE":             216,
 	}
 )
 
@@ -379,7 +392,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xaf\x0f\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf3\x0f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -447,7 +460,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x13REASON_RENDER_LIMIT\x10\xc3\x01\x12\x1d\n" +
 	"\x18REASON_PROJECT_FORBIDDEN\x10\xc4\x01\x12\x1a\n" +
 	"\x15REASON_CONFIG_MISSING\x10\xc6\x01\x12\x18\n" +
-	"\x13REASON_CONFIG_STALE\x10\xc7\x01B\xb3\x01\n" +
+	"\x13REASON_CONFIG_STALE\x10\xc7\x01\x12$\n" +
+	"\x1fREASON_CONFIG_REFERENCE_INVALID\x10\xd7\x01\x12\x1c\n" +
+	"\x17REASON_CONFIG_TOO_LARGE\x10\xd8\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

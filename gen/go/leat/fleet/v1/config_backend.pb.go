@@ -2159,9 +2159,9 @@ type ConfigExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The document that sets the key: service.
+	// The layer that sets the key: project for a set that the project lists, set for one that the service lists, or service.
 	Layer string `protobuf:"bytes,2,opt,name=layer,proto3" json:"layer,omitempty"`
-	// The reference. Empty for a value that stands in the document.
+	// The reference as the layer holds it. Empty for a value that stands in the document.
 	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Whether the value is a secret.
 	Secret bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
@@ -2174,7 +2174,17 @@ type ConfigExplanation struct {
 	// When the back end is asked next. Unset for a value that stands in the document.
 	NextReadTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_read_time,json=nextReadTime,proto3" json:"next_read_time,omitempty"`
 	// What was wrong the last time. Unset if nothing was.
-	Problem       *v1.Problem `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem *v1.Problem `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The set of the layer: NAME, or PROJECT/NAME for one of another project. Empty for the layer service.
+	Set string `protobuf:"bytes,12,opt,name=set,proto3" json:"set,omitempty"`
+	// The reference with the values of facts in their place, at the end of all hub:// references. Empty if it is that of the layer.
+	ResolvedReference string `protobuf:"bytes,13,opt,name=resolved_reference,json=resolvedReference,proto3" json:"resolved_reference,omitempty"`
+	// The sets that hub:// references lead through, in order.
+	Through []string `protobuf:"bytes,14,rep,name=through,proto3" json:"through,omitempty"`
+	// The other keys of the service that have the same secret. Empty for what is no secret.
+	SameAs []string `protobuf:"bytes,15,rep,name=same_as,json=sameAs,proto3" json:"same_as,omitempty"`
+	// What lower layers have under the key, the highest first.
+	Shadows       []*ConfigShadowed `protobuf:"bytes,16,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2270,6 +2280,114 @@ func (x *ConfigExplanation) GetProblem() *v1.Problem {
 		return x.Problem
 	}
 	return nil
+}
+
+func (x *ConfigExplanation) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ConfigExplanation) GetResolvedReference() string {
+	if x != nil {
+		return x.ResolvedReference
+	}
+	return ""
+}
+
+func (x *ConfigExplanation) GetThrough() []string {
+	if x != nil {
+		return x.Through
+	}
+	return nil
+}
+
+func (x *ConfigExplanation) GetSameAs() []string {
+	if x != nil {
+		return x.SameAs
+	}
+	return nil
+}
+
+func (x *ConfigExplanation) GetShadows() []*ConfigShadowed {
+	if x != nil {
+		return x.Shadows
+	}
+	return nil
+}
+
+// ConfigShadowed is what a layer has under a key that a higher layer sets, too. It holds no value.
+type ConfigShadowed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The layer.
+	Layer string `protobuf:"bytes,1,opt,name=layer,proto3" json:"layer,omitempty"`
+	// The set of the layer. Empty for the layer service.
+	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// The reference. Empty for a value that stands in the document.
+	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
+	// Whether it is a secret of the document.
+	Secret        bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigShadowed) Reset() {
+	*x = ConfigShadowed{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigShadowed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigShadowed) ProtoMessage() {}
+
+func (x *ConfigShadowed) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigShadowed.ProtoReflect.Descriptor instead.
+func (*ConfigShadowed) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ConfigShadowed) GetLayer() string {
+	if x != nil {
+		return x.Layer
+	}
+	return ""
+}
+
+func (x *ConfigShadowed) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ConfigShadowed) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *ConfigShadowed) GetSecret() bool {
+	if x != nil {
+		return x.Secret
+	}
+	return false
 }
 
 var File_leat_fleet_v1_config_backend_proto protoreflect.FileDescriptor
@@ -2404,7 +2522,7 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"T\n" +
 	"\x1cExplainServiceConfigResponse\x124\n" +
-	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\"\xe9\x02\n" +
+	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\"\x96\x04\n" +
 	"\x11ConfigExplanation\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\tR\x05layer\x12\x1c\n" +
@@ -2414,7 +2532,17 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x127\n" +
 	"\tread_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\x12@\n" +
 	"\x0enext_read_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fnextReadTime\x12/\n" +
-	"\aproblem\x18\t \x01(\v2\x15.leat.type.v1.ProblemR\aproblem*w\n" +
+	"\aproblem\x18\t \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12\x10\n" +
+	"\x03set\x18\f \x01(\tR\x03set\x12-\n" +
+	"\x12resolved_reference\x18\r \x01(\tR\x11resolvedReference\x12\x18\n" +
+	"\athrough\x18\x0e \x03(\tR\athrough\x12\x17\n" +
+	"\asame_as\x18\x0f \x03(\tR\x06sameAs\x127\n" +
+	"\ashadows\x18\x10 \x03(\v2\x1d.leat.fleet.v1.ConfigShadowedR\ashadows\"n\n" +
+	"\x0eConfigShadowed\x12\x14\n" +
+	"\x05layer\x18\x01 \x01(\tR\x05layer\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\x12\x1c\n" +
+	"\treference\x18\x03 \x01(\tR\treference\x12\x16\n" +
+	"\x06secret\x18\x04 \x01(\bR\x06secret*w\n" +
 	"\vConfigState\x12\x1c\n" +
 	"\x18CONFIG_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONFIG_STATE_CURRENT\x10\x01\x12\x16\n" +
@@ -2435,7 +2563,7 @@ func file_leat_fleet_v1_config_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_config_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(ConfigState)(0),                     // 0: leat.fleet.v1.ConfigState
 	(*ConfigBackend)(nil),                // 1: leat.fleet.v1.ConfigBackend
@@ -2472,14 +2600,15 @@ var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(*ExplainServiceConfigRequest)(nil),  // 32: leat.fleet.v1.ExplainServiceConfigRequest
 	(*ExplainServiceConfigResponse)(nil), // 33: leat.fleet.v1.ExplainServiceConfigResponse
 	(*ConfigExplanation)(nil),            // 34: leat.fleet.v1.ConfigExplanation
-	(*v1.Metadata)(nil),                  // 35: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),          // 36: google.protobuf.Duration
-	(*v1.Problem)(nil),                   // 37: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),        // 38: google.protobuf.Timestamp
-	(*v1.Page)(nil),                      // 39: leat.type.v1.Page
+	(*ConfigShadowed)(nil),               // 35: leat.fleet.v1.ConfigShadowed
+	(*v1.Metadata)(nil),                  // 36: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),          // 37: google.protobuf.Duration
+	(*v1.Problem)(nil),                   // 38: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),        // 39: google.protobuf.Timestamp
+	(*v1.Page)(nil),                      // 40: leat.type.v1.Page
 }
 var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
-	35, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
+	36, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.ConfigBackend.spec:type_name -> leat.fleet.v1.ConfigBackendSpec
 	19, // 2: leat.fleet.v1.ConfigBackend.status:type_name -> leat.fleet.v1.ConfigBackendStatus
 	3,  // 3: leat.fleet.v1.ConfigBackendSpec.vault:type_name -> leat.fleet.v1.VaultBackend
@@ -2490,8 +2619,8 @@ var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
 	16, // 8: leat.fleet.v1.ConfigBackendSpec.aws:type_name -> leat.fleet.v1.AwsBackend
 	17, // 9: leat.fleet.v1.ConfigBackendSpec.gcp:type_name -> leat.fleet.v1.GcpBackend
 	18, // 10: leat.fleet.v1.ConfigBackendSpec.azure:type_name -> leat.fleet.v1.AzureBackend
-	36, // 11: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
-	36, // 12: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
+	37, // 11: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
+	37, // 12: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
 	4,  // 13: leat.fleet.v1.VaultBackend.token:type_name -> leat.fleet.v1.VaultToken
 	5,  // 14: leat.fleet.v1.VaultBackend.app_role:type_name -> leat.fleet.v1.VaultAppRole
 	6,  // 15: leat.fleet.v1.VaultBackend.kubernetes:type_name -> leat.fleet.v1.VaultKubernetes
@@ -2500,25 +2629,26 @@ var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
 	12, // 18: leat.fleet.v1.KubernetesBackend.hub_token:type_name -> leat.fleet.v1.KubernetesHubToken
 	14, // 19: leat.fleet.v1.HttpBackend.bearer:type_name -> leat.fleet.v1.HttpBearer
 	15, // 20: leat.fleet.v1.HttpBackend.client_certificate:type_name -> leat.fleet.v1.HttpClientCertificate
-	37, // 21: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
-	38, // 22: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
+	38, // 21: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
+	39, // 22: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
 	1,  // 23: leat.fleet.v1.CreateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
 	1,  // 24: leat.fleet.v1.CreateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
 	1,  // 25: leat.fleet.v1.GetConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	39, // 26: leat.fleet.v1.ListConfigBackendsRequest.page:type_name -> leat.type.v1.Page
+	40, // 26: leat.fleet.v1.ListConfigBackendsRequest.page:type_name -> leat.type.v1.Page
 	1,  // 27: leat.fleet.v1.ListConfigBackendsResponse.config_backends:type_name -> leat.fleet.v1.ConfigBackend
 	1,  // 28: leat.fleet.v1.UpdateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
 	1,  // 29: leat.fleet.v1.UpdateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
 	34, // 30: leat.fleet.v1.ExplainServiceConfigResponse.keys:type_name -> leat.fleet.v1.ConfigExplanation
 	0,  // 31: leat.fleet.v1.ConfigExplanation.state:type_name -> leat.fleet.v1.ConfigState
-	38, // 32: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
-	38, // 33: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
-	37, // 34: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	39, // 32: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
+	39, // 33: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
+	38, // 34: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
+	35, // 35: leat.fleet.v1.ConfigExplanation.shadows:type_name -> leat.fleet.v1.ConfigShadowed
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_config_backend_proto_init() }
@@ -2561,7 +2691,7 @@ func file_leat_fleet_v1_config_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_config_backend_proto_rawDesc), len(file_leat_fleet_v1_config_backend_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

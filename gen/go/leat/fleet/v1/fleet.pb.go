@@ -214,6 +214,7 @@ type Document struct {
 	//	*Document_IdentityProvider
 	//	*Document_TrustRule
 	//	*Document_ConfigBackend
+	//	*Document_ConfigSet
 	//	*Document_Notifier
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
@@ -347,6 +348,15 @@ func (x *Document) GetConfigBackend() *ConfigBackend {
 	return nil
 }
 
+func (x *Document) GetConfigSet() *ConfigSet {
+	if x != nil {
+		if x, ok := x.Object.(*Document_ConfigSet); ok {
+			return x.ConfigSet
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetNotifier() *Notifier {
 	if x != nil {
 		if x, ok := x.Object.(*Document_Notifier); ok {
@@ -410,6 +420,11 @@ type Document_ConfigBackend struct {
 	ConfigBackend *ConfigBackend `protobuf:"bytes,14,opt,name=config_backend,json=configBackend,proto3,oneof"`
 }
 
+type Document_ConfigSet struct {
+	// A named set of values, secrets and references.
+	ConfigSet *ConfigSet `protobuf:"bytes,15,opt,name=config_set,json=configSet,proto3,oneof"`
+}
+
 type Document_Notifier struct {
 	// A sender of messages about the fleet.
 	Notifier *Notifier `protobuf:"bytes,16,opt,name=notifier,proto3,oneof"`
@@ -434,6 +449,8 @@ func (*Document_IdentityProvider) isDocument_Object() {}
 func (*Document_TrustRule) isDocument_Object() {}
 
 func (*Document_ConfigBackend) isDocument_Object() {}
+
+func (*Document_ConfigSet) isDocument_Object() {}
 
 func (*Document_Notifier) isDocument_Object() {}
 
@@ -3104,14 +3121,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\x93\x05\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xce\x05\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
@@ -3125,7 +3142,9 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProvider\x129\n" +
 	"\n" +
 	"trust_rule\x18\t \x01(\v2\x18.leat.fleet.v1.TrustRuleH\x00R\ttrustRule\x12E\n" +
-	"\x0econfig_backend\x18\x0e \x01(\v2\x1c.leat.fleet.v1.ConfigBackendH\x00R\rconfigBackend\x125\n" +
+	"\x0econfig_backend\x18\x0e \x01(\v2\x1c.leat.fleet.v1.ConfigBackendH\x00R\rconfigBackend\x129\n" +
+	"\n" +
+	"config_set\x18\x0f \x01(\v2\x18.leat.fleet.v1.ConfigSetH\x00R\tconfigSet\x125\n" +
 	"\bnotifier\x18\x10 \x01(\v2\x17.leat.fleet.v1.NotifierH\x00R\bnotifierB\b\n" +
 	"\x06object\"^\n" +
 	"\fApplyRequest\x125\n" +
@@ -3595,101 +3614,102 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*IdentityProvider)(nil),               // 64: leat.fleet.v1.IdentityProvider
 	(*TrustRule)(nil),                      // 65: leat.fleet.v1.TrustRule
 	(*ConfigBackend)(nil),                  // 66: leat.fleet.v1.ConfigBackend
-	(*Notifier)(nil),                       // 67: leat.fleet.v1.Notifier
-	(*v1.Page)(nil),                        // 68: leat.type.v1.Page
-	(*v1.Problem)(nil),                     // 69: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                      // 70: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),                // 71: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),          // 72: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),                // 73: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                  // 74: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                       // 75: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),              // 76: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                 // 77: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),               // 78: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),              // 79: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),              // 80: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),             // 81: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),              // 82: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),             // 83: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),     // 84: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),        // 85: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),      // 86: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),     // 87: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),     // 88: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateRoleRequest)(nil),              // 89: leat.fleet.v1.CreateRoleRequest
-	(*GetRoleRequest)(nil),                 // 90: leat.fleet.v1.GetRoleRequest
-	(*ListRolesRequest)(nil),               // 91: leat.fleet.v1.ListRolesRequest
-	(*UpdateRoleRequest)(nil),              // 92: leat.fleet.v1.UpdateRoleRequest
-	(*DeleteRoleRequest)(nil),              // 93: leat.fleet.v1.DeleteRoleRequest
-	(*CreateProjectRequest)(nil),           // 94: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),              // 95: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),            // 96: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),           // 97: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),           // 98: leat.fleet.v1.DeleteProjectRequest
-	(*CreateIdentityProviderRequest)(nil),  // 99: leat.fleet.v1.CreateIdentityProviderRequest
-	(*GetIdentityProviderRequest)(nil),     // 100: leat.fleet.v1.GetIdentityProviderRequest
-	(*ListIdentityProvidersRequest)(nil),   // 101: leat.fleet.v1.ListIdentityProvidersRequest
-	(*UpdateIdentityProviderRequest)(nil),  // 102: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*DeleteIdentityProviderRequest)(nil),  // 103: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*CreateTrustRuleRequest)(nil),         // 104: leat.fleet.v1.CreateTrustRuleRequest
-	(*GetTrustRuleRequest)(nil),            // 105: leat.fleet.v1.GetTrustRuleRequest
-	(*ListTrustRulesRequest)(nil),          // 106: leat.fleet.v1.ListTrustRulesRequest
-	(*UpdateTrustRuleRequest)(nil),         // 107: leat.fleet.v1.UpdateTrustRuleRequest
-	(*DeleteTrustRuleRequest)(nil),         // 108: leat.fleet.v1.DeleteTrustRuleRequest
-	(*CreateConfigBackendRequest)(nil),     // 109: leat.fleet.v1.CreateConfigBackendRequest
-	(*GetConfigBackendRequest)(nil),        // 110: leat.fleet.v1.GetConfigBackendRequest
-	(*ListConfigBackendsRequest)(nil),      // 111: leat.fleet.v1.ListConfigBackendsRequest
-	(*UpdateConfigBackendRequest)(nil),     // 112: leat.fleet.v1.UpdateConfigBackendRequest
-	(*DeleteConfigBackendRequest)(nil),     // 113: leat.fleet.v1.DeleteConfigBackendRequest
-	(*RefreshConfigBackendRequest)(nil),    // 114: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),    // 115: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),            // 116: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),        // 117: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),       // 118: leat.fleet.v1.ListAccessHoldersRequest
-	(*CreateUserResponse)(nil),             // 119: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 120: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 121: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 122: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 123: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 124: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 125: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 126: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 127: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 128: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 129: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 130: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 131: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleResponse)(nil),             // 132: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleResponse)(nil),                // 133: leat.fleet.v1.GetRoleResponse
-	(*ListRolesResponse)(nil),              // 134: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleResponse)(nil),             // 135: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleResponse)(nil),             // 136: leat.fleet.v1.DeleteRoleResponse
-	(*CreateProjectResponse)(nil),          // 137: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 138: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 139: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 140: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 141: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 142: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 143: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 144: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 145: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 146: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*CreateTrustRuleResponse)(nil),        // 147: leat.fleet.v1.CreateTrustRuleResponse
-	(*GetTrustRuleResponse)(nil),           // 148: leat.fleet.v1.GetTrustRuleResponse
-	(*ListTrustRulesResponse)(nil),         // 149: leat.fleet.v1.ListTrustRulesResponse
-	(*UpdateTrustRuleResponse)(nil),        // 150: leat.fleet.v1.UpdateTrustRuleResponse
-	(*DeleteTrustRuleResponse)(nil),        // 151: leat.fleet.v1.DeleteTrustRuleResponse
-	(*CreateConfigBackendResponse)(nil),    // 152: leat.fleet.v1.CreateConfigBackendResponse
-	(*GetConfigBackendResponse)(nil),       // 153: leat.fleet.v1.GetConfigBackendResponse
-	(*ListConfigBackendsResponse)(nil),     // 154: leat.fleet.v1.ListConfigBackendsResponse
-	(*UpdateConfigBackendResponse)(nil),    // 155: leat.fleet.v1.UpdateConfigBackendResponse
-	(*DeleteConfigBackendResponse)(nil),    // 156: leat.fleet.v1.DeleteConfigBackendResponse
-	(*RefreshConfigBackendResponse)(nil),   // 157: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),   // 158: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),           // 159: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),       // 160: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),      // 161: leat.fleet.v1.ListAccessHoldersResponse
+	(*ConfigSet)(nil),                      // 67: leat.fleet.v1.ConfigSet
+	(*Notifier)(nil),                       // 68: leat.fleet.v1.Notifier
+	(*v1.Page)(nil),                        // 69: leat.type.v1.Page
+	(*v1.Problem)(nil),                     // 70: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                      // 71: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),                // 72: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),          // 73: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),                // 74: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                  // 75: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                       // 76: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),              // 77: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                 // 78: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),               // 79: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),              // 80: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),              // 81: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),             // 82: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),              // 83: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),             // 84: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),     // 85: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),        // 86: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),      // 87: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),     // 88: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),     // 89: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateRoleRequest)(nil),              // 90: leat.fleet.v1.CreateRoleRequest
+	(*GetRoleRequest)(nil),                 // 91: leat.fleet.v1.GetRoleRequest
+	(*ListRolesRequest)(nil),               // 92: leat.fleet.v1.ListRolesRequest
+	(*UpdateRoleRequest)(nil),              // 93: leat.fleet.v1.UpdateRoleRequest
+	(*DeleteRoleRequest)(nil),              // 94: leat.fleet.v1.DeleteRoleRequest
+	(*CreateProjectRequest)(nil),           // 95: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),              // 96: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),            // 97: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),           // 98: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),           // 99: leat.fleet.v1.DeleteProjectRequest
+	(*CreateIdentityProviderRequest)(nil),  // 100: leat.fleet.v1.CreateIdentityProviderRequest
+	(*GetIdentityProviderRequest)(nil),     // 101: leat.fleet.v1.GetIdentityProviderRequest
+	(*ListIdentityProvidersRequest)(nil),   // 102: leat.fleet.v1.ListIdentityProvidersRequest
+	(*UpdateIdentityProviderRequest)(nil),  // 103: leat.fleet.v1.UpdateIdentityProviderRequest
+	(*DeleteIdentityProviderRequest)(nil),  // 104: leat.fleet.v1.DeleteIdentityProviderRequest
+	(*CreateTrustRuleRequest)(nil),         // 105: leat.fleet.v1.CreateTrustRuleRequest
+	(*GetTrustRuleRequest)(nil),            // 106: leat.fleet.v1.GetTrustRuleRequest
+	(*ListTrustRulesRequest)(nil),          // 107: leat.fleet.v1.ListTrustRulesRequest
+	(*UpdateTrustRuleRequest)(nil),         // 108: leat.fleet.v1.UpdateTrustRuleRequest
+	(*DeleteTrustRuleRequest)(nil),         // 109: leat.fleet.v1.DeleteTrustRuleRequest
+	(*CreateConfigBackendRequest)(nil),     // 110: leat.fleet.v1.CreateConfigBackendRequest
+	(*GetConfigBackendRequest)(nil),        // 111: leat.fleet.v1.GetConfigBackendRequest
+	(*ListConfigBackendsRequest)(nil),      // 112: leat.fleet.v1.ListConfigBackendsRequest
+	(*UpdateConfigBackendRequest)(nil),     // 113: leat.fleet.v1.UpdateConfigBackendRequest
+	(*DeleteConfigBackendRequest)(nil),     // 114: leat.fleet.v1.DeleteConfigBackendRequest
+	(*RefreshConfigBackendRequest)(nil),    // 115: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),    // 116: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),            // 117: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),        // 118: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),       // 119: leat.fleet.v1.ListAccessHoldersRequest
+	(*CreateUserResponse)(nil),             // 120: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 121: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 122: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 123: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 124: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 125: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 126: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 127: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 128: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 129: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 130: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 131: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 132: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleResponse)(nil),             // 133: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleResponse)(nil),                // 134: leat.fleet.v1.GetRoleResponse
+	(*ListRolesResponse)(nil),              // 135: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleResponse)(nil),             // 136: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleResponse)(nil),             // 137: leat.fleet.v1.DeleteRoleResponse
+	(*CreateProjectResponse)(nil),          // 138: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 139: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 140: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 141: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 142: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 143: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 144: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 145: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 146: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 147: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*CreateTrustRuleResponse)(nil),        // 148: leat.fleet.v1.CreateTrustRuleResponse
+	(*GetTrustRuleResponse)(nil),           // 149: leat.fleet.v1.GetTrustRuleResponse
+	(*ListTrustRulesResponse)(nil),         // 150: leat.fleet.v1.ListTrustRulesResponse
+	(*UpdateTrustRuleResponse)(nil),        // 151: leat.fleet.v1.UpdateTrustRuleResponse
+	(*DeleteTrustRuleResponse)(nil),        // 152: leat.fleet.v1.DeleteTrustRuleResponse
+	(*CreateConfigBackendResponse)(nil),    // 153: leat.fleet.v1.CreateConfigBackendResponse
+	(*GetConfigBackendResponse)(nil),       // 154: leat.fleet.v1.GetConfigBackendResponse
+	(*ListConfigBackendsResponse)(nil),     // 155: leat.fleet.v1.ListConfigBackendsResponse
+	(*UpdateConfigBackendResponse)(nil),    // 156: leat.fleet.v1.UpdateConfigBackendResponse
+	(*DeleteConfigBackendResponse)(nil),    // 157: leat.fleet.v1.DeleteConfigBackendResponse
+	(*RefreshConfigBackendResponse)(nil),   // 158: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),   // 159: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),           // 160: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),       // 161: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),      // 162: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	57,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -3702,189 +3722,190 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	64,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
 	65,  // 8: leat.fleet.v1.Document.trust_rule:type_name -> leat.fleet.v1.TrustRule
 	66,  // 9: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	67,  // 10: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
-	3,   // 11: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,   // 12: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,   // 13: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,   // 14: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	57,  // 15: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 16: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 17: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	68,  // 18: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	57,  // 19: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	57,  // 20: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 21: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	58,  // 22: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 23: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 24: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	68,  // 25: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	58,  // 26: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	58,  // 27: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 28: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	59,  // 29: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 30: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	59,  // 31: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	68,  // 32: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	59,  // 33: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	59,  // 34: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 35: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	69,  // 36: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	70,  // 37: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	71,  // 38: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	72,  // 39: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	71,  // 40: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	73,  // 41: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	74,  // 42: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	68,  // 43: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	75,  // 44: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,   // 45: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	72,  // 46: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	72,  // 47: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,   // 48: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,   // 49: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,   // 50: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,   // 51: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11,  // 52: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13,  // 53: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15,  // 54: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17,  // 55: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19,  // 56: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21,  // 57: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23,  // 58: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25,  // 59: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27,  // 60: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29,  // 61: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31,  // 62: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33,  // 63: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35,  // 64: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37,  // 65: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39,  // 66: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41,  // 67: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43,  // 68: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45,  // 69: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47,  // 70: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49,  // 71: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51,  // 72: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 73: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	55,  // 74: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	76,  // 75: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	77,  // 76: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	78,  // 77: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	79,  // 78: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	80,  // 79: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	81,  // 80: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	82,  // 81: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	83,  // 82: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	84,  // 83: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	85,  // 84: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	86,  // 85: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	87,  // 86: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	88,  // 87: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	89,  // 88: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
-	90,  // 89: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
-	91,  // 90: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
-	92,  // 91: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
-	93,  // 92: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
-	94,  // 93: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	95,  // 94: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	96,  // 95: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	97,  // 96: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	98,  // 97: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	99,  // 98: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
-	100, // 99: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
-	101, // 100: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
-	102, // 101: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
-	103, // 102: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
-	104, // 103: leat.fleet.v1.FleetService.CreateTrustRule:input_type -> leat.fleet.v1.CreateTrustRuleRequest
-	105, // 104: leat.fleet.v1.FleetService.GetTrustRule:input_type -> leat.fleet.v1.GetTrustRuleRequest
-	106, // 105: leat.fleet.v1.FleetService.ListTrustRules:input_type -> leat.fleet.v1.ListTrustRulesRequest
-	107, // 106: leat.fleet.v1.FleetService.UpdateTrustRule:input_type -> leat.fleet.v1.UpdateTrustRuleRequest
-	108, // 107: leat.fleet.v1.FleetService.DeleteTrustRule:input_type -> leat.fleet.v1.DeleteTrustRuleRequest
-	109, // 108: leat.fleet.v1.FleetService.CreateConfigBackend:input_type -> leat.fleet.v1.CreateConfigBackendRequest
-	110, // 109: leat.fleet.v1.FleetService.GetConfigBackend:input_type -> leat.fleet.v1.GetConfigBackendRequest
-	111, // 110: leat.fleet.v1.FleetService.ListConfigBackends:input_type -> leat.fleet.v1.ListConfigBackendsRequest
-	112, // 111: leat.fleet.v1.FleetService.UpdateConfigBackend:input_type -> leat.fleet.v1.UpdateConfigBackendRequest
-	113, // 112: leat.fleet.v1.FleetService.DeleteConfigBackend:input_type -> leat.fleet.v1.DeleteConfigBackendRequest
-	114, // 113: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	115, // 114: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	116, // 115: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	117, // 116: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	118, // 117: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	2,   // 118: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 119: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 120: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 121: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 122: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 123: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 124: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 125: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 126: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 127: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 128: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 129: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 130: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 131: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 132: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 133: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 134: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 135: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 136: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 137: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 138: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 139: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 140: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 141: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 142: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 143: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	56,  // 144: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	119, // 145: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	120, // 146: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	121, // 147: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	122, // 148: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	123, // 149: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	124, // 150: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	125, // 151: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	126, // 152: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	127, // 153: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	128, // 154: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	129, // 155: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	130, // 156: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	131, // 157: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	132, // 158: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
-	133, // 159: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
-	134, // 160: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
-	135, // 161: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
-	136, // 162: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
-	137, // 163: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	138, // 164: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	139, // 165: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	140, // 166: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	141, // 167: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	142, // 168: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	143, // 169: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	144, // 170: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	145, // 171: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	146, // 172: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	147, // 173: leat.fleet.v1.FleetService.CreateTrustRule:output_type -> leat.fleet.v1.CreateTrustRuleResponse
-	148, // 174: leat.fleet.v1.FleetService.GetTrustRule:output_type -> leat.fleet.v1.GetTrustRuleResponse
-	149, // 175: leat.fleet.v1.FleetService.ListTrustRules:output_type -> leat.fleet.v1.ListTrustRulesResponse
-	150, // 176: leat.fleet.v1.FleetService.UpdateTrustRule:output_type -> leat.fleet.v1.UpdateTrustRuleResponse
-	151, // 177: leat.fleet.v1.FleetService.DeleteTrustRule:output_type -> leat.fleet.v1.DeleteTrustRuleResponse
-	152, // 178: leat.fleet.v1.FleetService.CreateConfigBackend:output_type -> leat.fleet.v1.CreateConfigBackendResponse
-	153, // 179: leat.fleet.v1.FleetService.GetConfigBackend:output_type -> leat.fleet.v1.GetConfigBackendResponse
-	154, // 180: leat.fleet.v1.FleetService.ListConfigBackends:output_type -> leat.fleet.v1.ListConfigBackendsResponse
-	155, // 181: leat.fleet.v1.FleetService.UpdateConfigBackend:output_type -> leat.fleet.v1.UpdateConfigBackendResponse
-	156, // 182: leat.fleet.v1.FleetService.DeleteConfigBackend:output_type -> leat.fleet.v1.DeleteConfigBackendResponse
-	157, // 183: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	158, // 184: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	159, // 185: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	160, // 186: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	161, // 187: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	118, // [118:188] is the sub-list for method output_type
-	48,  // [48:118] is the sub-list for method input_type
-	48,  // [48:48] is the sub-list for extension type_name
-	48,  // [48:48] is the sub-list for extension extendee
-	0,   // [0:48] is the sub-list for field type_name
+	67,  // 10: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
+	68,  // 11: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
+	3,   // 12: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,   // 13: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,   // 14: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,   // 15: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	57,  // 16: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 17: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 18: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	69,  // 19: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	57,  // 20: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	57,  // 21: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 22: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	58,  // 23: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 24: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 25: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	69,  // 26: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	58,  // 27: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	58,  // 28: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 29: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	59,  // 30: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 31: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	59,  // 32: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	69,  // 33: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	59,  // 34: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	59,  // 35: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 36: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	70,  // 37: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	71,  // 38: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	72,  // 39: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	73,  // 40: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	72,  // 41: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	74,  // 42: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	75,  // 43: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	69,  // 44: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	76,  // 45: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,   // 46: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	73,  // 47: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	73,  // 48: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,   // 49: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,   // 50: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,   // 51: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,   // 52: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11,  // 53: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13,  // 54: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15,  // 55: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17,  // 56: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19,  // 57: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21,  // 58: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23,  // 59: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25,  // 60: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27,  // 61: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29,  // 62: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31,  // 63: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33,  // 64: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35,  // 65: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37,  // 66: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39,  // 67: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41,  // 68: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43,  // 69: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45,  // 70: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47,  // 71: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49,  // 72: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51,  // 73: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53,  // 74: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	55,  // 75: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	77,  // 76: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	78,  // 77: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	79,  // 78: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	80,  // 79: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	81,  // 80: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	82,  // 81: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	83,  // 82: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	84,  // 83: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	85,  // 84: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	86,  // 85: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	87,  // 86: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	88,  // 87: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	89,  // 88: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	90,  // 89: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
+	91,  // 90: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
+	92,  // 91: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
+	93,  // 92: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
+	94,  // 93: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
+	95,  // 94: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	96,  // 95: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	97,  // 96: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	98,  // 97: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	99,  // 98: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	100, // 99: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
+	101, // 100: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
+	102, // 101: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
+	103, // 102: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
+	104, // 103: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
+	105, // 104: leat.fleet.v1.FleetService.CreateTrustRule:input_type -> leat.fleet.v1.CreateTrustRuleRequest
+	106, // 105: leat.fleet.v1.FleetService.GetTrustRule:input_type -> leat.fleet.v1.GetTrustRuleRequest
+	107, // 106: leat.fleet.v1.FleetService.ListTrustRules:input_type -> leat.fleet.v1.ListTrustRulesRequest
+	108, // 107: leat.fleet.v1.FleetService.UpdateTrustRule:input_type -> leat.fleet.v1.UpdateTrustRuleRequest
+	109, // 108: leat.fleet.v1.FleetService.DeleteTrustRule:input_type -> leat.fleet.v1.DeleteTrustRuleRequest
+	110, // 109: leat.fleet.v1.FleetService.CreateConfigBackend:input_type -> leat.fleet.v1.CreateConfigBackendRequest
+	111, // 110: leat.fleet.v1.FleetService.GetConfigBackend:input_type -> leat.fleet.v1.GetConfigBackendRequest
+	112, // 111: leat.fleet.v1.FleetService.ListConfigBackends:input_type -> leat.fleet.v1.ListConfigBackendsRequest
+	113, // 112: leat.fleet.v1.FleetService.UpdateConfigBackend:input_type -> leat.fleet.v1.UpdateConfigBackendRequest
+	114, // 113: leat.fleet.v1.FleetService.DeleteConfigBackend:input_type -> leat.fleet.v1.DeleteConfigBackendRequest
+	115, // 114: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	116, // 115: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	117, // 116: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	118, // 117: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	119, // 118: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	2,   // 119: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 120: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 121: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 122: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 123: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 124: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 125: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 126: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 127: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 128: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 129: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 130: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 131: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 132: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 133: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 134: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 135: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 136: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 137: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 138: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 139: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 140: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 141: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 142: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 143: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 144: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	56,  // 145: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	120, // 146: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	121, // 147: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	122, // 148: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	123, // 149: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	124, // 150: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	125, // 151: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	126, // 152: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	127, // 153: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	128, // 154: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	129, // 155: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	130, // 156: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	131, // 157: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	132, // 158: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	133, // 159: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
+	134, // 160: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
+	135, // 161: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
+	136, // 162: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
+	137, // 163: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
+	138, // 164: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	139, // 165: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	140, // 166: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	141, // 167: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	142, // 168: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	143, // 169: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	144, // 170: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	145, // 171: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	146, // 172: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	147, // 173: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	148, // 174: leat.fleet.v1.FleetService.CreateTrustRule:output_type -> leat.fleet.v1.CreateTrustRuleResponse
+	149, // 175: leat.fleet.v1.FleetService.GetTrustRule:output_type -> leat.fleet.v1.GetTrustRuleResponse
+	150, // 176: leat.fleet.v1.FleetService.ListTrustRules:output_type -> leat.fleet.v1.ListTrustRulesResponse
+	151, // 177: leat.fleet.v1.FleetService.UpdateTrustRule:output_type -> leat.fleet.v1.UpdateTrustRuleResponse
+	152, // 178: leat.fleet.v1.FleetService.DeleteTrustRule:output_type -> leat.fleet.v1.DeleteTrustRuleResponse
+	153, // 179: leat.fleet.v1.FleetService.CreateConfigBackend:output_type -> leat.fleet.v1.CreateConfigBackendResponse
+	154, // 180: leat.fleet.v1.FleetService.GetConfigBackend:output_type -> leat.fleet.v1.GetConfigBackendResponse
+	155, // 181: leat.fleet.v1.FleetService.ListConfigBackends:output_type -> leat.fleet.v1.ListConfigBackendsResponse
+	156, // 182: leat.fleet.v1.FleetService.UpdateConfigBackend:output_type -> leat.fleet.v1.UpdateConfigBackendResponse
+	157, // 183: leat.fleet.v1.FleetService.DeleteConfigBackend:output_type -> leat.fleet.v1.DeleteConfigBackendResponse
+	158, // 184: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	159, // 185: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	160, // 186: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	161, // 187: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	162, // 188: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	119, // [119:189] is the sub-list for method output_type
+	49,  // [49:119] is the sub-list for method input_type
+	49,  // [49:49] is the sub-list for extension type_name
+	49,  // [49:49] is the sub-list for extension extendee
+	0,   // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3894,6 +3915,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 	}
 	file_leat_fleet_v1_audit_proto_init()
 	file_leat_fleet_v1_config_backend_proto_init()
+	file_leat_fleet_v1_config_set_proto_init()
 	file_leat_fleet_v1_identity_provider_proto_init()
 	file_leat_fleet_v1_notifier_proto_init()
 	file_leat_fleet_v1_people_proto_init()
@@ -3911,6 +3933,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		(*Document_IdentityProvider)(nil),
 		(*Document_TrustRule)(nil),
 		(*Document_ConfigBackend)(nil),
+		(*Document_ConfigSet)(nil),
 		(*Document_Notifier)(nil),
 	}
 	type x struct{}

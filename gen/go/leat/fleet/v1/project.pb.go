@@ -100,7 +100,10 @@ type ProjectSpec struct {
 	// What the project's own services may be. Unset means no limit.
 	Limits *ProjectLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
 	// How many objects, and how many bytes of bundles, the project may have. Unset means no limit.
-	Quotas        *ProjectQuotas `protobuf:"bytes,4,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Quotas *ProjectQuotas `protobuf:"bytes,4,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// Sets of configuration that every service of the project uses: NAME, or PROJECT/NAME for one that another project shares. Of a key
+	// that several have, the last one counts, and what services say themselves comes after all of them. At most 16.
+	ConfigSets    []string `protobuf:"bytes,7,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,7 +166,15 @@ func (x *ProjectSpec) GetQuotas() *ProjectQuotas {
 	return nil
 }
 
-// ProjectShare lets services of other projects use repositories and clusters of this one.
+func (x *ProjectSpec) GetConfigSets() []string {
+	if x != nil {
+		return x.ConfigSets
+	}
+	return nil
+}
+
+// ProjectShare lets services of other projects use repositories, clusters and sets of configuration of
+// this one.
 type ProjectShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The other projects. Required.
@@ -171,7 +182,9 @@ type ProjectShare struct {
 	// The repositories that they may have sources in. Unset means none.
 	Repositories *Selection `protobuf:"bytes,2,opt,name=repositories,proto3" json:"repositories,omitempty"`
 	// The clusters that they may run in. Unset means none.
-	Clusters      *Selection `protobuf:"bytes,3,opt,name=clusters,proto3" json:"clusters,omitempty"`
+	Clusters *Selection `protobuf:"bytes,3,opt,name=clusters,proto3" json:"clusters,omitempty"`
+	// The sets of configuration that they may use. Unset means none.
+	ConfigSets    *Selection `protobuf:"bytes,6,opt,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +236,13 @@ func (x *ProjectShare) GetRepositories() *Selection {
 func (x *ProjectShare) GetClusters() *Selection {
 	if x != nil {
 		return x.Clusters
+	}
+	return nil
+}
+
+func (x *ProjectShare) GetConfigSets() *Selection {
+	if x != nil {
+		return x.ConfigSets
 	}
 	return nil
 }
@@ -1080,16 +1100,20 @@ const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"\aProject\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ProjectSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectStatusR\x06status\"\xd0\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectStatusR\x06status\"\xf1\x01\n" +
 	"\vProjectSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x123\n" +
 	"\x06shares\x18\x02 \x03(\v2\x1b.leat.fleet.v1.ProjectShareR\x06shares\x124\n" +
 	"\x06limits\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectLimitsR\x06limits\x124\n" +
-	"\x06quotas\x18\x04 \x01(\v2\x1c.leat.fleet.v1.ProjectQuotasR\x06quotas\"\xb8\x01\n" +
+	"\x06quotas\x18\x04 \x01(\v2\x1c.leat.fleet.v1.ProjectQuotasR\x06quotas\x12\x1f\n" +
+	"\vconfig_sets\x18\a \x03(\tR\n" +
+	"configSets\"\xf3\x01\n" +
 	"\fProjectShare\x124\n" +
 	"\bprojects\x18\x01 \x01(\v2\x18.leat.fleet.v1.SelectionR\bprojects\x12<\n" +
 	"\frepositories\x18\x02 \x01(\v2\x18.leat.fleet.v1.SelectionR\frepositories\x124\n" +
-	"\bclusters\x18\x03 \x01(\v2\x18.leat.fleet.v1.SelectionR\bclusters\"i\n" +
+	"\bclusters\x18\x03 \x01(\v2\x18.leat.fleet.v1.SelectionR\bclusters\x129\n" +
+	"\vconfig_sets\x18\x06 \x01(\v2\x18.leat.fleet.v1.SelectionR\n" +
+	"configSets\"i\n" +
 	"\tSelection\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x124\n" +
@@ -1193,25 +1217,26 @@ var file_leat_fleet_v1_project_proto_depIdxs = []int32{
 	3,  // 6: leat.fleet.v1.ProjectShare.projects:type_name -> leat.fleet.v1.Selection
 	3,  // 7: leat.fleet.v1.ProjectShare.repositories:type_name -> leat.fleet.v1.Selection
 	3,  // 8: leat.fleet.v1.ProjectShare.clusters:type_name -> leat.fleet.v1.Selection
-	19, // 9: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
-	20, // 10: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
-	20, // 11: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
-	20, // 12: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
-	20, // 13: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
-	20, // 14: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
-	7,  // 15: leat.fleet.v1.ProjectStatus.largest_bundles:type_name -> leat.fleet.v1.ProjectBundle
-	0,  // 16: leat.fleet.v1.CreateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 17: leat.fleet.v1.CreateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	0,  // 18: leat.fleet.v1.GetProjectResponse.project:type_name -> leat.fleet.v1.Project
-	21, // 19: leat.fleet.v1.ListProjectsRequest.page:type_name -> leat.type.v1.Page
-	0,  // 20: leat.fleet.v1.ListProjectsResponse.projects:type_name -> leat.fleet.v1.Project
-	0,  // 21: leat.fleet.v1.UpdateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 22: leat.fleet.v1.UpdateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	3,  // 9: leat.fleet.v1.ProjectShare.config_sets:type_name -> leat.fleet.v1.Selection
+	19, // 10: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
+	20, // 11: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
+	20, // 12: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
+	20, // 13: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
+	20, // 14: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
+	20, // 15: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
+	7,  // 16: leat.fleet.v1.ProjectStatus.largest_bundles:type_name -> leat.fleet.v1.ProjectBundle
+	0,  // 17: leat.fleet.v1.CreateProjectRequest.project:type_name -> leat.fleet.v1.Project
+	0,  // 18: leat.fleet.v1.CreateProjectResponse.project:type_name -> leat.fleet.v1.Project
+	0,  // 19: leat.fleet.v1.GetProjectResponse.project:type_name -> leat.fleet.v1.Project
+	21, // 20: leat.fleet.v1.ListProjectsRequest.page:type_name -> leat.type.v1.Page
+	0,  // 21: leat.fleet.v1.ListProjectsResponse.projects:type_name -> leat.fleet.v1.Project
+	0,  // 22: leat.fleet.v1.UpdateProjectRequest.project:type_name -> leat.fleet.v1.Project
+	0,  // 23: leat.fleet.v1.UpdateProjectResponse.project:type_name -> leat.fleet.v1.Project
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_project_proto_init() }

@@ -658,7 +658,10 @@ type ServiceSpec struct {
 	DryRun bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// How the objects are made from the sources, step by step. At most 16; excludes renderer. Empty:
 	// renderer is the one step, on each source.
-	Render        []*v1.RenderStep `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
+	Render []*v1.RenderStep `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
+	// Sets of configuration that the service uses beside those of its project: NAME, or PROJECT/NAME for one that another project shares.
+	// Of a key that several have, the last one counts, and config comes after all of them. At most 16.
+	ConfigSets    []string `protobuf:"bytes,13,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +766,13 @@ func (x *ServiceSpec) GetRender() []*v1.RenderStep {
 	return nil
 }
 
+func (x *ServiceSpec) GetConfigSets() []string {
+	if x != nil {
+		return x.ConfigSets
+	}
+	return nil
+}
+
 // ServiceConfig holds the values of the variables in a service's manifests. It is sent only to the
 // service's own cluster, and is never part of a bundle. A key names one variable: letters, digits
 // and "_", no digit first. At most 256 keys in total and 512 KiB, 64 KiB a value.
@@ -776,10 +786,13 @@ type ServiceConfig struct {
 	Secrets map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// References by key, such as vault-prod://apps/shop/db#password: the back end, the path of an entry, and the key in it. Without #,
 	// the value is the whole entry as JSON. A ? at the end lets the value be missing. The back end says whether a value is a secret. No
-	// key may also be in values or secrets.
+	// key may also be in values or secrets. hub://SET/KEY is a key of a ConfigSet, and hub://PROJECT/SET/KEY one that another project
+	// shares. Paths and keys may hold facts: ${project}, ${service.name}, ${cluster.name}, ${cluster.project}, ${cluster.labels.KEY} and
+	// ${cluster.annotations.KEY}.
 	//
 	// cluster://NAMESPACE/NAME#KEY names a key of a Secret in the service's own cluster, and cluster://configmaps/NAMESPACE/NAME#KEY one
-	// of a ConfigMap. The cluster's agent reads them with the rights of the service's account; at most 32 objects.
+	// of a ConfigMap. The cluster's agent reads them with the rights of the service's account; at most 32 objects. They hold no facts, and
+	// sets hold none of them.
 	References map[string]string `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A change of a value, also of one that a reference leads to, rolls the service's pods: a keyed digest stands in the annotation
 	// leat.dev/config of the pod templates of Deployments, StatefulSets and DaemonSets. Setting it rolls them once.
@@ -1306,7 +1319,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xab\x03\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xcc\x03\n" +
 	"\vServiceSpec\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
@@ -1318,7 +1331,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
 	"\adry_run\x18\t \x01(\bR\x06dryRun\x120\n" +
 	"\x06render\x18\n" +
-	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\xb9\x03\n" +
+	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\x12\x1f\n" +
+	"\vconfig_sets\x18\r \x03(\tR\n" +
+	"configSets\"\xb9\x03\n" +
 	"\rServiceConfig\x12@\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
 	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x12L\n" +

@@ -9,26 +9,27 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/layers"
 )
 
 // Configs is what is known of configurations beside the catalog; sqlstore.Entries implements it.
 type Configs interface {
 	// Explain returns where the values of a service's configuration come from, by key.
 	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
+	// Shown returns what anybody may see of a service's configuration, of all layers together.
+	Shown(ctx context.Context, serviceUID string) (*catalog.Config, error)
 	// Status returns what is known of the reads of back ends, by uid.
 	Status(ctx context.Context) (map[string]configs.Status, error)
 	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
 	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)
 }
-
-// layerService is the layer of what stands in a service's own document.
-const layerService = "service"
 
 // CreateConfigBackend implements FleetService.
 func (s *Service) CreateConfigBackend(
@@ -106,7 +107,7 @@ func (s *Service) ExplainServiceConfig(
 	res := &fleetv1.ExplainServiceConfigResponse{}
 	for _, x := range all {
 		if req.GetKey() == "" || req.GetKey() == x.Key {
-			res.Keys = append(res.Keys, explanation(x))
+			res.Keys = append(res.Keys, explanation(x, objectname.Project(record.Object.Meta().Name)))
 		}
 	}
 	if req.GetKey() != "" && len(res.GetKeys()) == 0 {
@@ -115,10 +116,17 @@ func (s *Service) ExplainServiceConfig(
 	return res, nil
 }
 
-func explanation(x configs.Explained) *fleetv1.ConfigExplanation {
+// explanation names sets as people do in the project.
+func explanation(x configs.Explained, project string) *fleetv1.ConfigExplanation {
 	m := &fleetv1.ConfigExplanation{
-		Key: x.Key, Layer: layerService, Reference: x.Reference, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
+		Key: x.Key, Layer: string(x.Layer.Kind), Set: setName(x.Layer, project), Reference: x.Reference, ResolvedReference: x.Resolved,
+		Through: formatNames(x.Through, project), SameAs: x.SameAs, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
 		ReadTime: catalogwire.Timestamp(x.ReadAt), NextReadTime: catalogwire.Timestamp(x.NextAt), Problem: catalogwire.ProblemMessage(x.Problem),
+	}
+	for _, shadow := range x.Shadows {
+		m.Shadows = append(m.Shadows, &fleetv1.ConfigShadowed{
+			Layer: string(shadow.Layer.Kind), Set: setName(shadow.Layer, project), Reference: shadow.Reference, Secret: shadow.IsSecret,
+		})
 	}
 	switch {
 	case x.IsLatest:
@@ -127,6 +135,14 @@ func explanation(x configs.Explained) *fleetv1.ConfigExplanation {
 		m.State = fleetv1.ConfigState_CONFIG_STATE_STALE
 	}
 	return m
+}
+
+// setName returns the name of the set that a layer is; empty if it is not a set.
+func setName(layer layers.Origin, project string) string {
+	if layer.Set == "" {
+		return ""
+	}
+	return objectname.Format(layer.Set, project)
 }
 
 // backendsShown adds what is known of their reads to back ends. Without the database it is left

@@ -69,6 +69,7 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	}
 	service := &catalog.Service{Metadata: metadata, Spec: catalog.ServiceSpec{
 		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
+		ConfigSets: spec.GetConfigSets(),
 	}}
 	if err := parseReferences(&service.Spec, m.GetMetadata().GetProject()); err != nil {
 		return nil, err
@@ -98,6 +99,8 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return trustRuleOf(object.TrustRule)
 	case *fleetv1.Document_ConfigBackend:
 		return backendOf(object.ConfigBackend)
+	case *fleetv1.Document_ConfigSet:
+		return configSetOf(object.ConfigSet)
 	case *fleetv1.Document_Notifier:
 		return notifierOf(object.Notifier)
 	case *fleetv1.Document_Role:
@@ -105,7 +108,7 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 	}
 	return nil, &fielderr.Error{
 		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end or a notifier",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end, a configuration set or a notifier",
 	}
 }
 

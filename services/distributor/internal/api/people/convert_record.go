@@ -40,6 +40,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return trustRuleMessage(o)
 	case *catalog.ConfigBackend:
 		return backendMessage(o)
+	case *catalog.ConfigSet:
+		return configSetMessage(o)
 	case *catalog.Notifier:
 		return notifierMessage(o)
 	case *catalog.Role:
@@ -115,6 +117,7 @@ func serviceMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.Ser
 func serviceSpecMessage(spec catalog.ServiceSpec, project string) *fleetv1.ServiceSpec {
 	m := &fleetv1.ServiceSpec{
 		Cluster: objectname.Format(spec.Cluster, project), Sources: wire.Each(spec.Sources, catalogwire.SourceMessage), Config: configMessage(spec.Config),
+		ConfigSets: formatNames(spec.ConfigSets, project),
 	}
 	for _, source := range m.GetSources() {
 		source.Repository = objectname.Format(source.GetRepository(), project)

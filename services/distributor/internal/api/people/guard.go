@@ -114,7 +114,7 @@ func (e editing) checkPlace(next catalog.Object) error {
 func (e editing) checkContent(current, next catalog.Object) error {
 	switch o := next.(type) {
 	case *catalog.Service:
-		return cmp.Or(e.checkProject(current, o), e.checkSources(current, o))
+		return cmp.Or(e.checkProject(current, o), e.checkSources(current, o), e.checkSets(current, o))
 	case *catalog.Cluster:
 		return e.checkCluster(current, o)
 	case *catalog.AccessBinding:
@@ -122,7 +122,9 @@ func (e editing) checkContent(current, next catalog.Object) error {
 		return e.rights.MayGive(o.Spec, role)
 	case *catalog.Project:
 		last, _ := current.(*catalog.Project)
-		return e.rights.MayChangeProject(last, o)
+		return cmp.Or(e.rights.MayChangeProject(last, o), e.checkSets(current, o))
+	case *catalog.ConfigSet:
+		return e.checkSets(current, o)
 	case *catalog.Role:
 		return e.rights.MayDefine(o.Spec)
 	case *catalog.IdentityProvider:

@@ -153,6 +153,9 @@ func parseReferences(spec *catalog.ServiceSpec, project string) (err error) {
 			return err
 		}
 	}
+	if spec.ConfigSets, err = parseEach("spec.config_sets", spec.ConfigSets, project, objectname.Parse); err != nil {
+		return err
+	}
 	if spec.Options == nil || len(spec.Options.Policy.DependsOn) == 0 {
 		return nil
 	}

@@ -38,8 +38,8 @@ type Bundles interface {
 	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 }
 
-// GetServicePlan implements FleetService. What it returns of the configuration is what GetService
-// returns: values, and the keys of secrets.
+// GetServicePlan implements FleetService. What it returns of the configuration are the values of all
+// layers, the keys of secrets, and references to back ends.
 func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePlanRequest) (*fleetv1.GetServicePlanResponse, error) {
 	record, entry, err := s.planned(ctx, req.GetName())
 	if err != nil {
@@ -47,8 +47,14 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 	}
 	cluster := clusterOfService(record)
 	service := messageOf[*fleetv1.Service](record)
+	var config *catalog.Config
+	if entry.ConfigDigest != "" {
+		if config, err = s.d.Configs.Shown(ctx, record.Object.Meta().UID); err != nil {
+			return nil, wire.Error(err)
+		}
+	}
 	res := &fleetv1.GetServicePlanResponse{
-		Cluster: objectname.Display(cluster), Service: wire.EntryMessage(&entry), Config: service.GetSpec().GetConfig(),
+		Cluster: objectname.Display(cluster), Service: wire.EntryMessage(&entry), Config: configMessage(config),
 		Installed: service.GetStatus().GetReport().GetAppliedAt() != nil,
 	}
 	if current, ok := s.d.View.Plan(cluster); ok {

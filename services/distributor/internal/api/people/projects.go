@@ -50,12 +50,17 @@ func projectOf(m *fleetv1.Project) (*catalog.Project, error) {
 		return nil, err
 	}
 	spec := m.GetSpec()
+	sets, err := parseEach("spec.config_sets", spec.GetConfigSets(), metadata.Name, objectname.Parse)
+	if err != nil {
+		return nil, err
+	}
 	limits := spec.GetLimits()
 	return &catalog.Project{Metadata: metadata, Spec: catalog.ProjectSpec{
 		Description: spec.GetDescription(),
 		Shares: wire.Each(spec.GetShares(), func(share *fleetv1.ProjectShare) catalog.ProjectShare {
 			return catalog.ProjectShare{
 				Projects: selectionOf(share.GetProjects()), Repositories: selectionOf(share.GetRepositories()), Clusters: selectionOf(share.GetClusters()),
+				ConfigSets: selectionOf(share.GetConfigSets()),
 			}
 		}),
 		Limits: catalog.ProjectLimits{
@@ -66,7 +71,8 @@ func projectOf(m *fleetv1.Project) (*catalog.Project, error) {
 			},
 			Repositories: policywire.AllowList(limits.GetRepositories()), Clusters: policywire.AllowList(limits.GetClusters()),
 		},
-		Quotas: quotasOf(spec.GetQuotas()),
+		Quotas:     quotasOf(spec.GetQuotas()),
+		ConfigSets: sets,
 	}}, nil
 }
 
@@ -97,10 +103,11 @@ func projectMessage(p *catalog.Project, held fleet.Totals, use fleet.BundleUse) 
 			Shares: wire.Each(p.Spec.Shares, func(share catalog.ProjectShare) *fleetv1.ProjectShare {
 				return &fleetv1.ProjectShare{
 					Projects: selectionMessage(share.Projects), Repositories: selectionMessage(share.Repositories), Clusters: selectionMessage(share.Clusters),
+					ConfigSets: selectionMessage(share.ConfigSets),
 				}
 			}),
 			Limits: projectLimitsMessage(p.Spec.Limits),
-			Quotas: quotasMessage(p.Spec.Quotas),
+			Quotas: quotasMessage(p.Spec.Quotas), ConfigSets: formatNames(p.Spec.ConfigSets, p.Name),
 		},
 		Status: &fleetv1.ProjectStatus{
 			Clusters: int32(held.Clusters), Repositories: int32(held.Repositories), Services: int32(held.Services),

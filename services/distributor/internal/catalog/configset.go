@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+)
+
+// MaxConfigSets bounds the sets that one project or one service lists.
+const MaxConfigSets = 16
+
+// maxSetsOfProject bounds the sets that a project has.
+const maxSetsOfProject = 1000
+
+// setListField is the field of a project and of a service that lists sets.
+const setListField = "spec.config_sets"
+
+// ConfigSet is a named set of values, secrets and references. Projects and services list sets, and
+// references name single keys of them.
+type ConfigSet struct {
+	Metadata
+	Spec ConfigSetSpec
+}
+
+// ConfigSetSpec is what a set holds.
+type ConfigSetSpec struct {
+	// Description is a sentence for people.
+	Description string
+	// Config is nil where none is given: none for a new set, the stored one in an update.
+	Config *Config
+}
+
+// Key implements Object.
+func (s *ConfigSet) Key() Key { return Key{KindConfigSet, s.Name} }
+
+// Validate implements Object.
+func (s *ConfigSet) Validate() error {
+	return cmp.Or(s.validate(KindConfigSet), validateDescription(s.Spec.Description), s.Spec.Config.validate(), s.Spec.Config.validateShared())
+}
+
+func (s *ConfigSet) sameSpec(other Object) bool {
+	o, ok := other.(*ConfigSet)
+	return ok && s.Spec.Description == o.Spec.Description && s.Spec.Config.equal(o.Spec.Config)
+}
+
+func (s *ConfigSet) clone() Object { return new(*s) }
+
+// settleConfig gives the configuration its stored form, as that of a service.
+func (s *ConfigSet) settleConfig(stored *Config) (err error) {
+	s.Spec.Config, err = settled(s.Spec.Config, stored)
+	return err
+}
+
+// checkRoomForSet refuses another set in a project that is full of them.
+func checkRoomForSet(ctx context.Context, tx Tx, project string) error {
+	has, err := tx.Count(ctx, project, KindConfigSet)
+	if err == nil && has >= maxSetsOfProject {
+		err = fielderr.New(projectField, "%q has %d sets of configuration already, which is the most that are allowed", project, has)
+	}
+	return err
+}
+
+// validateSetList checks the names of sets that a project or a service lists.
+func validateSetList(paths []string) error {
+	seen := make(map[string]struct{}, len(paths))
+	return fielderr.Each(setListField, "sets", paths, MaxConfigSets, func(field, path string) error {
+		if _, twice := seen[path]; twice {
+			return fielderr.New(field, "%q is listed twice", objectname.Display(path))
+		}
+		seen[path] = struct{}{}
+		return ValidatePath(field, path)
+	})
+}
+
+// ProjectOf returns the project that an object belongs to, or is.
+func ProjectOf(object Object) string {
+	if key := object.Key(); key.Kind == KindProject {
+		return key.Name
+	}
+	return objectname.Project(object.Meta().Name)
+}
+
+// SetsNamedBy returns the paths of the sets that an object lists, and those that its references name,
+// with the letter x in the place of facts: these cannot stand in the project. Values are the fields that
+// name them.
+func SetsNamedBy(object Object) map[string]string {
+	var listed []string
+	var config *Config
+	switch o := object.(type) {
+	case *Project:
+		listed = o.Spec.ConfigSets
+	case *Service:
+		listed, config = o.Spec.ConfigSets, o.Spec.Config
+	case *ConfigSet:
+		config = o.Spec.Config
+	}
+	named := map[string]string{}
+	if config != nil {
+		for _, key := range config.referenceKeys() {
+			reference, err := ParseHubReference(withoutFacts(config.References[key]), ProjectOf(object))
+			if err == nil {
+				named[reference.Set] = referencePath(key)
+			}
+		}
+	}
+	for i, path := range listed {
+		named[path] = fielderr.Indexed(setListField, i)
+	}
+	return named
+}
+
+// SharesSet reports whether services of a project may use a set of this one.
+func (p *Project) SharesSet(with *Project, set *ConfigSet) bool {
+	project, name := objectname.Split(set.Name)
+	return project == with.Name || p.shares(with, KindConfigSet, name, set.Labels)
+}
+
+// checkSetList refuses sets that do not exist, or that another project does not share.
+func checkSetList(ctx context.Context, tx Tx, own *Project, paths []string) error {
+	for i, path := range paths {
+		if _, err := own.referred(ctx, tx, Key{KindConfigSet, path}, fielderr.Indexed(setListField, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSettled checks what a written object says of objects that the same edit may write after it:
+// the sets of a project, and what the references of a set lead to.
+func checkSettled(ctx context.Context, tx Tx, object Object) error {
+	switch o := object.(type) {
+	case *Project:
+		return checkSetList(ctx, tx, o, o.Spec.ConfigSets)
+	case *ConfigSet:
+		own, err := ownProject(ctx, tx, o.Name)
+		if err != nil {
+			return err
+		}
+		return checkConfig(ctx, tx, o.Spec.Config, own, nil)
+	}
+	return nil
+}
+
+// checkServiceConfig checks what the configuration of a service names.
+func checkServiceConfig(ctx context.Context, tx Tx, service *Service, own *Project, cluster *Cluster) error {
+	if err := checkSetList(ctx, tx, own, service.Spec.ConfigSets); err != nil {
+		return err
+	}
+	return checkConfig(ctx, tx, service.Spec.Config, own, new(FactsOf(service.Name, cluster)))
+}
+
+// checkConfig refuses references that lead nowhere for objects of a project. Without facts it leaves
+// those that hold facts to the services that use them.
+func checkConfig(ctx context.Context, tx Tx, config *Config, own *Project, facts *ConfigFacts) error {
+	if config == nil {
+		return nil
+	}
+	for _, key := range config.referenceKeys() {
+		if err := checkConfigReference(ctx, tx, referencePath(key), config.References[key], own, facts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkConfigReference(ctx context.Context, tx Tx, field, text string, own *Project, facts *ConfigFacts) error {
+	switch {
+	case HasFacts(text) && facts == nil:
+		return checkOpenBackend(ctx, tx, field, text, own)
+	case HasFacts(text):
+		expanded, err := facts.Expand(text)
+		if missing, ok := errors.AsType[*FactError](err); ok && missing.IsMissing && IsOptional(text) {
+			return nil
+		}
+		if err != nil {
+			return fielderr.New(field, "%v", err)
+		}
+		text = expanded
+	}
+	if !IsHubReference(text) {
+		return checkBackendReference(ctx, tx, field, text, own.Name)
+	}
+	return checkHubReference(ctx, tx, field, text, own)
+}
+
+// checkOpenBackend is checkConfigReference for a reference whose path is not known yet.
+func checkOpenBackend(ctx context.Context, tx Tx, field, text string, own *Project) error {
+	if IsHubReference(text) {
+		return nil
+	}
+	reference, err := ParseReference(withoutFacts(text))
+	if err != nil {
+		return fielderr.Within(field, err)
+	}
+	_, err = openBackend(ctx, tx, field, reference.Backend, own.Name)
+	return err
+}
+
+// checkHubReference refuses a reference to a set that does not exist or is not shared, or to a key
+// that the set does not have, and references that form a circle or a long chain.
+func checkHubReference(ctx context.Context, tx Tx, field, text string, own *Project) error {
+	author := own
+	seen := map[HubReference]struct{}{}
+	for IsHubReference(text) && !HasFacts(text) {
+		reference, err := ParseHubReference(text, author.Name)
+		if err != nil {
+			return fielderr.Within(field, err)
+		}
+		place := HubReference{Set: reference.Set, Key: reference.Key}
+		if _, again := seen[place]; again || len(seen) == MaxHubHops {
+			return fielderr.New(field, "%v", &ReferenceChainError{At: text, IsCircle: again})
+		}
+		seen[place] = struct{}{}
+		object, err := author.referred(ctx, tx, Key{KindConfigSet, reference.Set}, field)
+		if err != nil {
+			return err
+		}
+		set, ok := object.(*ConfigSet)
+		if !ok {
+			return &ReferenceError{Key: Key{KindConfigSet, reference.Set}, Path: field}
+		}
+		next, isReference := set.Spec.Config.reference(reference.Key)
+		if !isReference {
+			if !set.Spec.Config.has(reference.Key) && !reference.Optional {
+				return fielderr.New(field, "names the key %q, which %s does not have", reference.Key, set.Key())
+			}
+			return nil
+		}
+		if text = next; author.Name != objectname.Project(set.Name) {
+			if author, err = ownProject(ctx, tx, set.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reference returns the reference under a key.
+func (c *Config) reference(key string) (text string, ok bool) {
+	if c == nil {
+		return "", false
+	}
+	text, ok = c.References[key]
+	return text, ok
+}
+
+// has reports whether there is a value, a secret or a reference under a key.
+func (c *Config) has(key string) bool {
+	if c == nil {
+		return false
+	}
+	_, isValue := c.Values[key]
+	_, isSecret := c.Secrets[key]
+	_, isReference := c.References[key]
+	return isValue || isSecret || isReference
+}
+
+// settled returns the stored form of a configuration: it takes over what an update leaves out, and
+// secrets that it sends back as they were shown. stored is nil when there is none.
+func settled(given, stored *Config) (*Config, error) {
+	switch {
+	case given == nil:
+		return stored, nil
+	case given.Empty():
+		return nil, nil
+	}
+	next := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets), References: given.References, Restart: given.Restart}
+	for key, text := range given.Secrets {
+		if text != "" {
+			continue
+		}
+		if stored == nil || stored.Secrets[key] == "" {
+			return nil, fielderr.New(secretPath(key), "is empty, and no secret is stored under this key")
+		}
+		next.Secrets[key] = stored.Secrets[key]
+	}
+	return next, nil
+}
