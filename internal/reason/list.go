@@ -185,6 +185,21 @@ const (
 	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
 	// smaller.
 	ConfigTooLarge Reason = 216
+	// A service cannot be derived from its global service for this cluster: a parameter or an expression
+	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
+	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
+	DerivationFailed Reason = 210
+	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
+	// message names the global service. Edit that, give it an override for the cluster, or leave the
+	// cluster out of its selection.
+	ServiceDerived Reason = 211
+	// The change would take derived services from more clusters than their global service allows at once.
+	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
+	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
+	RemovalGuarded Reason = 212
+	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
+	// for the cluster. Delete that service, or leave the cluster out of the selection.
+	GlobalServiceConflict Reason = 213
 )
 
 var names = map[Reason]string{
@@ -257,4 +272,8 @@ var names = map[Reason]string{
 	ConfigStale:                "CONFIG_STALE",
 	ConfigReferenceInvalid:     "CONFIG_REFERENCE_INVALID",
 	ConfigTooLarge:             "CONFIG_TOO_LARGE",
+	DerivationFailed:           "DERIVATION_FAILED",
+	ServiceDerived:             "SERVICE_DERIVED",
+	RemovalGuarded:             "REMOVAL_GUARDED",
+	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
 }

@@ -71,6 +71,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{gate: newGate(t), content: newFolder(t, "c1", "one"), ci: startCI(t)}
 	s.demo(t, s.content)
 	s.apply(t, slackDocument("chat", "https://chat.example/hook"), setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}}))
+	s.apply(t, globalDocument("everywhere", "none"))
 	s.company(t, stageProvider, everyone()...)
 	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
 	s.apply(t, providerDocument("corp", "https://login.example"), backendDocument("vault"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))

@@ -165,19 +165,25 @@ var rights = map[string]right{
 	"QueryService/WatchQuery":           {request: `{"query": {"kind": "Service"}}`},
 	"QueryService/GetFleetStatus":       {request: `{}`},
 
-	"ConfigSetService/CreateConfigSet":  {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", answer: "already_exists ALREADY_EXISTS"},
-	"ConfigSetService/GetConfigSet":     {request: `{"name": "%s"}`, name: "base"},
-	"ConfigSetService/ListConfigSets":   {request: `{}`},
-	"ConfigSetService/UpdateConfigSet":  {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", as: "none", answer: missing},
-	"ConfigSetService/DeleteConfigSet":  {request: `{"name": "%s"}`, name: "base", as: "none", answer: missing},
-	"NotifierService/CreateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
-	"NotifierService/GetNotifier":       {request: `{"name": "%s"}`, name: "chat"},
-	"NotifierService/ListNotifiers":     {request: `{}`},
-	"NotifierService/UpdateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/DeleteNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/TestNotifier":      {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/ListDeadLetters":   {request: `{"name": "%s"}`, name: "chat"},
-	"NotifierService/ResendNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"ConfigSetService/CreateConfigSet":              {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", answer: "already_exists ALREADY_EXISTS"},
+	"ConfigSetService/GetConfigSet":                 {request: `{"name": "%s"}`, name: "base"},
+	"ConfigSetService/ListConfigSets":               {request: `{}`},
+	"ConfigSetService/UpdateConfigSet":              {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", as: "none", answer: missing},
+	"ConfigSetService/DeleteConfigSet":              {request: `{"name": "%s"}`, name: "base", as: "none", answer: missing},
+	"NotifierService/CreateNotifier":                {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
+	"NotifierService/GetNotifier":                   {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ListNotifiers":                 {request: `{}`},
+	"NotifierService/UpdateNotifier":                {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/DeleteNotifier":                {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/TestNotifier":                  {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/ListDeadLetters":               {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ResendNotifier":                {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"GlobalServiceService/CreateGlobalService":      {request: `{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}`, name: "everywhere", answer: "already_exists ALREADY_EXISTS"},
+	"GlobalServiceService/GetGlobalService":         {request: `{"name": "%s"}`, name: "everywhere"},
+	"GlobalServiceService/ListGlobalServices":       {request: `{}`},
+	"GlobalServiceService/UpdateGlobalService":      {request: `{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}`, name: "everywhere", as: "none", answer: missing},
+	"GlobalServiceService/DeleteGlobalService":      {request: `{"name": "%s"}`, name: "everywhere", as: "none", answer: missing},
+	"GlobalServiceService/ListGlobalServiceMembers": {request: `{"name": "%s"}`, name: "everywhere"},
 
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
@@ -231,7 +237,7 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 	case "hub":
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
-		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceConfigSets || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
 }
@@ -247,7 +253,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -398,6 +404,7 @@ func methods() []protoreflect.MethodDescriptor {
 		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
 		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto,
 		fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto,
+		fleetv1.File_leat_fleet_v1_global_service_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

@@ -255,7 +255,7 @@ func TestSecReferencesStayWithinTheirBackEnd(t *testing.T) {
 	} {
 		refused("vault://"+path+"#password", "FIELD_INVALID")
 	}
-	for _, text := range []string{"", "vault", "vault:/shop/db#a", "vault://", "vault://shop/db#", "vault://shop/db#a#b", "hub://shop/db#a", "cluster://shop/db#a", "://shop/db#a"} {
+	for _, text := range []string{"", "vault", "vault:/shop/db#a", "vault://", "vault://shop/db#", "vault://shop/db#a#b", "hub://shop/db#a", "cluster://shop#a", "://shop/db#a"} {
 		refused(text, "FIELD_INVALID")
 	}
 	// One that is closed to the project cannot be told from one that does not exist.

@@ -226,13 +226,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		People: people.Deps{
-			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
+			View: view, Editor: cfg.editor(store).WithDerivations(fleet.Derivations{View: view}), Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store), Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{
-			View: view, Enrolments: store, Intake: reports, Configs: store, Issuer: issuer,
+			View: view, Enrolments: store, Intake: reports, Configs: fleet.Configs{View: view, Stored: store, Globals: sqlstore.Globals{Store: store}}, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife), JoinTokens: joinTokens,
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),
@@ -325,7 +325,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
-			fleetv1connect.ConfigSetServiceName,
+			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -356,6 +356,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
 	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(configSets))
+	path, globals := fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(globals))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

@@ -36,6 +36,7 @@ type Client struct {
 	fleetv1connect.KeyServiceClient
 	fleetv1connect.NotifierServiceClient
 	fleetv1connect.ConfigSetServiceClient
+	fleetv1connect.GlobalServiceServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
 	// Queries find objects among many.
@@ -65,10 +66,11 @@ func New(p Params) (*Client, error) {
 	notifiers := fleetv1connect.NewNotifierServiceClient(base.HTTP, base.BaseURL, options...)
 	queries := fleetv1connect.NewQueryServiceClient(base.HTTP, base.BaseURL, options...)
 	sets := fleetv1connect.NewConfigSetServiceClient(base.HTTP, base.BaseURL, options...)
+	globals := fleetv1connect.NewGlobalServiceServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
 	return &Client{
 		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, ConfigSetServiceClient: sets,
-		SignIns: sessions, params: p,
+		GlobalServiceServiceClient: globals, SignIns: sessions, params: p,
 	}, nil
 }
 

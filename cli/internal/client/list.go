@@ -79,6 +79,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListNotifiersResponse, error) {
 			return c.ListNotifiers(ctx, &fleetv1.ListNotifiersRequest{Page: page, Project: project})
 		}, (*fleetv1.ListNotifiersResponse).GetNotifiers))
+	case "GlobalService":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListGlobalServicesResponse, error) {
+			return c.ListGlobalServices(ctx, &fleetv1.ListGlobalServicesRequest{Page: page, Project: project})
+		}, (*fleetv1.ListGlobalServicesResponse).GetGlobalServices))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -95,6 +99,13 @@ func documents[M proto.Message](objects []M, err error) ([]*fleetv1.Document, er
 		all = append(all, fleetdoc.Of(object))
 	}
 	return all, err
+}
+
+// Members returns the clusters that a global service selects, by name.
+func (c *Client) Members(ctx context.Context, global string) ([]*fleetv1.GlobalServiceMember, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListGlobalServiceMembersResponse, error) {
+		return c.ListGlobalServiceMembers(ctx, &fleetv1.ListGlobalServiceMembersRequest{Name: global, Page: page})
+	}, (*fleetv1.ListGlobalServiceMembersResponse).GetMembers)
 }
 
 // DeadLetters returns the messages that a notifier has given up, the oldest first.
@@ -162,6 +173,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "Notifier":
 		response, err := c.GetNotifier(ctx, &fleetv1.GetNotifierRequest{Name: name})
 		return fleetdoc.Of(response.GetNotifier()), err
+	case "GlobalService":
+		response, err := c.GetGlobalService(ctx, &fleetv1.GetGlobalServiceRequest{Name: name})
+		return fleetdoc.Of(response.GetGlobalService()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -196,6 +210,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteConfigSet(ctx, &fleetv1.DeleteConfigSetRequest{Name: name})
 	case "Notifier":
 		_, err = c.DeleteNotifier(ctx, &fleetv1.DeleteNotifierRequest{Name: name})
+	case "GlobalService":
+		_, err = c.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

@@ -18,6 +18,11 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_NAME_AMBIGUOUS:      "Write service/NAME@CLUSTER.",
 		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create the referenced object first, or apply both together.",
 
+		errorsv1.Reason_REASON_DERIVATION_FAILED:       "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",
+		errorsv1.Reason_REASON_SERVICE_DERIVED:         "Change the global service, or give it an override for this cluster.",
+		errorsv1.Reason_REASON_REMOVAL_GUARDED:         "Nothing was changed. Correct the change, or confirm the removal as the message says; leat delete has --cascade.",
+		errorsv1.Reason_REASON_GLOBAL_SERVICE_CONFLICT: "Delete the service that was written by hand, or leave the cluster out of the selection.",
+
 		errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:   "Check the repository's url, and whether its credential may read it.",
 		errorsv1.Reason_REASON_REF_NOT_FOUND:          "Check the service's ref; it may not have been pushed yet.",
 		errorsv1.Reason_REASON_PATH_NOT_FOUND:         "Check the service's path; it is relative to the repository's root.",

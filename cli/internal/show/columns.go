@@ -36,6 +36,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "KIND", "PLACE", "PROJECTS", "PATHS", "ENTRIES", "FAILING", "READ", "PROBLEM"}
 	case "ConfigSet":
 		return []string{"NAME", "VALUES", "SECRETS", "REFERENCES", "DESCRIPTION"}
+	case "GlobalService":
+		return []string{"NAME", "CLUSTERS", "HEALTHY", "CONFLICTS", "FAILING", "FORBIDDEN", "OVERRIDES", "PROBLEM"}
 	case "Notifier":
 		return []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"}
 	case "AccessBinding":
@@ -67,6 +69,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return backendCells(o.ConfigBackend, now)
 	case *fleetv1.Document_ConfigSet:
 		return configSetCells(o.ConfigSet)
+	case *fleetv1.Document_GlobalService:
+		return globalCells(o.GlobalService)
 	case *fleetv1.Document_Notifier:
 		return notifierCells(o.Notifier)
 	case *fleetv1.Document_AccessBinding:

@@ -12,14 +12,16 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
 // Delete is `leat delete`.
 func Delete(s *session.Session) *cobra.Command {
 	var targets []target
-	return &cobra.Command{
+	cascade := false
+	cmd := &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers or tokens",
+		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services or tokens",
 		Long: `Delete clusters, repositories, services, projects, users, access bindings, identity providers or API tokens from the hub.
 A project has to be empty.
 
@@ -27,11 +29,15 @@ When a service is deleted, its agent deletes the service's objects from the clus
 cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
 changes nothing in the cluster itself.
 
+A global service that clusters run is deleted with --cascade alone; its services then go from all of them. A service that is derived
+from a global service is not deleted by itself.
+
 A user is deleted with all tokens. The access that a user, token or binding gave ends within 30 s, and open connections end within
 about 90 s. A token is named by its id, which leat get tokens shows. With an identity provider, all sessions end that began with
 it; leat revoke session ends single ones.`,
 		Example: `  leat delete service/shop
   leat delete service/shop@berlin
+  leat delete globalservice/web --cascade
   leat delete token/8f14e45fceea167a
   leat delete service/shop repository/shop cluster/old`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -47,14 +53,27 @@ it; leat revoke session ends single ones.`,
 			}
 			return nil
 		},
-		RunE: s.Calling(func(ctx context.Context, c *client.Client, _ []string) error { return remove(ctx, s, c, targets) }),
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, _ []string) error {
+			return remove(ctx, s, c, targets, cascade)
+		}),
 	}
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete global services with the services that are derived from them, in all clusters")
+	return cmd
+}
+
+// dropWith deletes an object, and with cascade what is derived from it.
+func dropWith(ctx context.Context, c *client.Client, t target, cascade bool) error {
+	if t.kind != kindGlobalService || !cascade {
+		return drop(ctx, c, t)
+	}
+	_, err := c.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: t.name, Cascade: true})
+	return err
 }
 
 // remove stops at the first failure, because later targets may depend on earlier ones.
-func remove(ctx context.Context, s *session.Session, c *client.Client, targets []target) error {
+func remove(ctx context.Context, s *session.Session, c *client.Client, targets []target, cascade bool) error {
 	for _, t := range targets {
-		if err := drop(ctx, c, t); err != nil {
+		if err := dropWith(ctx, c, t, cascade); err != nil {
 			return orMissing(err, t)
 		}
 		if _, err := fmt.Fprintf(s.Out, "%s deleted\n", t); err != nil {

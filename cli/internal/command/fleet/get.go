@@ -29,7 +29,7 @@ func Get(s *session.Session) *cobra.Command {
 	g := get{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "Show clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, tokens or sessions",
+		Short: "Show clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services, tokens or sessions",
 		Long: `Show clusters, repositories, services, projects, users, access bindings, identity providers, API tokens or sessions,
 with their state.
 
@@ -64,16 +64,22 @@ not administrators see only what concerns themselves.`,
 	}
 	cmd.Flags().VarP(&g.format, "output", "o", "how to print it")
 	cmd.Flags().BoolVarP(&g.allProjects, "all-projects", "A", false, "those of all projects, with the project of each")
+	cmd.Flags().BoolVar(&g.members, "members", false, "of a global service: the clusters that it selects, with the state of each")
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "then print every change, until interrupted")
 	g.selection.bind(cmd.Flags())
 	g.selection.complete(cmd)
 	return cmd
 }
 
+// kindGlobalService is the kind of templates of services.
+const kindGlobalService = "GlobalService"
+
 type get struct {
 	session *session.Session
 	format  show.Format
 	watch   bool
+	// members shows the clusters of a global service alone.
+	members bool
 	// allProjects lists objects of all projects instead of those of the session's.
 	allProjects bool
 	target      target // name is empty for all
@@ -229,7 +235,24 @@ func (g *get) one(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	return show.Object(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), object)
+	out, style := g.session.Out, g.session.Style(g.session.Out)
+	if g.target.kind != kindGlobalService || g.format == show.YAML {
+		return show.Object(out, g.format, style, time.Now(), object)
+	}
+	members, err := c.Members(ctx, g.target.name)
+	if err != nil {
+		return err
+	}
+	if g.members {
+		return show.Members(out, g.format, style, time.Now(), members)
+	}
+	if err := show.Object(out, g.format, style, time.Now(), object); err != nil || g.format != show.Table || len(members) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return show.Members(out, g.format, style, time.Now(), members)
 }
 
 // follow prints the current objects and then every change. It ends without an error only if the

@@ -41,13 +41,15 @@ const (
 	KindConfigSet Kind = "ConfigSet"
 	// KindNotifier is the kind of senders of messages about the fleet.
 	KindNotifier Kind = "Notifier"
+	// KindGlobalService is the kind of templates that services are derived from.
+	KindGlobalService Kind = "GlobalService"
 )
 
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
 	return []Kind{
 		KindProject, KindCluster, KindRepository, KindConfigBackend, KindConfigSet, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
-		KindNotifier,
+		KindNotifier, KindGlobalService,
 	}
 }
 
@@ -108,7 +110,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet or a *Notifier.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier or a *GlobalService.
 type Object interface {
 	// Key names the object.
 	Key() Key

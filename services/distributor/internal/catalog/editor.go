@@ -43,12 +43,17 @@ type Editor struct {
 	store Editable
 	// local lets agents and identity providers be dialled at addresses of the hub's own machine or
 	// link.
-	local bool
-	guard Guard
+	local   bool
+	guard   Guard
+	derived Derivations
+	// cascades is true if global services are deleted with what is derived from them.
+	cascades bool
 }
 
 // NewEditor returns an Editor of the store, for which every edit is allowed.
-func NewEditor(store Editable) *Editor { return &Editor{store: store, guard: unguarded{}} }
+func NewEditor(store Editable) *Editor {
+	return &Editor{store: store, guard: unguarded{}, derived: underived{}}
+}
 
 // WithLocalEndpoints returns an Editor that takes endpoints of agents and identity providers at
 // loopback and link-local addresses: for tests and development, where everything is on one machine.
@@ -77,7 +82,7 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 		return nil, err
 	}
 	var outcomes []Outcome
-	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
 		outcomes = make([]Outcome, len(objects))
 		for _, i := range byReference(objects) {
 			outcome, err := e.upsert(ctx, tx, objects[i])
@@ -133,7 +138,7 @@ func byReference(objects []Object) []int {
 		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing but projects
 		case KindProject:
 			return 0
-		case KindService, KindAccessBinding:
+		case KindService, KindGlobalService, KindAccessBinding:
 			return 2
 		}
 		return 1
@@ -148,7 +153,7 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 		return nil, err
 	}
 	var created Object
-	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
 		_, err := stored(ctx, tx, object.Key())
 		switch {
 		case err == nil:
@@ -171,10 +176,10 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 		return nil, err
 	}
 	var outcome Outcome
-	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
 		current, err := e.seen(ctx, tx, object.Key())
 		if err != nil {
-			return err
+			return e.whyAbsent(object.Key(), err)
 		}
 		if outcome, err = e.replace(ctx, tx, current, object); err != nil || outcome.Action == ActionUnchanged {
 			return err
@@ -190,9 +195,9 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 		return nil, err
 	}
 	var deleted Object
-	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) (err error) {
+	err := e.edit(ctx, func(ctx context.Context, tx Tx) (err error) {
 		if deleted, err = e.seen(ctx, tx, key); err != nil {
-			return err
+			return e.whyAbsent(key, err)
 		}
 		if err := e.guard.MayDelete(ctx, tx.Get, deleted); err != nil {
 			return err
@@ -215,8 +220,11 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 // RequestSync stamps a new sync request on the service and returns it. Error: *NotFoundError.
 func (e *Editor) RequestSync(ctx context.Context, name string, regenerates bool) (string, error) {
 	request := syncrequest.New(regenerates)
-	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
 		current, err := tx.Get(ctx, Key{KindService, name})
+		if derived := e.derived.Derived(name); errors.Is(err, ErrNotFound) && derived != nil {
+			current, err = derived, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -246,6 +254,9 @@ func (e *Editor) upsert(ctx context.Context, tx Tx, object Object) (Outcome, err
 
 func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
+		return nil, err
+	}
+	if err := e.checkUnderived(object); err != nil {
 		return nil, err
 	}
 	if err := checkRoomInProject(ctx, tx, object); err != nil {
@@ -285,6 +296,8 @@ func settleNew(created Object) (err error) {
 		return o.settleConfig(nil)
 	case *Notifier:
 		return o.settleSecrets(nil)
+	case *GlobalService:
+		return o.settleConfigs(nil)
 	}
 	return nil
 }
@@ -355,6 +368,10 @@ func carryOver(current, next Object) (_ Object, err error) {
 		if c, ok := current.(*Notifier); ok {
 			return next, n.settleSecrets(c)
 		}
+	case *GlobalService:
+		if c, ok := current.(*GlobalService); ok {
+			return next, n.settleConfigs(c)
+		}
 	case *Service:
 		c, ok := current.(*Service)
 		if !ok {
@@ -394,6 +411,8 @@ func normal(object Object) Object {
 		o.Spec.settle()
 	case *Notifier:
 		o.Spec.settle()
+	case *GlobalService:
+		o.settle()
 	}
 	return object
 }
@@ -406,6 +425,8 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 		return checkService(ctx, tx, o)
 	case *AccessBinding:
 		return referredRole(ctx, tx, o)
+	case *GlobalService:
+		return checkGlobal(ctx, tx, o)
 	}
 	return nil
 }

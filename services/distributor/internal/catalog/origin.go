@@ -192,6 +192,15 @@ func secretsOf(object any) map[string]any {
 		for path, text := range o.Spec.Secrets.byField(o.Spec.Sink.Type) {
 			secrets[path] = text
 		}
+	case *GlobalService:
+		for i, config := range o.Configs() {
+			if config == nil {
+				continue
+			}
+			for key, text := range config.Secrets {
+				secrets[globalSecretField(o, i, key)] = text
+			}
+		}
 	case *Service:
 		o.Spec.Config.addSecrets(secrets)
 	case *ConfigSet:
@@ -212,6 +221,15 @@ func (c *Config) addSecrets(secrets map[string]any) {
 // secretField is the path of a secret in the document of its service or set. Keys are names of variables,
 // so they need no quotes.
 func secretField(key string) string { return "spec.config.secrets." + key }
+
+// globalSecretField is the path of a secret in the document of its global service. Overrides have names,
+// which stay when others come before them.
+func globalSecretField(g *GlobalService, layer int, key string) string {
+	if layer == 0 {
+		return "spec.template.config.secrets." + key
+	}
+	return "spec.overrides." + g.Spec.Overrides[layer-1].Name + ".config.secrets." + key
+}
 
 // camelCase returns a path of a field as documents write it.
 func camelCase(path string) string {

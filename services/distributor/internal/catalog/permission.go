@@ -55,6 +55,7 @@ const (
 	ResourceBackends       = "configbackends"
 	ResourceNotifiers      = "notifiers"
 	ResourceConfigSets     = "configsets"
+	ResourceGlobalServices = "globalservices"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -85,6 +86,7 @@ func vocabulary() map[string][]string {
 		ResourceBackends:       with(VerbRefresh),
 		ResourceNotifiers:      with(VerbTest, VerbResend),
 		ResourceConfigSets:     with(VerbUse),
+		ResourceGlobalServices: edit,
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -132,6 +134,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceConfigSets
 	case KindNotifier:
 		return ResourceNotifiers
+	case KindGlobalService:
+		return ResourceGlobalServices
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

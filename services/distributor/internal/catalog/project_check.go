@@ -120,6 +120,8 @@ func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
 		return checkRoomForSet(ctx, tx, project.Name)
 	case KindNotifier:
 		return checkNotifiers(ctx, tx, project.Name)
+	case KindGlobalService:
+		return nil // its derived services count, see Derivations
 	}
 	if quota == nil {
 		return nil

@@ -50,7 +50,7 @@ func (s RoleSpec) Holds(p Permission) bool {
 func BuiltinRole(name RoleName) (RoleSpec, bool) {
 	read := []string{VerbGet, VerbList, VerbWatch}
 	viewer := []Permissible{
-		{Verbs: read, Resources: []string{ResourceClusters, ResourceRepositories, ResourceServices, ResourceRoles, ResourceProjects, ResourceConfigSets, "revisions"}},
+		{Verbs: read, Resources: []string{ResourceClusters, ResourceRepositories, ResourceServices, ResourceGlobalServices, ResourceRoles, ResourceProjects, ResourceConfigSets, "revisions"}},
 		{Verbs: read, Resources: []string{"services/inventory", "services/events"}},
 	}
 	operator := append(slices.Clone(viewer),
@@ -58,7 +58,7 @@ func BuiltinRole(name RoleName) (RoleSpec, bool) {
 		Permissible{Verbs: read, Resources: []string{"services/plan", "services/bundles", "services/diff"}},
 	)
 	editor := append(slices.Clone(operator),
-		Permissible{Verbs: []string{VerbCreate, VerbUpdate, VerbDelete}, Resources: []string{ResourceServices, ResourceRepositories, ResourceConfigSets}},
+		Permissible{Verbs: []string{VerbCreate, VerbUpdate, VerbDelete}, Resources: []string{ResourceServices, ResourceGlobalServices, ResourceRepositories, ResourceConfigSets}},
 		Permissible{Verbs: []string{VerbUse}, Resources: []string{ResourceRepositories, ResourceConfigSets}},
 	)
 	admin := []Permissible{{Verbs: []string{accessrule.All}, Resources: []string{accessrule.All}}}

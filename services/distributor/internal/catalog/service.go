@@ -30,6 +30,8 @@ type Service struct {
 	// ConfigWaits is true while a reference of the present spec has never led to a value. Agents are not
 	// given such a service. The store sets it.
 	ConfigWaits bool
+	// Derived says what the service is derived from. Nil: a person wrote it. It is shared.
+	Derived *Derivation
 }
 
 // ServiceSpec is what is wanted of a service.

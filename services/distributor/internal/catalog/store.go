@@ -27,7 +27,7 @@ type Tx interface {
 	Get(ctx context.Context, key Key) (Object, error)
 	// Put stores the object under its key; one with that key must be there if and only if it has
 	// the same UID. A cluster's Agent is not written; a service's SyncRequest is, and its
-	// ConfigDigest is made.
+	// ConfigDigest is made. Of a derived service nothing but the SyncRequest is written.
 	Put(ctx context.Context, object Object) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
@@ -71,6 +71,10 @@ type Changes struct {
 	ConfigSets []*ConfigSet
 	// Notifiers are without their secrets.
 	Notifiers []*Notifier
+	// Globals are without their secrets: only their keys.
+	Globals []*GlobalService
+	// Requests are the latest requests for syncs of derived services.
+	Requests []SyncRequest
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.
@@ -78,6 +82,12 @@ type Changes struct {
 	Reports  []StoredReport
 	// Grants may have ended.
 	Grants []Grant
+}
+
+// SyncRequest is the latest request for a sync of a derived service.
+type SyncRequest struct {
+	Service, ServiceUID string
+	Request             string
 }
 
 // Tombstone remembers a deleted object for at least 30 days.

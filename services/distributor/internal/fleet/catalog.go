@@ -38,6 +38,8 @@ type Catalog struct {
 	labelChanges uint64
 	// names are those of each kind, in the order of listings.
 	names map[catalog.Kind]*nameSet
+	// derived are what global services stand for.
+	derived *derivations
 }
 
 func newCatalog() *Catalog {
@@ -46,10 +48,11 @@ func newCatalog() *Catalog {
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
-			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {},
+			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
+		derived: newDerivations(),
 	}
 	for _, kind := range catalog.Kinds() {
 		c.names[kind] = &nameSet{}
@@ -93,6 +96,8 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.ConfigSets, s)
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
+	putLocked(c, changes.Globals, s)
+	deriveLocked(c, changes.Requests, s)
 	for _, token := range changes.Tokens {
 		c.tokens[token.ID] = token
 	}
@@ -115,6 +120,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	if object == nil || object.Meta().UID != stone.UID {
 		return
 	}
+	c.derived.mark(object, nil)
 	delete(c.objects[stone.Key.Kind], stone.Key.Name)
 	c.names[stone.Key.Kind].remove(stone.Key.Name)
 	s.addObject(stone.Key)
@@ -177,12 +183,16 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		if shouldNotify(last, next) {
 			s.addObject(key)
 		}
+		c.derived.mark(last, next)
 		switch o := catalog.Object(next).(type) {
 		case *catalog.Service:
 			s.addSources(o, c.services.Wanted)
 			if old, ok := last.(*catalog.Service); ok {
 				s.addService(old)
 				s.addSources(old, c.services.Wanted)
+				if old.UID != o.UID {
+					s.endedServices = append(s.endedServices, old.UID)
+				}
 			}
 			c.services.Put(o)
 			s.addService(o)

@@ -44,6 +44,8 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 		all.Clusters = append(all.Clusters, c.Clusters...)
 		all.Repositories = append(all.Repositories, c.Repositories...)
 		all.Services = append(all.Services, c.Services...)
+		all.Globals = append(all.Globals, c.Globals...)
+		all.Requests = append(all.Requests, c.Requests...)
 		all.Reports = append(all.Reports, c.Reports...)
 		all.Grants = append(all.Grants, c.Grants...)
 	}

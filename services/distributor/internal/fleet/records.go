@@ -22,6 +22,8 @@ type Record struct {
 	Bundles BundleUse
 	// Provider belongs to a *catalog.IdentityProvider.
 	Provider ProviderStatus
+	// Global belongs to a *catalog.GlobalService.
+	Global GlobalStatus
 }
 
 // Get returns one object.
@@ -55,6 +57,8 @@ func (v *View) Describe(object catalog.Object) Record {
 		}
 	case *catalog.Service:
 		r.Service = v.serviceStatus(o)
+	case *catalog.GlobalService:
+		r.Global = v.globalStatus(o)
 	case *catalog.AccessBinding:
 		r.Binding = bindingStatus(v.Catalog, o)
 	case *catalog.Project:

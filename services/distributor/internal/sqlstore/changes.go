@@ -60,11 +60,13 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Rules, (*trustRow).rule),
 		list(ctx, changed(), &changes.Notifiers, (*notifierRow).notifier),
 		list(ctx, changed(), &changes.ConfigSets, (*setRow).set),
+		list(ctx, changed(), &changes.Globals, (*globalRow).global),
 		list(ctx, changed(), &changes.Roles, (*roleRow).role),
 		list(ctx, changed(), &changes.Backends, (*backendRow).backend),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
 		list(ctx, withProvider(changed()), &changes.Sessions, (*sessionRow).unused),
 		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
+		collectDerived(ctx, changed(), changes),
 		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),
 	)
 }

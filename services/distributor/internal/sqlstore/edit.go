@@ -166,6 +166,8 @@ func newRow(kind catalog.Kind) row {
 		return new(setRow)
 	case catalog.KindNotifier:
 		return new(notifierRow)
+	case catalog.KindGlobalService:
+		return new(globalRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -209,6 +211,11 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 // Put implements catalog.Tx.
 func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	t.dirty = true
+	if service, ok := object.(*catalog.Service); ok && service.Derived != nil {
+		key := service.Key()
+		t.note(catalog.Change{Verb: catalog.VerbSync, Kind: string(key.Kind), Name: key.Name, UID: service.UID, Cluster: service.Spec.Cluster})
+		return translate("request sync", putDerived(ctx, t, service))
+	}
 	if err := t.notePut(ctx, object); err != nil {
 		return err
 	}
@@ -223,6 +230,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.putRepository(ctx, meta, o)
 	case *catalog.Service:
 		err = t.putService(ctx, meta, o)
+	case *catalog.GlobalService:
+		err = putGlobal(ctx, t, meta, o)
 	case *catalog.User:
 		row := &userRow{metaColumns: meta, Description: o.Spec.Description, Groups: columnOf(o.Spec.Groups)}
 		err = t.upsert(ctx, row, "description", "groups")
@@ -346,7 +355,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:
 		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
-	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier,
+	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier, catalog.KindGlobalService,
 		catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
@@ -355,6 +364,10 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	keys := make([]catalog.Key, len(names))
 	for i, name := range names {
 		keys[i] = catalog.Key{Kind: catalog.KindService, Name: name}
+	}
+	if err == nil && key.Kind == catalog.KindRepository && len(keys) < maxDependents {
+		globals, err := globalsReading(ctx, t, key.Name, int64(maxDependents-len(keys)))
+		return append(keys, globals...), err
 	}
 	return keys, translate("list dependents", err)
 }

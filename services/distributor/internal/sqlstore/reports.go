@@ -32,6 +32,7 @@ type agentRow struct {
 type serviceState struct {
 	UID                string                   `bun:"uid"`
 	ClusterUID         string                   `bun:"cluster_uid"`
+	GlobalUID          string                   `bun:"global_uid"` // of a derived service
 	Report             string                   `bun:"report"`
 	Entry              string                   `bun:"entry"`
 	ObservedGeneration int64                    `bun:"observed_generation"`
@@ -50,13 +51,19 @@ type intake struct {
 	dirtyAgents map[string]bool
 	reports     map[string]*reportRow
 	revisions   map[revisionKey]*revisionRow
+	// derived are those of derived services, which have tables of their own.
+	derived          map[string]*derivedRow
+	derivedRevisions map[revisionKey]*revisionRow
 }
 
 // SaveReports implements catalog.Reports.
 func (s *Store) SaveReports(ctx context.Context, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
 	var receipts []catalog.Receipt
 	err := s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
-		in := &intake{tx: t, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{}}
+		in := &intake{
+			tx: t, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{},
+			derived: map[string]*derivedRow{}, derivedRevisions: map[revisionKey]*revisionRow{},
+		}
 		if err := in.load(ctx, reports); err != nil {
 			return err
 		}
@@ -97,12 +104,15 @@ func (in *intake) load(ctx context.Context, reports []catalog.AgentReport) error
 	for _, agent := range agents {
 		in.agents[agent.UID] = agent
 	}
-	return in.loadServices(ctx, full, services)
+	if err := in.loadServices(ctx, full, services); err != nil {
+		return err
+	}
+	return in.loadDerived(ctx, reports)
 }
 
 func (in *intake) loadServices(ctx context.Context, full, services []string) error {
 	var states []*serviceState
-	err := in.sql.NewRaw(`SELECT s.uid, s.cluster_uid, COALESCE(sr.report, '') AS report, COALESCE(sr.entry, '') AS entry,
+	err := in.sql.NewRaw(`SELECT s.uid, s.cluster_uid, '' AS global_uid, COALESCE(sr.report, '') AS report, COALESCE(sr.entry, '') AS entry,
 			COALESCE(sr.observed_generation, 0) AS observed_generation, COALESCE(rv.number, 0) AS number, COALESCE(rv.revision, '') AS revision
 		FROM services AS s
 		LEFT JOIN service_reports AS sr ON sr.service_uid = s.uid
@@ -218,6 +228,13 @@ func (in *intake) put(state *serviceState, report, entry string, generation int6
 		return
 	}
 	state.Report, state.Entry, state.ObservedGeneration = report, entry, generation
+	if state.GlobalUID != "" {
+		in.derived[state.UID] = &derivedRow{
+			UID: state.UID, GlobalUID: state.GlobalUID, ClusterUID: state.ClusterUID,
+			Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.revision,
+		}
+		return
+	}
 	in.reports[state.UID] = &reportRow{
 		ServiceUID: state.UID, Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.revision,
 	}
@@ -231,6 +248,9 @@ func (in *intake) write(ctx context.Context) error {
 	err := replaceAll(ctx, in.tx, reports, "service_uid", "report", "entry", "observed_generation", "revision")
 	if err != nil {
 		return translate("write reports", err)
+	}
+	if err := in.writeDerived(ctx); err != nil {
+		return translate("write reports of derived services", err)
 	}
 	return translate("write revisions", in.writeRevisions(ctx))
 }

@@ -34,6 +34,7 @@ var sealedColumns = []sealedColumn{
 	{"service_secrets", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, placeOfUID},
 	{"identity_providers", "uid", "client_secret", func(s *Store) *seal.Sealer { return s.providers }, placeOfUID},
 	{"notifiers", "uid", "secrets", func(s *Store) *seal.Sealer { return s.notifiers }, placeOfUID},
+	{"global_services", "uid", "secrets", func(s *Store) *seal.Sealer { return s.secrets }, globalPlace},
 	{"sessions", "id", "refresh", func(s *Store) *seal.Sealer { return s.refresh }, placeOfUID},
 	{"config_backends", "uid", "credential", func(s *Store) *seal.Sealer { return s.backends }, placeOfUID},
 	{"config_backends", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.backends }, hookPlace},

@@ -5,6 +5,8 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -23,6 +25,11 @@ func (r *revisionRow) revision() catalog.Revision {
 	return r.Revision.v
 }
 
+func (r *derivedRevisionRow) value() catalog.Revision {
+	r.Revision.v.Number = r.Number
+	return r.Revision.v
+}
+
 // revisionKey names one row.
 type revisionKey struct {
 	serviceUID string
@@ -36,27 +43,53 @@ func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, r
 	}
 	for _, next := range state.Latest.v.Advance(service, report.ReceivedAt) {
 		key := revisionKey{serviceUID: state.UID, number: next.Number}
-		in.revisions[key] = &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: columnOf(next)}
+		row := &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: columnOf(next)}
+		if state.GlobalUID != "" {
+			in.derivedRevisions[key] = row
+		} else {
+			in.revisions[key] = row
+		}
 		state.Latest.v = next
 	}
 }
 
 func (in *intake) writeRevisions(ctx context.Context) error {
-	rows := make([]*revisionRow, 0, len(in.revisions))
-	var many []string // services that may have more than are kept
-	for key, row := range in.revisions {
-		rows = append(rows, row)
-		if key.number > catalog.MaxRevisions {
-			many = append(many, key.serviceUID)
-		}
-	}
+	rows, many := slices.Collect(maps.Values(in.revisions)), overfull(in.revisions)
 	err := replaceAll(ctx, in.tx, rows, "service_uid, number", "revision")
-	if err != nil || len(many) == 0 {
+	if err != nil {
 		return err
 	}
-	_, err = in.sql.NewRaw(`DELETE FROM service_revisions WHERE service_uid IN (?) AND number <= ? +
-			(SELECT MAX(m.number) FROM service_revisions AS m WHERE m.service_uid = service_revisions.service_uid)`,
-		bun.List(many), -catalog.MaxRevisions).Exec(ctx)
+	if err := in.dropRevisions(ctx, "service_revisions", many); err != nil {
+		return err
+	}
+	derived := make([]*derivedRevisionRow, 0, len(in.derivedRevisions))
+	for _, row := range in.derivedRevisions {
+		derived = append(derived, &derivedRevisionRow{ServiceUID: row.ServiceUID, Number: row.Number, Revision: row.Revision})
+	}
+	if err := replaceAll(ctx, in.tx, derived, "service_uid, number", "revision"); err != nil {
+		return err
+	}
+	return in.dropRevisions(ctx, "derived_revisions", overfull(in.derivedRevisions))
+}
+
+// overfull returns the services that may have more revisions than are kept.
+func overfull(revisions map[revisionKey]*revisionRow) (uids []string) {
+	for key := range revisions {
+		if key.number > catalog.MaxRevisions {
+			uids = append(uids, key.serviceUID)
+		}
+	}
+	return uids
+}
+
+// dropRevisions drops the oldest revisions of services that have more than are kept.
+func (in *intake) dropRevisions(ctx context.Context, table string, uids []string) error {
+	if len(uids) == 0 {
+		return nil
+	}
+	_, err := in.sql.NewRaw(`DELETE FROM ? WHERE service_uid IN (?) AND number <= ? +
+			(SELECT MAX(m.number) FROM ? AS m WHERE m.service_uid = ?.service_uid)`,
+		bun.Ident(table), bun.List(uids), -catalog.MaxRevisions, bun.Ident(table), bun.Ident(table)).Exec(ctx)
 	return err
 }
 
@@ -65,5 +98,10 @@ func (s *Store) Revisions(ctx context.Context, serviceUID string) ([]catalog.Rev
 	var revisions []catalog.Revision
 	latest := s.db.NewSelect().Where("service_uid = ?", serviceUID).Order("number DESC").Limit(catalog.MaxRevisions)
 	err := list(ctx, latest, &revisions, (*revisionRow).revision)
-	return revisions, translate("read revisions", err)
+	if err != nil || len(revisions) > 0 {
+		return revisions, translate("read revisions", err)
+	}
+	derived := s.db.NewSelect().Where("service_uid = ?", serviceUID).Order("number DESC").Limit(catalog.MaxRevisions)
+	err = list(ctx, derived, &revisions, (*derivedRevisionRow).value)
+	return revisions, translate("read revisions of derived service", err)
 }

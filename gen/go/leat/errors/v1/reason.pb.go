@@ -213,6 +213,21 @@ const (
 	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
 	// smaller.
 	Reason_REASON_CONFIG_TOO_LARGE Reason = 216
+	// A service cannot be derived from its global service for this cluster: a parameter or an expression
+	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
+	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
+	Reason_REASON_DERIVATION_FAILED Reason = 210
+	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
+	// message names the global service. Edit that, give it an override for the cluster, or leave the
+	// cluster out of its selection.
+	Reason_REASON_SERVICE_DERIVED Reason = 211
+	// The change would take derived services from more clusters than their global service allows at once.
+	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
+	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
+	Reason_REASON_REMOVAL_GUARDED Reason = 212
+	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
+	// for the cluster. Delete that service, or leave the cluster out of the selection.
+	Reason_REASON_GLOBAL_SERVICE_CONFLICT Reason = 213
 )
 
 // Enum value maps for Reason.
@@ -287,6 +302,10 @@ var (
 		199: "REASON_CONFIG_STALE",
 		215: "REASON_CONFIG_REFERENCE_INVALID",
 		216: "REASON_CONFIG_TOO_LARGE",
+		210: "REASON_DERIVATION_FAILED",
+		211: "REASON_SERVICE_DERIVED",
+		212: "REASON_REMOVAL_GUARDED",
+		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -358,6 +377,10 @@ var (
 		"REASON_CONFIG_STALE":                 199,
 		"REASON_CONFIG_REFERENCE_INVALID":     215,
 		"REASON_CONFIG_TOO_LARGE":             216,
+		"REASON_DERIVATION_FAILED":            210,
+		"REASON_SERVICE_DERIVED":              211,
+		"REASON_REMOVAL_GUARDED":              212,
+		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 	}
 )
 
@@ -392,7 +415,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf3\x0f\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf1\x10\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -462,7 +485,11 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_CONFIG_MISSING\x10\xc6\x01\x12\x18\n" +
 	"\x13REASON_CONFIG_STALE\x10\xc7\x01\x12$\n" +
 	"\x1fREASON_CONFIG_REFERENCE_INVALID\x10\xd7\x01\x12\x1c\n" +
-	"\x17REASON_CONFIG_TOO_LARGE\x10\xd8\x01B\xb3\x01\n" +
+	"\x17REASON_CONFIG_TOO_LARGE\x10\xd8\x01\x12\x1d\n" +
+	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12\x1b\n" +
+	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
+	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
+	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

@@ -28,7 +28,7 @@ type Deps struct {
 	View       *fleet.View
 	Enrolments catalog.Enrolments
 	Intake     *intake.Queue
-	Configs    catalog.Configs
+	Configs    fleet.Configs
 	Issuer     *identity.Issuer
 	Replay     *admission.Replay
 	JoinTokens *admission.JoinTokens

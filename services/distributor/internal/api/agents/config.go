@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -34,7 +35,7 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 	if entry.ConfigDigest == "" && req.GetConfigDigest() == "" {
 		return &distributorv1.GetServiceConfigResponse{}, nil
 	}
-	config, digest, err := s.d.Configs.Config(ctx, entry.UID)
+	config, digest, err := s.d.Configs.Config(ctx, objectname.ServicePath(entry.Name, cluster.Name), entry.UID)
 	if err != nil {
 		return nil, wire.Error(err)
 	}

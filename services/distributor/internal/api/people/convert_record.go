@@ -44,6 +44,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return configSetMessage(o)
 	case *catalog.Notifier:
 		return notifierMessage(o)
+	case *catalog.GlobalService:
+		return globalMessage(o, r.Global)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}

@@ -6,9 +6,11 @@ package people
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -117,6 +119,8 @@ func (e editing) checkContent(current, next catalog.Object) error {
 		return cmp.Or(e.checkProject(current, o), e.checkSources(current, o), e.checkSets(current, o))
 	case *catalog.Cluster:
 		return e.checkCluster(current, o)
+	case *catalog.GlobalService:
+		return e.checkGlobal(current, o)
 	case *catalog.AccessBinding:
 		role, _ := e.directory.Role(o.Spec.Role)
 		return e.rights.MayGive(o.Spec, role)
@@ -160,6 +164,35 @@ func (e editing) checkSources(current catalog.Object, next *catalog.Service) err
 		return &catalog.ReferenceError{Key: key, Path: fielderr.Indexed("spec.sources", i) + ".repository"}
 	}
 	return nil
+}
+
+// checkGlobal returns an error if somebody writes a global service who may not write services in its whole
+// project, or if it is to read a repository that they may not use. Which clusters it reaches is the
+// project's to say.
+func (e editing) checkGlobal(current catalog.Object, next *catalog.GlobalService) error {
+	project := authz.OfProject(objectname.Project(next.Name))
+	for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate, catalog.VerbDelete} {
+		p := catalog.Permission{Verb: verb, Resource: catalog.ResourceServices}
+		if !e.rights.Allows(p, project) {
+			return &authz.EscalationError{
+				Missing: fmt.Sprintf("the permission %q in the whole project %s, which a global service needs", p, project.Project), Limit: e.rights.LimitText(),
+			}
+		}
+	}
+	var last catalog.Object
+	if global, ok := current.(*catalog.GlobalService); ok {
+		last = exampleOf(global)
+	}
+	err := e.checkSources(last, exampleOf(next))
+	if missing, ok := errors.AsType[*catalog.ReferenceError](err); ok {
+		missing.Path = strings.Replace(missing.Path, "spec.sources", "spec.template.sources", 1)
+	}
+	return err
+}
+
+// exampleOf returns a service of a global service, for what all of them read.
+func exampleOf(g *catalog.GlobalService) *catalog.Service {
+	return &catalog.Service{Metadata: catalog.Metadata{Name: g.Name}, Spec: g.Spec.Template.Spec}
 }
 
 // mayUseShared reports whether the caller may use what other projects share with the service's. The

@@ -37,6 +37,18 @@ func Error(err error) error {
 	if _, ok := errors.AsType[*authz.EscalationError](err); ok {
 		return Denied(err.Error())
 	}
+	if e, ok := errors.AsType[*catalog.DerivedError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_SERVICE_DERIVED, e.Error(),
+			kindOf(catalog.Key{Kind: catalog.KindService}), nameOf(catalog.Key{Name: e.Service}), rpcerr.With("global", objectname.Display(e.Global)))
+	}
+	if e, ok := errors.AsType[*catalog.RemovalError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REMOVAL_GUARDED, e.Error(),
+			kindOf(catalog.Key{Kind: catalog.KindGlobalService}), nameOf(catalog.Key{Name: e.Global}), rpcerr.With("digest", e.Digest))
+	}
+	if e, ok := errors.AsType[*catalog.CascadeError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REMOVAL_GUARDED, e.Error(),
+			kindOf(catalog.Key{Kind: catalog.KindGlobalService}), nameOf(catalog.Key{Name: e.Global}))
+	}
 	if e, ok := errors.AsType[*catalog.ReferenceError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REFERENCE_NOT_FOUND, err.Error()+"; create it first",
 			kindOf(e.Key), nameOf(e.Key), rpcerr.With(rpcerr.MetadataField, e.Path))

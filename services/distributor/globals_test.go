@@ -1,0 +1,410 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+)
+
+func (h *hub) globals(t *testing.T, token string) fleetv1connect.GlobalServiceServiceClient {
+	t.Helper()
+	c := h.client(t, token)
+	return fleetv1connect.NewGlobalServiceServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+// globalDocument is a global service for named clusters.
+func globalDocument(name string, clusters ...string) *fleetv1.Document {
+	return fleetdoc.Of(&fleetv1.GlobalService{Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.GlobalServiceSpec{
+		Clusters: &fleetv1.ClusterTarget{Names: clusters},
+		Template: &fleetv1.ServiceSpec{Sources: []*typev1.Source{{Repository: "demo", Path: "app"}}},
+	}})
+}
+
+func labelledCluster(name string, labels map[string]string) *fleetv1.Document {
+	document := clusterDocument(name)
+	document.GetCluster().Metadata.Labels = labels
+	return document
+}
+
+// edge are the labels of a cluster that the global service of these tests selects.
+func edge(region string) map[string]string {
+	return map[string]string{"tier": "edge", "region": region}
+}
+
+// webGlobal is a global service with a parameter, a secret, and an override for the region us.
+func webGlobal() *fleetv1.GlobalService {
+	labels := func(key, value string) *fleetv1.ClusterTarget {
+		return &fleetv1.ClusterTarget{Labels: &fleetv1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+	}
+	return &fleetv1.GlobalService{
+		Metadata: &typev1.Metadata{Name: "web"},
+		Spec: &fleetv1.GlobalServiceSpec{
+			Clusters: labels("tier", "edge"),
+			Template: &fleetv1.ServiceSpec{
+				Namespace: "web-${{ self.labels.region }}",
+				Sources: []*typev1.Source{{
+					Repository: "demo", Path: "app", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+				}},
+				Config: &fleetv1.ServiceConfig{
+					Values: map[string]string{"CLUSTER": "${{ self.name }}", "SIZE": "small"}, Secrets: map[string]string{"PASSWORD": hunter2},
+				},
+			},
+			Overrides: []*fleetv1.ServiceOverride{{
+				Name: "us", Clusters: labels("region", "us"),
+				Config: &fleetv1.ServiceConfig{Values: map[string]string{"SIZE": "large"}, Secrets: map[string]string{"PASSWORD": "of-the-us"}},
+			}},
+		},
+	}
+}
+
+func (h *hub) members(t *testing.T, name string) map[string]*fleetv1.GlobalServiceMember {
+	t.Helper()
+	res, err := h.globals(t, adminToken).ListGlobalServiceMembers(t.Context(), &fleetv1.ListGlobalServiceMembersRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]*fleetv1.GlobalServiceMember{}
+	for _, member := range res.GetMembers() {
+		members[member.GetCluster()] = member
+	}
+	return members
+}
+
+// TestGlobalServiceOnTwoReplicas follows a derived service from the document to the agent and back, over
+// two replicas and a restart.
+func TestGlobalServiceOnTwoReplicas(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t).Database(t)
+	onPostgres := func(c *distributor.Config) { c.DatabaseURL = url }
+	h := startHub(t, onPostgres)
+	other := startReplica(t, h.git, onPostgres)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	h.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), clusterDocument("plain"), fleetdoc.Of(webGlobal()))
+	eu, us, plain := h.enrol(t, "eu-1"), h.enrol(t, "us-1"), h.enrol(t, "plain")
+
+	entry := func(replica *hub, agent *agentKey) *distributorv1.PlanService {
+		t.Helper()
+		var found *distributorv1.PlanService
+		eventually(t, "the derived service", func() bool {
+			found = entryOf(planOf(t, replica, agent, ""), "web")
+			return found != nil && len(found.GetBundles()) == 1
+		})
+		return found
+	}
+	first := entry(h, eu)
+	if got := first.GetApply().GetNamespace(); got != "web-eu" {
+		t.Errorf("got namespace %q, want the parameter filled in", got)
+	}
+	for _, replica := range []*hub{h, other} {
+		got := entry(replica, eu)
+		if got.GetUid() != first.GetUid() || got.GetSpecDigest() != first.GetSpecDigest() || got.GetConfigDigest() != first.GetConfigDigest() {
+			t.Errorf("got %v, want on both replicas %v", got, first)
+		}
+		for _, c := range []struct {
+			agent          *agentKey
+			name, size, pw string
+		}{{eu, "eu-1", "small", hunter2}, {us, "us-1", "large", "of-the-us"}} {
+			config, err := replica.config(t, c.agent.token, "web", entry(replica, c.agent).GetConfigDigest())
+			if err != nil || config.GetValues()["CLUSTER"] != c.name || config.GetValues()["SIZE"] != c.size ||
+				string(config.GetSecrets()["PASSWORD"]) != c.pw || config.GetConfigDigest() != entry(replica, c.agent).GetConfigDigest() {
+				t.Errorf("%s: got %v, %v, want values and secrets of its own", c.name, config, err)
+			}
+		}
+	}
+	if found := entryOf(planOf(t, h, plain, ""), "web"); found != nil {
+		t.Errorf("got %v in a cluster that is not selected", found)
+	}
+	if _, err := h.config(t, plain.token, "web", first.GetConfigDigest()); err == nil {
+		t.Error("a cluster that is not selected was given the configuration")
+	}
+
+	// The report goes to one replica, and both show it.
+	report := &distributorv1.ServiceReport{
+		Service: "web", ServiceUid: first.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: first.GetSpecDigest(),
+		AppliedConfigDigest: first.GetConfigDigest(), AppliedDigests: []string{first.GetBundles()[0].GetDigest()}, AppliedCommits: []string{"c1"},
+	}
+	send := func(agent *agentKey, sequence uint64) {
+		t.Helper()
+		if _, err := other.agents(t, agent.token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
+			Instance: "i", Sequence: sequence, Full: true, Services: []*distributorv1.ServiceReport{report}, Cluster: &distributorv1.ClusterReport{AgentVersion: "v1"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(eu, 1)
+	isHealthy := func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY && s.GetStatus().GetSynced()
+	}
+	for _, replica := range []*hub{h, other} {
+		replica.waitService(t, "web@eu-1", isHealthy)
+		if history := replica.history(t, "web@eu-1"); len(history) != 1 {
+			t.Errorf("got history %v, want one revision", history)
+		}
+	}
+	send(us, 1) // it names the service of another cluster
+	if s := h.service(t, "web@us-1"); s.GetStatus().GetReport() != nil {
+		t.Errorf("got %v, want no report of an agent about a service of another cluster", s.GetStatus())
+	}
+
+	// A sync is one of the derived service alone.
+	sync, err := h.fleet(t, adminToken).SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "web@eu-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the sync on the other replica", func() bool { return entry(other, eu).GetSyncRequest() == sync.GetSyncRequest() })
+	if entry(h, us).GetSyncRequest() != "" {
+		t.Error("a sync of one derived service reached another cluster")
+	}
+
+	// After a restart, everything is as it was.
+	before := planOf(t, h, eu, "")
+	h.stop(t)
+	h.start(t)
+	eu.renew(t, h)
+	after := planOf(t, h, eu, before.GetVersion())
+	if after != nil && after.GetVersion() != before.GetVersion() {
+		t.Errorf("got plan %v after a restart, want %v", after, before)
+	}
+	h.waitService(t, "web@eu-1", isHealthy)
+}
+
+// TestGlobalServiceFollowsClusters joins, changes, conflicts and leaves.
+func TestGlobalServiceFollowsClusters(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	h.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), clusterDocument("two"), serviceDocument("web", "two", "demo", "app"), fleetdoc.Of(webGlobal()))
+	if got := h.members(t, "web"); len(got) != 1 || got["eu-1"].GetMatched() != "labels" || len(got["eu-1"].GetOverrides()) != 0 {
+		t.Fatalf("got %v, want eu-1 by its labels", got)
+	}
+	mine := h.service(t, "web@two").GetMetadata().GetUid()
+
+	// A person's service stays.
+	h.apply(t, labelledCluster("two", edge("us")))
+	got := h.members(t, "web")
+	if two := got["two"]; two.GetProblem().GetReason().String() != "REASON_GLOBAL_SERVICE_CONFLICT" || two.GetService().GetMetadata().GetUid() != mine {
+		t.Errorf("got %v, want a conflict with the service that a person wrote", two)
+	}
+	client := h.fleet(t, adminToken)
+	if _, err := client.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "web@two"}); err != nil {
+		t.Fatal(err)
+	}
+	if two := h.members(t, "web")["two"]; two.GetProblem() != nil || two.GetService().GetMetadata().GetUid() == mine || two.GetOverrides()[0] != "us" {
+		t.Errorf("got %v, want the derived service once the other is gone", two)
+	}
+
+	// The derived one is not edited by itself.
+	_, err := client.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "web@two"})
+	wantReason(t, err, "SERVICE_DERIVED")
+	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{serviceDocument("web", "two", "demo", "app")}})
+	wantReason(t, err, "SERVICE_DERIVED")
+	_, err = client.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: serviceDocument("web", "two", "demo", "app").GetService()})
+	wantReason(t, err, "SERVICE_DERIVED")
+
+	// A parameter that fails keeps what was; a cluster that had nothing waits.
+	uid := h.service(t, "web@two").GetMetadata().GetUid()
+	h.apply(t, labelledCluster("two", map[string]string{"tier": "edge"}), labelledCluster("new", map[string]string{"tier": "edge"}))
+	got = h.members(t, "web")
+	two := got["two"]
+	if two.GetService().GetMetadata().GetUid() != uid || two.GetService().GetSpec().GetNamespace() != "web-us" ||
+		!strings.Contains(two.GetProblem().GetMessage(), "spec.template.namespace") || !strings.Contains(two.GetProblem().GetMessage(), "two") {
+		t.Errorf("got %v, want the last good service with a problem that names field and cluster", two)
+	}
+	if waits := got["new"]; waits.GetProblem().GetReason().String() != "REASON_DERIVATION_FAILED" || len(waits.GetService().GetSpec().GetSources()) != 0 {
+		t.Errorf("got %v, want a service that waits", waits)
+	}
+	agent := h.enrol(t, "new")
+	if entry := entryOf(planOf(t, h, agent, ""), "web"); entry == nil || len(entry.GetBundles()) != 0 {
+		t.Errorf("got %v, want an entry without content, by which an agent removes nothing", entry)
+	}
+	h.stop(t)
+	h.start(t)
+	if entry := h.service(t, "web@two"); entry.GetStatus().GetProblem().GetReason().String() != "REASON_DERIVATION_FAILED" {
+		t.Errorf("got %v after a restart, want that the service waits", entry)
+	}
+
+	// A cluster leaves.
+	h.apply(t, clusterDocument("two"))
+	if got := h.members(t, "web"); len(got) != 2 || got["two"] != nil {
+		t.Errorf("got %v, want that two has left", got)
+	}
+	_, err = h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@two"})
+	wantReason(t, err, "NOT_FOUND")
+}
+
+// TestRemovalIsGuarded refuses an edit that takes the service from too many clusters, however it does so.
+func TestRemovalIsGuarded(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	names := []string{"a", "b", "c", "d"}
+	documents := []*fleetv1.Document{repositoryDocument("demo"), fleetdoc.Of(webGlobal())}
+	var unlabelled []*fleetv1.Document
+	for _, name := range names {
+		documents = append(documents, labelledCluster(name, edge("eu")))
+		unlabelled = append(unlabelled, clusterDocument(name))
+	}
+	h.apply(t, documents...)
+	client, globals := h.fleet(t, adminToken), h.globals(t, adminToken)
+
+	typo := webGlobal()
+	typo.Spec.Clusters.Labels.MatchLabels["tier"] = "egde"
+	_, err := globals.UpdateGlobalService(t.Context(), &fleetv1.UpdateGlobalServiceRequest{GlobalService: typo})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: unlabelled})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: unlabelled, DryRun: true})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	_, err = globals.DeleteGlobalService(t.Context(), &fleetv1.DeleteGlobalServiceRequest{Name: "web"})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	if got := h.members(t, "web"); len(got) != len(names) {
+		t.Fatalf("got %v, want all clusters after edits that were refused", got)
+	}
+	h.apply(t, unlabelled[0]) // one may always go
+
+	// The digest confirms this removal, and no other.
+	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: unlabelled})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	_, digest, found := strings.Cut(err.Error(), "spec.removal.confirmation: ")
+	if !found {
+		t.Fatalf("got %v, want a digest that confirms", err)
+	}
+	confirmed := webGlobal()
+	confirmed.Spec.Removal = &fleetv1.RemovalPolicy{Confirmation: digest}
+	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: append([]*fleetv1.Document{fleetdoc.Of(confirmed)}, unlabelled[:3]...)})
+	wantReason(t, err, "REMOVAL_GUARDED")
+	h.apply(t, append([]*fleetv1.Document{fleetdoc.Of(confirmed)}, unlabelled...)...)
+	if got := h.members(t, "web"); len(got) != 0 {
+		t.Errorf("got %v, want no cluster after a confirmed removal", got)
+	}
+
+	h.apply(t, documents...)
+	if _, err := globals.DeleteGlobalService(t.Context(), &fleetv1.DeleteGlobalServiceRequest{Name: "web", Cascade: true}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@a"})
+	wantReason(t, err, "NOT_FOUND")
+}
+
+// TestSecretsOfGlobalServicesStay reads a global service back and applies what was shown.
+func TestSecretsOfGlobalServicesStay(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	h.apply(t, repositoryDocument("demo"), labelledCluster("us-1", edge("us")), fleetdoc.Of(webGlobal()))
+	agent, globals := h.enrol(t, "us-1"), h.globals(t, adminToken)
+	digest := entryOf(planOf(t, h, agent, ""), "web").GetConfigDigest()
+	res, err := globals.GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := res.GetGlobalService()
+	if text := shown.String(); strings.Contains(text, hunter2) || strings.Contains(text, "of-the-us") {
+		t.Errorf("a secret came out: %s", text)
+	}
+	outcome := h.apply(t, fleetdoc.Of(shown)).GetOutcomes()[0]
+	if outcome.GetAction() != fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
+		t.Errorf("got %v for what was shown, want unchanged", outcome.GetAction())
+	}
+	changed := proto.CloneOf(shown)
+	changed.Metadata.ResourceVersion = 0
+	changed.Spec.Template.Config.Secrets["PASSWORD"] = "another"
+	h.apply(t, fleetdoc.Of(changed))
+	if got := entryOf(planOf(t, h, agent, ""), "web").GetConfigDigest(); got != digest {
+		t.Error("a secret that an override replaces changed the configuration of its cluster")
+	}
+	changed.Spec.Overrides[0].Config.Secrets["PASSWORD"] = "another, too"
+	h.apply(t, fleetdoc.Of(changed))
+	next := entryOf(planOf(t, h, agent, ""), "web").GetConfigDigest()
+	config, err := h.config(t, agent.token, "web", next)
+	if err != nil || next == digest || string(config.GetSecrets()["PASSWORD"]) != "another, too" || config.GetConfigDigest() != next {
+		t.Errorf("got %v, %v, want the new secret under a new digest", config, err)
+	}
+}
+
+// TestSecGlobalServiceReachesNoMore has people whose bindings hold one cluster, or global services alone,
+// and an editor of a project try to reach clusters that are not theirs.
+func TestSecGlobalServiceReachesNoMore(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	c.apply(t, projectDocument("shop", nil), in("shop", clusterDocument("own")), in("shop", repositoryDocument("demo")),
+		clusterDocument("one"), clusterDocument("two"), repositoryDocument("demo"), globalDocument("both", "one", "two"),
+		projectDocument("default", &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{{
+			Projects: &fleetv1.Selection{Names: []string{"shop"}}, Clusters: &fleetv1.Selection{Names: []string{"one"}},
+		}}}),
+		fleetdoc.Of(&fleetv1.Role{Metadata: &typev1.Metadata{Name: "templates"}, Spec: &fleetv1.RoleSpec{Permissions: []*fleetv1.RolePermission{
+			{Verbs: []string{"*"}, Resources: []string{"globalservices"}}, {Verbs: []string{"use"}, Resources: []string{"repositories"}},
+		}}}))
+	eve, _ := c.join(t, "eve")
+	c.bind(t, "eves", &fleetv1.AccessBindingSpec{
+		Users: []string{"eve"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Clusters: named("one"), Repositories: []string{"demo"},
+	})
+	gus, _ := c.join(t, "gus")
+	c.bind(t, "guss", &fleetv1.AccessBindingSpec{Users: []string{"gus"}, RoleName: "templates", Projects: &fleetv1.ProjectSelection{Names: []string{"shop"}}})
+	ada, _ := c.join(t, "ada")
+	c.bind(t, "adas", &fleetv1.AccessBindingSpec{
+		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: &fleetv1.ProjectSelection{Names: []string{"shop"}},
+	})
+
+	_, err := c.fleet(t, eve).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{globalDocument("mine", "one")}})
+	wantReason(t, err, "ACCESS_DENIED")
+	_, err = c.globals(t, eve).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "both"})
+	wantReason(t, err, "NOT_FOUND")
+	_, err = c.globals(t, eve).ListGlobalServiceMembers(t.Context(), &fleetv1.ListGlobalServiceMembersRequest{Name: "both"})
+	wantReason(t, err, "NOT_FOUND")
+	_, err = c.fleet(t, eve).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "both@two"})
+	wantReason(t, err, "NOT_FOUND")
+	_, err = c.fleet(t, eve).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "both@one"})
+	wantReason(t, err, "SERVICE_DERIVED")
+	_, err = c.fleet(t, gus).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{in("shop", globalDocument("mine", "own"))}})
+	wantReason(t, err, "ACCESS_DENIED")
+
+	all := in("shop", globalDocument("all"))
+	all.GetGlobalService().Spec.Clusters = &fleetv1.ClusterTarget{All: true}
+	res, err := c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{all}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.members(t, "shop/all")
+	status := res.GetOutcomes()[0].GetDocument().GetGlobalService().GetStatus()
+	if len(got) != 2 || got["own"] == nil || got["default/one"] == nil || status.GetForbidden() != 1 {
+		t.Errorf("got %v with %v, want the project's own cluster and the shared one, and one that is forbidden", got, status)
+	}
+	named := in("shop", globalDocument("named", "default/two"))
+	if _, err := c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{named}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.members(t, "shop/named"); len(got) != 0 {
+		t.Errorf("got %v by naming a cluster that is not shared", got)
+	}
+	foreign := in("shop", globalDocument("foreign", "own"))
+	foreign.GetGlobalService().Spec.Template.Sources[0].Repository = "default/demo"
+	_, err = c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{foreign}})
+	wantReason(t, err, "REFERENCE_NOT_FOUND")
+
+	// The project's quota counts what is derived.
+	limited := projectDocument("shop", &fleetv1.ProjectSpec{Quotas: &fleetv1.ProjectQuotas{Services: new(int32(2))}})
+	c.apply(t, limited)
+	_, err = c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{in("shop", globalDocument("more", "own"))}})
+	wantReason(t, err, "FIELD_INVALID")
+	_, err = c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{in("shop", serviceDocument("hand", "own", "demo", "a"))}})
+	wantReason(t, err, "FIELD_INVALID")
+
+	// A share that ends takes the cluster away, guarded like other removals.
+	c.apply(t, projectDocument("default", nil))
+	if got := c.members(t, "shop/all"); len(got) != 1 || got["own"] == nil {
+		t.Errorf("got %v after the share ended, want the project's own cluster", got)
+	}
+}

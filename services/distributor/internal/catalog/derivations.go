@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leatdev/leat/internal/objectname"
+)
+
+// Derivations are the services that the hub derives from global services, as an Editor knows them. They
+// are of the state before an edit, perhaps without what another replica has done in this moment.
+type Derivations interface {
+	// Derived returns the derived service of that path, or nil.
+	Derived(path string) *Service
+	// Review returns an error unless the edit may do to derived services what it does. Errors:
+	// *RemovalError, *CascadeError, *fielderr.Error.
+	Review(edit Edited) error
+}
+
+// Edited is what one edit did.
+type Edited struct {
+	// Put are objects as they are now, and Deleted those that are gone.
+	Put, Deleted []Object
+	// Created are the keys of those that are new.
+	Created map[Key]bool
+	// Cascades is true if derived services may go with their global service.
+	Cascades bool
+}
+
+// WithDerivations returns an Editor that asks about derived services.
+func (e *Editor) WithDerivations(d Derivations) *Editor {
+	next := *e
+	next.derived = d
+	return &next
+}
+
+// Cascading returns an Editor that deletes global services with what is derived from them.
+func (e *Editor) Cascading() *Editor {
+	next := *e
+	next.cascades = true
+	return &next
+}
+
+// underived knows no derived services.
+type underived struct{}
+
+func (underived) Derived(string) *Service { return nil }
+func (underived) Review(Edited) error     { return nil }
+
+// DerivedError is the error for an edit of a derived service.
+type DerivedError struct {
+	// Service and Global are paths.
+	Service, Global string
+}
+
+// Error implements error.
+func (e *DerivedError) Error() string {
+	_, cluster := objectname.SplitService(e.Service)
+	return fmt.Sprintf("service %q is derived from global service %q; edit that, give it an override for cluster %s, or leave the cluster out of its selection",
+		objectname.Display(e.Service), objectname.Display(e.Global), objectname.Display(cluster))
+}
+
+// RemovalError is the error for an edit that would take derived services from more clusters than their
+// global service allows at once.
+type RemovalError struct {
+	Global string
+	// Clusters are the paths of the first ones, and Lost how many there are.
+	Clusters []string
+	Lost     int
+	// Members are how many the global service selects before the edit, and Allowed how many may go.
+	Members, Allowed int
+	// Digest confirms the removal.
+	Digest string
+}
+
+// Error implements error.
+func (e *RemovalError) Error() string {
+	names := make([]string, len(e.Clusters))
+	for i, path := range e.Clusters {
+		names[i] = objectname.Display(path)
+	}
+	text := strings.Join(names, ", ")
+	if e.Lost > len(names) {
+		text += " and others"
+	}
+	return fmt.Sprintf("would remove the service of global service %q from %d of %d clusters (%s), and %d may go at once; correct the change, or confirm it with spec.removal.confirmation: %s",
+		objectname.Display(e.Global), e.Lost, e.Members, text, e.Allowed, e.Digest)
+}
+
+// CascadeError is the error for the deletion of a global service that clusters run.
+type CascadeError struct {
+	Global  string
+	Members int
+}
+
+// Error implements error.
+func (e *CascadeError) Error() string {
+	return fmt.Sprintf("global service %q runs in %d clusters; delete it with cascade to remove its services from all of them", objectname.Display(e.Global), e.Members)
+}
+
+// edit runs fn in one transaction of the store, and then asks about derived services.
+func (e *Editor) edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
+	return e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+		noting := &notingTx{Tx: tx, edited: Edited{Created: map[Key]bool{}, Cascades: e.cascades}}
+		err := fn(ctx, noting)
+		if err != nil && !errors.Is(err, errDryRun) {
+			return err
+		}
+		if refusal := e.derived.Review(noting.edited); refusal != nil {
+			return refusal
+		}
+		return err
+	})
+}
+
+// notingTx notes what an edit does.
+type notingTx struct {
+	Tx
+
+	edited Edited
+}
+
+// Put implements Tx.
+func (t *notingTx) Put(ctx context.Context, object Object) error {
+	t.edited.Put = append(t.edited.Put, object)
+	if object.Meta().Generation == 1 && object.Meta().ResourceVersion == t.Revision() && object.Meta().CreatedAt.Equal(object.Meta().UpdatedAt) {
+		t.edited.Created[object.Key()] = true
+	}
+	return t.Tx.Put(ctx, object)
+}
+
+// Delete implements Tx.
+func (t *notingTx) Delete(ctx context.Context, object Object) error {
+	t.edited.Deleted = append(t.edited.Deleted, object)
+	return t.Tx.Delete(ctx, object)
+}
+
+// whyAbsent returns the error for a service that is not stored: another one if it is derived, and the
+// caller may see it.
+func (e *Editor) whyAbsent(key Key, err error) error {
+	if key.Kind != KindService || !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if derived := e.derived.Derived(key.Name); derived != nil && e.guard.Sees(derived) {
+		return &DerivedError{Service: key.Name, Global: derived.Derived.Global}
+	}
+	return err
+}
+
+// checkUnderived returns an error for a new service whose name a derived one has. It comes after the
+// question whether the caller may create it.
+func (e *Editor) checkUnderived(object Object) error {
+	if object.Key().Kind != KindService {
+		return nil
+	}
+	if derived := e.derived.Derived(object.Key().Name); derived != nil {
+		return &DerivedError{Service: object.Key().Name, Global: derived.Derived.Global}
+	}
+	return nil
+}

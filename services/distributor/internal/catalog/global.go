@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"crypto/sha1" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
+	"encoding/hex"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/syncpolicy"
+)
+
+// GlobalService is a template of a service and a choice of clusters. For each of them the hub derives
+// a service; see package derive.
+type GlobalService struct {
+	Metadata
+	Spec GlobalServiceSpec
+	// SecretDigests are keyed digests of the secrets, by key: those of the template, then those of each
+	// override. The store sets them. They let everybody see whether a secret is another one, and which
+	// it is nobody.
+	SecretDigests []map[string]string
+}
+
+// GlobalServiceSpec is what is wanted of a global service.
+type GlobalServiceSpec struct {
+	// Description is a sentence for people.
+	Description string
+	Clusters    ClusterTarget
+	Template    ServiceTemplate
+	// Overrides are put over the template in their order: a later one wins.
+	Overrides []ServiceOverride
+	// Paused leaves every derived service unchanged.
+	Paused  bool
+	Removal RemovalPolicy
+}
+
+// ClusterTarget selects clusters. Its JSON is its stored form.
+type ClusterTarget struct {
+	ClusterSelection
+
+	// When is a CEL expression over a cluster's facts; empty: true.
+	When string `json:"when,omitempty"`
+}
+
+// ServiceTemplate is what derived services are made of. Its spec names no cluster.
+type ServiceTemplate struct {
+	Labels      map[string]string
+	Annotations map[string]string
+	Spec        ServiceSpec
+}
+
+// ServiceOverride is what is different in some clusters.
+type ServiceOverride struct {
+	Name     string
+	Clusters ClusterTarget
+	// Config is added to that of the template. Nil: nothing is.
+	Config *Config
+	Patch  ServicePatch
+}
+
+// ServicePatch is what an override changes beside the configuration. Its JSON is its stored form. What is
+// nil stays.
+type ServicePatch struct {
+	Sources   []SourcePatch      `json:"sources,omitempty"`
+	Namespace *string            `json:"namespace,omitempty"`
+	Paused    *bool              `json:"paused,omitempty"`
+	DryRun    *bool              `json:"dryRun,omitempty"`
+	Policy    *syncpolicy.Policy `json:"policy,omitempty"`
+}
+
+// SourcePatch changes one source of the template.
+type SourcePatch struct {
+	// Source is its index.
+	Source int     `json:"source"`
+	Ref    *Ref    `json:"ref,omitempty"`
+	Path   *string `json:"path,omitempty"`
+}
+
+// RemovalPolicy bounds what one change may take from clusters. Its JSON is its stored form.
+type RemovalPolicy struct {
+	// MaxPercent of the clusters may be left by one change. Nil: see MaxRemoved.
+	MaxPercent *int32 `json:"maxPercent,omitempty"`
+	// Confirmation is the digest of a removal that a person agreed to.
+	Confirmation string `json:"confirmation,omitempty"`
+}
+
+// defaultMaxPercent bounds a removal where the owner says nothing.
+const defaultMaxPercent = 10
+
+// MaxRemoved returns how many of the clusters one change may take away without a confirmation.
+func (p RemovalPolicy) MaxRemoved(members int) int {
+	percent := defaultMaxPercent
+	if p.MaxPercent != nil {
+		percent = int(*p.MaxPercent)
+	}
+	return max(1, members*percent/100)
+}
+
+// Derivation says what a service is derived from. Services share equal ones.
+type Derivation struct {
+	// Global and GlobalUID are the path and the uid of the global service.
+	Global, GlobalUID string
+	// Matched says why the cluster is selected.
+	Matched string
+	// Overrides are the indices of those that select the cluster.
+	Overrides []int
+	// OverrideNames are their names.
+	OverrideNames []string
+}
+
+// DerivedUID returns the uid of the service that is derived for a cluster, given both uids: the same
+// on every replica and after every restart. It is a UUID of version 5.
+func DerivedUID(globalUID, clusterUID string) string {
+	h := sha1.New() //nolint:gosec // see the import
+	h.Write([]byte("leat.derived.v1\x00" + globalUID + "\x00" + clusterUID))
+	id := h.Sum(nil)[:16]
+	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80
+	var text [36]byte
+	for i, at := range []struct{ from, to, place int }{{0, 4, 0}, {4, 6, 9}, {6, 8, 14}, {8, 10, 19}, {10, 16, 24}} {
+		hex.Encode(text[at.place:], id[at.from:at.to])
+		if i > 0 {
+			text[at.place-1] = '-'
+		}
+	}
+	return string(text[:])
+}
+
+// Key implements Object.
+func (g *GlobalService) Key() Key { return Key{KindGlobalService, g.Name} }
+
+func (g *GlobalService) sameSpec(other Object) bool {
+	o, ok := other.(*GlobalService)
+	if !ok {
+		return false
+	}
+	a, b := g.Spec, o.Spec
+	return a.Description == b.Description && reflect.DeepEqual(a.Clusters, b.Clusters) && a.Paused == b.Paused &&
+		reflect.DeepEqual(a.Removal, b.Removal) && a.Template.same(b.Template) && slices.EqualFunc(a.Overrides, b.Overrides, ServiceOverride.same)
+}
+
+func (t ServiceTemplate) same(o ServiceTemplate) bool {
+	return maps.Equal(t.Labels, o.Labels) && maps.Equal(t.Annotations, o.Annotations) && slices.Equal(t.Spec.Sources, o.Spec.Sources) &&
+		t.Spec.Wanted().Equal(o.Spec.Wanted()) && t.Spec.Config.equal(o.Spec.Config)
+}
+
+func (v ServiceOverride) same(o ServiceOverride) bool {
+	return v.Name == o.Name && reflect.DeepEqual(v.Clusters, o.Clusters) && reflect.DeepEqual(v.Patch, o.Patch) && v.Config.equal(o.Config)
+}
+
+func (g *GlobalService) clone() Object { return new(*g) }
+
+// Configs returns the configurations of the template and of each override, in this order. Nil: there is
+// none.
+func (g *GlobalService) Configs() []*Config {
+	all := make([]*Config, 1, len(g.Spec.Overrides)+1)
+	all[0] = g.Spec.Template.Spec.Config
+	for _, override := range g.Spec.Overrides {
+		all = append(all, override.Config)
+	}
+	return all
+}
+
+// configFields are the fields of Configs.
+func (g *GlobalService) configFields() []string {
+	fields := []string{"spec.template.config"}
+	for i := range g.Spec.Overrides {
+		fields = append(fields, fielderr.Indexed("spec.overrides", i)+".config")
+	}
+	return fields
+}
+
+// Selects reports whether the target selects the cluster by what its document says, and how; When is
+// not looked at.
+func (t ClusterTarget) Selects(cluster *Cluster) (how string, ok bool) {
+	switch {
+	case t.All:
+		return "all", true
+	case slices.Contains(t.Names, cluster.Name):
+		return "names", true
+	case t.Labels != nil && t.Labels.Matches(cluster.Labels):
+		return "labels", true
+	case t.When != "" && t.IsEmpty():
+		return "when", true
+	}
+	return "", false
+}
+
+// settle gives a spec its one stored form. It works on a clone.
+func (g *GlobalService) settle() {
+	g.Spec.Clusters = g.Spec.Clusters.settled()
+	g.Spec.Overrides = slices.Clone(g.Spec.Overrides)
+	for i := range g.Spec.Overrides {
+		g.Spec.Overrides[i].Clusters = g.Spec.Overrides[i].Clusters.settled()
+	}
+	t := &g.Spec.Template
+	if len(t.Labels) == 0 {
+		t.Labels = nil
+	}
+	if len(t.Annotations) == 0 {
+		t.Annotations = nil
+	}
+	g.SecretDigests = nil
+}
+
+func (t ClusterTarget) settled() ClusterTarget {
+	t.Names, t.Labels = asSet(t.Names), t.Labels.settled()
+	return t
+}
+
+// settleConfigs takes over secrets that are sent back as they were shown, and the configuration of the
+// template if an update leaves it out. stored is nil for a new object.
+func (g *GlobalService) settleConfigs(stored *GlobalService) error {
+	had := map[string]*Config{}
+	if stored != nil {
+		for _, override := range stored.Spec.Overrides {
+			had[override.Name] = override.Config
+		}
+	}
+	fields := g.configFields()
+	var last *Config
+	if stored != nil {
+		last = stored.Spec.Template.Spec.Config
+	}
+	template := &g.Spec.Template.Spec
+	var err error
+	if template.Config == nil {
+		template.Config = last
+	} else if template.Config, err = withStoredSecrets(fields[0], template.Config, last); err != nil {
+		return err
+	}
+	for i := range g.Spec.Overrides {
+		override := &g.Spec.Overrides[i]
+		if override.Config, err = withStoredSecrets(fields[i+1], override.Config, had[override.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withStoredSecrets returns the configuration with stored secrets for those that are empty. An empty
+// configuration is nil.
+func withStoredSecrets(field string, given, stored *Config) (*Config, error) {
+	if given.Empty() {
+		return nil, nil
+	}
+	settled := &Config{Values: given.Values, Secrets: make(map[string]secret.Text, len(given.Secrets))}
+	for _, key := range slices.Sorted(maps.Keys(given.Secrets)) {
+		text := given.Secrets[key]
+		if text == "" {
+			if stored == nil || stored.Secrets[key] == "" {
+				return nil, fielderr.New(field+".secrets["+key+"]", "is empty, and no secret is stored under this key")
+			}
+			text = stored.Secrets[key]
+		}
+		settled.Secrets[key] = text
+	}
+	return settled, nil
+}
+
+// DerivedPath returns the path of the service that a global service derives for a cluster.
+func (g *GlobalService) DerivedPath(cluster string) string {
+	return objectname.ServicePath(g.Name, cluster)
+}

@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/parameter"
+)
+
+const (
+	maxOverrides = 64
+	maxWhen      = 4 << 10
+	// maxTemplateBytes bounds the template and all overrides together, as JSON: derived services of all
+	// global services share the plan of their cluster.
+	maxTemplateBytes = 64 << 10
+	// maxGlobalConfig bounds all configurations of a global service together.
+	maxGlobalConfig = 1 << 20
+	templateField   = "spec.template"
+)
+
+// ServiceBody is what a global service wants of the services of some clusters, before parameters are
+// filled in. Its JSON names the fields in messages.
+type ServiceBody struct {
+	Labels      map[string]string  `json:"labels,omitempty"`
+	Annotations map[string]string  `json:"annotations,omitempty"`
+	Sources     []Source           `json:"sources"`
+	Options     syncpolicy.Options `json:"options"`
+	Values      map[string]string  `json:"values,omitempty"`
+}
+
+// Body returns what the template is with overrides, given by their indices, over it.
+func (g *GlobalService) Body(overrides []int) ServiceBody {
+	t := g.Spec.Template
+	body := ServiceBody{
+		Labels: t.Labels, Annotations: t.Annotations, Sources: slices.Clone(t.Spec.Sources), Options: t.Spec.Wanted(), Values: map[string]string{},
+	}
+	secrets := g.SecretLayers(overrides)
+	if c := t.Spec.Config; c != nil {
+		maps.Copy(body.Values, c.Values)
+	}
+	for _, i := range overrides {
+		override := g.Spec.Overrides[i]
+		override.Patch.apply(&body)
+		if override.Config != nil {
+			maps.Copy(body.Values, override.Config.Values)
+		}
+	}
+	// A key is a value or a secret: the last layer that has it decides.
+	for key, layer := range secrets {
+		if layer >= g.valueLayer(key, overrides) {
+			delete(body.Values, key)
+		}
+	}
+	body.Options.Paused = body.Options.Paused || g.Spec.Paused
+	return body
+}
+
+// valueLayer returns the last layer that has a value of the key, or -1.
+func (g *GlobalService) valueLayer(key string, overrides []int) int {
+	last := -1
+	configs := g.Configs()
+	for _, layer := range layersOf(overrides) {
+		if c := configs[layer]; c != nil {
+			if _, ok := c.Values[key]; ok {
+				last = layer
+			}
+		}
+	}
+	return last
+}
+
+// SecretLayers returns the keys of the secrets that clusters with these overrides are given, each with
+// the index in Configs that it is taken from.
+func (g *GlobalService) SecretLayers(overrides []int) map[string]int {
+	layers := map[string]int{}
+	configs := g.Configs()
+	for _, layer := range layersOf(overrides) {
+		if configs[layer] == nil {
+			continue
+		}
+		for key := range configs[layer].Values {
+			delete(layers, key)
+		}
+		for key := range configs[layer].Secrets {
+			layers[key] = layer
+		}
+	}
+	return layers
+}
+
+// layersOf returns the indices in Configs of the template and of overrides.
+func layersOf(overrides []int) []int {
+	layers := []int{0}
+	for _, i := range overrides {
+		layers = append(layers, i+1)
+	}
+	return layers
+}
+
+func (p ServicePatch) apply(body *ServiceBody) {
+	for _, patch := range p.Sources {
+		source := &body.Sources[patch.Source]
+		if patch.Ref != nil {
+			source.Ref = *patch.Ref
+		}
+		if patch.Path != nil {
+			source.Path = *patch.Path
+		}
+	}
+	if p.Namespace != nil {
+		body.Options.Namespace = *p.Namespace
+	}
+	if p.Paused != nil {
+		body.Options.Paused = *p.Paused
+	}
+	if p.DryRun != nil {
+		body.Options.DryRun = *p.DryRun
+	}
+	if p.Policy != nil {
+		body.Options.Policy = *p.Policy
+	}
+}
+
+// parametrised are the fields of a ServiceBody whose texts may hold parameters.
+var parametrised = regexp.MustCompile(`^(labels\.|annotations\.|values\.|sources\[\d+\]\.(path|root|ref\.value)$|` +
+	`options\.(namespace$|render\[|policy\.serviceAccount$))`)
+
+// Tree compiles the parameters of the body.
+func (b ServiceBody) Tree() (*parameter.Tree, error) {
+	return parameter.NewTree(b, parametrised.MatchString)
+}
+
+// Service returns the body as the service of that path.
+func (b ServiceBody) Service(path string) *Service {
+	_, cluster := objectname.SplitService(path)
+	options := b.Options
+	s := &Service{
+		Metadata: Metadata{Name: path, Labels: b.Labels, Annotations: b.Annotations},
+		Spec:     ServiceSpec{Cluster: cluster, Sources: b.Sources, Options: &options},
+	}
+	if len(b.Values) > 0 {
+		s.Spec.Config = &Config{Values: b.Values}
+	}
+	return s
+}
+
+// Validate implements Object.
+func (g *GlobalService) Validate() error {
+	err := cmp.Or(
+		g.validate(KindGlobalService),
+		validateDescription(g.Spec.Description),
+		g.Spec.Clusters.validateTarget("spec.clusters"),
+		g.validateTemplate(),
+		fielderr.Each("spec.overrides", "items", g.Spec.Overrides, maxOverrides, g.validateOverride),
+		g.validateNames(),
+		g.Spec.Removal.validate(),
+		g.validateSize(),
+	)
+	if err != nil {
+		return err // a body is made of what is valid by itself
+	}
+	return g.validateBodies()
+}
+
+func (t ClusterTarget) validateTarget(field string) error {
+	if t.IsEmpty() && t.When == "" {
+		return fielderr.New(field, "is required: names, labels, when, or all: true")
+	}
+	if t.All && (len(t.Names) > 0 || t.Labels != nil) {
+		return fielderr.New(field+".all", "means all clusters already; leave out names and labels, or all")
+	}
+	if err := fielderr.Each(field+".names", "items", t.Names, maxClusterNames, ValidatePath); err != nil {
+		return err
+	}
+	if t.Labels != nil {
+		if err := t.Labels.validate(field + ".labels"); err != nil {
+			return err
+		}
+	}
+	if t.When == "" {
+		return nil
+	}
+	if len(t.When) > maxWhen {
+		return fielderr.New(field+".when", "has %d bytes; at most %d are allowed", len(t.When), maxWhen)
+	}
+	if _, err := expression.Compile(t.When, expression.Bool); err != nil {
+		return fielderr.New(field+".when", "%s", err)
+	}
+	return nil
+}
+
+func (g *GlobalService) validateTemplate() error {
+	spec := g.Spec.Template.Spec
+	if spec.Cluster != "" {
+		return fielderr.New(templateField+".cluster", "must be left out; spec.clusters says which clusters have the service")
+	}
+	if len(spec.Sources) == 0 {
+		return fielderr.New(templateField+".sources", "is required: name at least one source")
+	}
+	for i, config := range g.Configs() {
+		if config != nil && len(config.References) > 0 {
+			return fielderr.New(g.configFields()[i]+".references",
+				"cannot be derived; keep the value in the configuration as a secret, or write services of their own for these clusters")
+		}
+		if config != nil && config.Restart {
+			return fielderr.New(g.configFields()[i]+".restart", "is for services of their own, and not for derived ones")
+		}
+	}
+	return nil
+}
+
+func (g *GlobalService) validateOverride(field string, o ServiceOverride) error {
+	if err := cmp.Or(ValidateName(field+".name", o.Name), o.Clusters.validateTarget(field+".clusters")); err != nil {
+		return err
+	}
+	return fielderr.Each(field+".sources", "items", o.Patch.Sources, MaxSources, func(field string, p SourcePatch) error {
+		if p.Source < 0 || p.Source >= len(g.Spec.Template.Spec.Sources) {
+			return fielderr.New(field+".source", "%d is not the index of a source of the template, which has %d", p.Source, len(g.Spec.Template.Spec.Sources))
+		}
+		return nil
+	})
+}
+
+func (g *GlobalService) validateNames() error {
+	seen := map[string]bool{}
+	for i, override := range g.Spec.Overrides {
+		if seen[override.Name] {
+			return fielderr.New(fielderr.Indexed("spec.overrides", i)+".name", "%q is the name of an earlier override, too", override.Name)
+		}
+		seen[override.Name] = true
+	}
+	return nil
+}
+
+func (p RemovalPolicy) validate() error {
+	if p.MaxPercent != nil && (*p.MaxPercent < 0 || *p.MaxPercent > 100) {
+		return fielderr.New("spec.removal.max_percent", "is %d; from 0 to 100", *p.MaxPercent)
+	}
+	if p.Confirmation != "" {
+		if _, err := digest.Parse(p.Confirmation); err != nil {
+			return fielderr.New("spec.removal.confirmation", "is not the digest that the refusal named")
+		}
+	}
+	return nil
+}
+
+func (g *GlobalService) validateSize() error {
+	total := 0
+	for i, config := range g.Configs() {
+		if config == nil {
+			continue
+		}
+		if err := config.validate(); err != nil {
+			return inConfig(g.configFields()[i], err)
+		}
+		for key, text := range config.Values {
+			total += len(key) + len(text)
+		}
+		for key, text := range config.Secrets {
+			total += len(key) + len(text)
+		}
+	}
+	if total > maxGlobalConfig {
+		return fielderr.New("spec", "has configurations of %d bytes together; at most %d are allowed", total, maxGlobalConfig)
+	}
+	size := 0
+	for _, part := range g.patches() {
+		text, err := json.Marshal(part)
+		if err != nil {
+			return fielderr.New(templateField, "cannot be stored")
+		}
+		size += len(text)
+	}
+	if size > maxTemplateBytes {
+		return fielderr.New(templateField, "has %d bytes with all overrides; at most %d are allowed; put values into files", size, maxTemplateBytes)
+	}
+	return nil
+}
+
+// patches returns what is stored of the template and of the overrides.
+func (g *GlobalService) patches() []any {
+	all := []any{g.Spec.Template.Labels, g.Spec.Template.Annotations, g.Spec.Template.Spec.Sources, g.Spec.Template.Spec.Options}
+	for _, override := range g.Spec.Overrides {
+		all = append(all, override.Patch)
+	}
+	return all
+}
+
+// inConfig puts the field of a configuration of a global service in place of that of a service.
+func inConfig(field string, err error) error {
+	e, ok := err.(*fielderr.Error) //nolint:errorlint // validate returns it bare
+	if !ok {
+		return err
+	}
+	return &fielderr.Error{Path: field + strings.TrimPrefix(e.Path, configPath), Message: e.Message}
+}
+
+// validateBodies checks the template alone, and with each override over it, with an example for every
+// parameter.
+func (g *GlobalService) validateBodies() error {
+	if err := g.validateBody(templateField, nil); err != nil {
+		return err
+	}
+	return fielderr.Each("spec.overrides", "items", g.Spec.Overrides, maxOverrides, func(field string, o ServiceOverride) error {
+		i := slices.IndexFunc(g.Spec.Overrides, func(other ServiceOverride) bool { return other.Name == o.Name })
+		return g.validateBody(field, []int{i})
+	})
+}
+
+func (g *GlobalService) validateBody(field string, overrides []int) error {
+	body := g.Body(overrides)
+	tree, err := body.Tree()
+	if err != nil {
+		return InBody(field, err)
+	}
+	if !tree.IsPlain() {
+		body = ServiceBody{}
+		if err := tree.Decode(tree.Samples(), &body); err != nil {
+			return err
+		}
+	}
+	return InBody(field, body.Service(g.DerivedPath("x")).Validate())
+}
+
+// InBody returns an error about a service of a global service with the field of the template, or of an
+// override, in place of the service's.
+func InBody(field string, err error) error {
+	e, ok := err.(*fielderr.Error) //nolint:errorlint // both callers have it bare
+	if !ok {
+		return err
+	}
+	path := strings.TrimPrefix(strings.TrimPrefix(e.Path, "spec."), "options.")
+	switch {
+	case strings.HasPrefix(path, "values."):
+		path = "config.values[" + strings.TrimPrefix(path, "values.") + "]"
+	case strings.HasPrefix(path, "metadata.labels"), strings.HasPrefix(path, "metadata.annotations"):
+		path = strings.TrimPrefix(path, "metadata.")
+	}
+	return &fielderr.Error{Path: field + "." + path, Message: e.Message}
+}
+
+// checkGlobal checks what a global service names, as checkService does for a service, but for its
+// clusters.
+func checkGlobal(ctx context.Context, tx Tx, g *GlobalService) error {
+	own, err := ownProject(ctx, tx, g.Name)
+	if err != nil {
+		return err
+	}
+	for i, source := range g.Spec.Template.Spec.Sources {
+		field := fielderr.Indexed(templateField+".sources", i)
+		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
+		if err != nil {
+			return err
+		}
+		if repository, ok := object.(*Repository); ok {
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayUseCluster reports whether services of a project may be in a cluster: the cluster is the project's own,
+// or one that its project, the owner, shares with it, and the limits of the project allow it.
+func (p *Project) MayUseCluster(owner *Project, cluster *Cluster) bool {
+	project, name := objectname.Split(cluster.Name)
+	if project != p.Name && (owner == nil || !owner.shares(p, KindCluster, name, cluster.Labels)) {
+		return false
+	}
+	return p.Spec.Limits.Clusters.Allows(objectname.Format(cluster.Name, p.Name))
+}
+
+// Admits returns an error for a service that the limits of its project do not allow.
+func (p *Project) Admits(s *Service) error { return p.Spec.Limits.admitService(s) }

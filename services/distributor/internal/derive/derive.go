@@ -1,0 +1,420 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package derive makes the services that global services stand for: one for each cluster that a global
+// service selects.
+//
+// It is pure: an equal global service and an equal cluster give an equal service, on every replica and
+// after every restart, with the same uid. So nothing of a derived service is stored but what agents
+// report of it.
+//
+// # Order
+//
+// The template comes first. The overrides that select the cluster are put over it in the order of the
+// document, so a later one wins: its values and secrets replace those of the same key, its policy
+// replaces the whole policy, and what it leaves out stays. spec.paused of the global service pauses
+// every derived service. Parameters are filled in last, so an override may have some, too.
+//
+// # Memory
+//
+// A fleet has many more derived services than different ones. Services with equal content share
+// sources, options, configuration, labels and annotations; of its own each has a name and a uid.
+package derive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/parameter"
+)
+
+// maxShared bounds the different contents that one global service remembers. Beyond it everything is
+// forgotten, and what is derived later shares nothing with what was derived before.
+const maxShared = 1 << 14
+
+// Error says why a global service has no service for a cluster now.
+type Error struct {
+	// Global and Cluster are paths.
+	Global, Cluster string
+	// Field is in the document of the global service.
+	Field   string
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s of global service %s fails for cluster %s: %s", e.Field, objectname.Display(e.Global), objectname.Display(e.Cluster), e.Message)
+}
+
+// Global is a global service with its expressions compiled. It is for one goroutine at a time.
+type Global struct {
+	global    *catalog.GlobalService
+	clusters  target
+	overrides []target
+	// variants are by the overrides that they have.
+	variants map[string]*variant
+}
+
+// target is a choice of clusters. when is nil if nothing is asked.
+type target struct {
+	catalog.ClusterTarget
+	when  *expression.Expression
+	field string
+}
+
+// variant is the template with some overrides.
+type variant struct {
+	tree *parameter.Tree
+	body catalog.ServiceBody
+	// field is that of the template, or of the last override.
+	field     string
+	overrides []int
+	// contents are by the texts of parameters; derivations by how the cluster is selected.
+	contents    map[string]*content
+	derivations map[string]*catalog.Derivation
+}
+
+// content is what services share.
+type content struct {
+	labels, annotations map[string]string
+	sources             []catalog.Source
+	options             *syncpolicy.Options
+	config              *catalog.Config
+	configDigest        string
+}
+
+// Compile returns a global service ready to derive from. A valid one always compiles.
+func Compile(g *catalog.GlobalService) (*Global, error) {
+	compiled := &Global{global: g, variants: map[string]*variant{}}
+	var err error
+	if compiled.clusters, err = newTarget("spec.clusters", g.Spec.Clusters); err != nil {
+		return nil, err
+	}
+	for i, override := range g.Spec.Overrides {
+		t, err := newTarget(fielderr.Indexed("spec.overrides", i)+".clusters", override.Clusters)
+		if err != nil {
+			return nil, err
+		}
+		compiled.overrides = append(compiled.overrides, t)
+	}
+	return compiled, nil
+}
+
+func newTarget(field string, t catalog.ClusterTarget) (target, error) {
+	compiled := target{ClusterTarget: t, field: field + ".when"}
+	if t.When == "" {
+		return compiled, nil
+	}
+	when, err := expression.Compile(t.When, expression.Bool)
+	if err != nil {
+		return target{}, fielderr.New(compiled.field, "%s", err)
+	}
+	compiled.when = when
+	return compiled, nil
+}
+
+// Spec returns the global service that was compiled.
+func (g *Global) Spec() *catalog.GlobalService { return g.global }
+
+// selects reports whether a target selects a cluster, and how. What a cluster does not have makes an
+// expression false.
+func (t target) selects(ctx context.Context, c *Cluster) (how string, ok bool, err error) {
+	if how, ok = t.Selects(c.Cluster); !ok || t.when == nil {
+		return how, ok, nil
+	}
+	holds, err := t.when.Holds(ctx, c.Facts())
+	switch {
+	case errors.Is(err, expression.ErrMissing):
+		return "", false, nil
+	case err != nil:
+		return how, true, fielderr.New(t.field, "%s", err)
+	}
+	if how != "when" {
+		how += "+when"
+	}
+	return how, holds, nil
+}
+
+// Matches reports whether the global service selects the cluster, and how. Whether its project may use
+// the cluster is not looked at. An expression that fails selects the cluster, with an error: that a
+// condition cannot be decided is no reason to take a service away.
+func (g *Global) Matches(ctx context.Context, c *Cluster) (how string, ok bool, err error) {
+	return g.clusters.selects(ctx, c)
+}
+
+// Derive returns the service for a cluster that the global service selects in the given way. The error is an
+// *Error.
+func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, error) {
+	service, field, err := g.derive(ctx, c, how)
+	if err != nil {
+		return nil, g.failure(c, field, err)
+	}
+	return service, nil
+}
+
+// failure returns the error of one cluster.
+func (g *Global) failure(c *Cluster, field string, err error) *Error {
+	failed := &Error{Global: g.global.Name, Cluster: c.Cluster.Name, Field: field, Message: err.Error()}
+	if e, ok := errors.AsType[*fielderr.Error](err); ok {
+		failed.Field, failed.Message = e.Path, e.Message
+	}
+	return failed
+}
+
+// Failure is the error of Matches as that of Derive.
+func (g *Global) Failure(c *Cluster, err error) *Error { return g.failure(c, "spec.clusters", err) }
+
+func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, string, error) {
+	var overrides []int
+	for i, t := range g.overrides {
+		_, ok, err := t.selects(ctx, c)
+		if err != nil {
+			return nil, t.field, err
+		}
+		if ok {
+			overrides = append(overrides, i)
+		}
+	}
+	v, err := g.variant(overrides)
+	if err != nil {
+		return nil, "spec.template", err
+	}
+	shared, err := g.content(ctx, v, c)
+	if err != nil {
+		return nil, v.field, catalog.InBody(v.field, err)
+	}
+	return g.service(c.Cluster, v.derivation(g.global, how), shared), "", nil
+}
+
+// service returns the service of a cluster with some content.
+func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, shared *content) *catalog.Service {
+	meta := g.global.Metadata
+	meta.Name, meta.UID = g.global.DerivedPath(cluster.Name), catalog.DerivedUID(meta.UID, cluster.UID)
+	meta.Labels, meta.Annotations = shared.labels, shared.annotations
+	return &catalog.Service{
+		Metadata: meta, ConfigDigest: shared.configDigest, Derived: from,
+		Spec: catalog.ServiceSpec{Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config},
+	}
+}
+
+// Waiting returns what stands in the place of a service that was never derived for a cluster: agents
+// change nothing of it, and remove nothing.
+func (g *Global) Waiting(cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
+	waiting := g.service(cluster, &catalog.Derivation{Global: g.global.Name, GlobalUID: g.global.UID}, &content{})
+	waiting.ConfigWaits, waiting.ConfigProblem = true, problem
+	return waiting
+}
+
+func (g *Global) variant(overrides []int) (*variant, error) {
+	var key strings.Builder
+	for _, i := range overrides {
+		key.WriteString(strconv.Itoa(i))
+		key.WriteByte(' ')
+	}
+	if v, ok := g.variants[key.String()]; ok {
+		return v, nil
+	}
+	v := &variant{
+		body: g.global.Body(overrides), overrides: overrides, field: "spec.template", contents: map[string]*content{},
+		derivations: map[string]*catalog.Derivation{},
+	}
+	var err error
+	if v.tree, err = v.body.Tree(); err != nil {
+		return nil, err
+	}
+	if len(g.variants) >= maxShared {
+		clear(g.variants)
+	}
+	g.variants[key.String()] = v
+	return v, nil
+}
+
+func (v *variant) derivation(g *catalog.GlobalService, how string) *catalog.Derivation {
+	if known, ok := v.derivations[how]; ok {
+		return known
+	}
+	d := &catalog.Derivation{Global: g.Name, GlobalUID: g.UID, Matched: how, Overrides: v.overrides}
+	for _, i := range v.overrides {
+		d.OverrideNames = append(d.OverrideNames, g.Spec.Overrides[i].Name)
+	}
+	v.derivations[how] = d
+	return d
+}
+
+// content returns what a cluster has of a variant. A content is checked once, for the first cluster that
+// has it.
+func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content, error) {
+	var texts []string
+	if !v.tree.IsPlain() {
+		var err error
+		if texts, err = v.tree.Fill(ctx, c.Facts()); err != nil {
+			return nil, err
+		}
+	}
+	key := keyOf(texts)
+	if known, ok := v.contents[key]; ok {
+		return known, nil
+	}
+	body := v.body
+	if texts != nil {
+		body = catalog.ServiceBody{}
+		if err := v.tree.Decode(texts, &body); err != nil {
+			return nil, err
+		}
+	}
+	service := body.Service(g.global.DerivedPath(c.Cluster.Name))
+	if err := service.Validate(); err != nil {
+		return nil, err
+	}
+	made := &content{
+		labels: body.Labels, annotations: body.Annotations, sources: service.Spec.Sources, options: service.Spec.Options,
+	}
+	made.config, made.configDigest = g.config(body.Values, v.overrides)
+	if len(v.contents) >= maxShared {
+		clear(v.contents)
+	}
+	v.contents[key] = made
+	return made, nil
+}
+
+// keyOf writes texts down such that different ones never read alike.
+func keyOf(texts []string) string {
+	var b strings.Builder
+	for _, text := range texts {
+		b.WriteString(strconv.Itoa(len(text)))
+		b.WriteByte(':')
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// config returns the configuration without secrets, and its digest: equal for equal content of one global
+// service, whichever cluster has it. Who sees it learns nothing of a secret, because the digests of
+// secrets are keyed.
+func (g *Global) config(values map[string]string, overrides []int) (*catalog.Config, string) {
+	layers := g.global.SecretLayers(overrides)
+	if len(values)+len(layers) == 0 {
+		return nil, ""
+	}
+	config := &catalog.Config{Values: values, Secrets: make(map[string]secret.Text, len(layers))}
+	e := digest.NewSequence("leat.derived.config.v1", g.global.UID)
+	e.Number(int64(len(values)))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		e.Text(key)
+		e.Text(values[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(layers)) {
+		config.Secrets[key] = ""
+		e.Text(key)
+		if layer := layers[key]; layer < len(g.global.SecretDigests) {
+			e.Text(g.global.SecretDigests[layer][key])
+		}
+	}
+	return config, e.Digest().String()
+}
+
+// WithSecrets returns the configuration of a derived service with its secrets, given the global service
+// that it was derived from, with its own.
+func WithSecrets(g *catalog.GlobalService, service *catalog.Service) catalog.Config {
+	shown := service.Spec.Config
+	if shown == nil || service.Derived == nil {
+		return catalog.Config{}
+	}
+	whole := catalog.Config{Values: shown.Values, Secrets: map[string]secret.Text{}}
+	configs := g.Configs()
+	for key, layer := range g.SecretLayers(service.Derived.Overrides) {
+		whole.Secrets[key] = configs[layer].Secrets[key]
+	}
+	return whole
+}
+
+// Cluster is a cluster with its facts, which are made when an expression asks for them. It is for one
+// goroutine at a time.
+type Cluster struct {
+	Cluster *catalog.Cluster
+	facts   map[string]any
+}
+
+// Facts returns what expressions see as self. A field that is not known is left out.
+func (c *Cluster) Facts() map[string]any {
+	if c.facts != nil {
+		return c.facts
+	}
+	project, name := objectname.Split(c.Cluster.Name)
+	report := c.Cluster.Agent.Report
+	c.facts = map[string]any{
+		"name": name, "project": project, "labels": texts(c.Cluster.Labels), "annotations": texts(c.Cluster.Annotations),
+	}
+	if report.KubernetesVersion != "" {
+		c.facts["kubernetes"] = kubernetes(report.KubernetesVersion)
+	}
+	if report.AgentVersion != "" {
+		c.facts["agent"] = map[string]any{"version": report.AgentVersion, "capabilities": report.Capabilities}
+	}
+	return c.facts
+}
+
+func texts(given map[string]string) map[string]any {
+	converted := make(map[string]any, len(given))
+	for key, value := range given {
+		converted[key] = value
+	}
+	return converted
+}
+
+// kubernetes returns what a version such as v1.31.4-gke.1 says. The numbers are left out where it says
+// none.
+func kubernetes(version string) map[string]any {
+	facts := map[string]any{"version": version, "provider": providerOf(version)}
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	if number, err := strconv.Atoi(major); err == nil {
+		facts["major"] = number
+	}
+	if number, err := strconv.Atoi(strings.TrimRight(minor, "+")); err == nil {
+		facts["minor"] = number
+	}
+	return facts
+}
+
+// providerOf returns which distribution a version is of, as far as it says so, or "".
+func providerOf(version string) string {
+	for _, provider := range []string{"gke", "eks", "aks", "k3s", "k0s", "rke2"} {
+		if strings.Contains(version, "-"+provider) || strings.Contains(version, "+"+provider) {
+			return provider
+		}
+	}
+	return ""
+}
+
+// Same reports whether two services say the same to agents and people.
+func Same(a, b *catalog.Service) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion && a.SyncRequest == b.SyncRequest &&
+		a.ConfigDigest == b.ConfigDigest && a.ConfigWaits == b.ConfigWaits && sameProblem(a.ConfigProblem, b.ConfigProblem) &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Spec.Sources, b.Spec.Sources) &&
+		(a.Spec.Options == b.Spec.Options || a.Spec.Wanted().Equal(b.Spec.Wanted())) && sameDerivation(a.Derived, b.Derived)
+}
+
+func sameProblem(a, b *catalog.Problem) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Reason == b.Reason && a.Message == b.Message
+}
+
+func sameDerivation(a, b *catalog.Derivation) bool {
+	return a == b || a != nil && b != nil && cmp.Compare(a.GlobalUID, b.GlobalUID) == 0 && a.Matched == b.Matched && slices.Equal(a.Overrides, b.Overrides)
+}

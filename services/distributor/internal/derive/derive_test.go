@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package derive_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+func cluster(name string, labels map[string]string, version string) *derive.Cluster {
+	return &derive.Cluster{Cluster: &catalog.Cluster{
+		Metadata: catalog.Metadata{Name: name, UID: "uid-of-" + name, Labels: labels},
+		Agent:    catalog.Agent{Report: catalog.ClusterReport{KubernetesVersion: version, AgentVersion: version}},
+	}}
+}
+
+func byLabel(key, value string) catalog.ClusterTarget {
+	return catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{Labels: &catalog.LabelSelector{MatchLabels: map[string]string{key: value}}}}
+}
+
+// web is a global service with one source; change may alter it.
+func web(change ...func(*catalog.GlobalServiceSpec)) *catalog.GlobalService {
+	g := &catalog.GlobalService{Metadata: catalog.Metadata{Name: "web", UID: "uid-of-web", Generation: 3}, Spec: catalog.GlobalServiceSpec{
+		Clusters: catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}},
+		Template: catalog.ServiceTemplate{Spec: catalog.ServiceSpec{
+			Sources: []catalog.Source{{Repository: "demo", Path: "app"}}, Options: &syncpolicy.Options{Namespace: "web"},
+		}},
+	}}
+	for _, c := range change {
+		c(&g.Spec)
+	}
+	return g
+}
+
+func compiled(t interface{ Fatal(args ...any) }, g *catalog.GlobalService) *derive.Global {
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := derive.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	eu := cluster("eu", map[string]string{"region": "eu"}, "v1.33.2-gke.1")
+	bare := cluster("shop.bare", nil, "")
+	for _, c := range []struct {
+		target   catalog.ClusterTarget
+		eu, bare string
+	}{
+		{catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}}, "all", "all"},
+		{catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{Names: []string{"shop.bare"}}}, "", "names"},
+		{byLabel("region", "eu"), "labels", ""},
+		{catalog.ClusterTarget{When: "self.labels.region == 'eu'"}, "when", ""},
+		{catalog.ClusterTarget{When: "self.project == 'shop' && self.name == 'bare'"}, "", "when"},
+		{catalog.ClusterTarget{When: "self.kubernetes.minor >= 33 && self.kubernetes.provider == 'gke'"}, "when", ""},
+		{catalog.ClusterTarget{When: "self.kubernetes.major == 2"}, "", ""},
+		{catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}, When: "has(self.agent)"}, "all+when", ""},
+	} {
+		g := compiled(t, web(func(s *catalog.GlobalServiceSpec) { s.Clusters = c.target }))
+		for at, want := range map[*derive.Cluster]string{eu: c.eu, bare: c.bare} {
+			how, ok, err := g.Matches(t.Context(), at)
+			if err != nil || ok != (want != "") || ok && how != want {
+				t.Errorf("%+v, %s: got %q, %v, %v, want %q", c.target, at.Cluster.Name, how, ok, err, want)
+			}
+		}
+	}
+}
+
+// TestAnExpressionThatFailsSelects keeps a condition that cannot be decided from taking services away.
+func TestAnExpressionThatFailsSelects(t *testing.T) {
+	t.Parallel()
+	g := compiled(t, web(func(s *catalog.GlobalServiceSpec) { s.Clusters = catalog.ClusterTarget{When: "self.name + 1 == 2"} }))
+	if _, ok, err := g.Matches(t.Context(), cluster("eu", nil, "")); !ok || err == nil || !strings.Contains(err.Error(), "spec.clusters.when") {
+		t.Errorf("got %v, %v, want selected, with an error", ok, err)
+	}
+}
+
+func TestOverridesInOrder(t *testing.T) {
+	t.Parallel()
+	g := web(func(s *catalog.GlobalServiceSpec) {
+		s.Template.Spec.Config = &catalog.Config{
+			Values: map[string]string{"A": "template", "B": "template", "S": "a value"}, Secrets: map[string]secret.Text{"T": "secret of the template"},
+		}
+		s.Overrides = []catalog.ServiceOverride{
+			{
+				Name: "first", Clusters: byLabel("region", "eu"),
+				Config: &catalog.Config{Values: map[string]string{"A": "first", "T": "now a value"}, Secrets: map[string]secret.Text{"S": "now a secret"}},
+				Patch:  catalog.ServicePatch{Namespace: new("first"), Paused: new(true)},
+			},
+			{
+				Name: "second", Clusters: byLabel("size", "large"), Config: &catalog.Config{Values: map[string]string{"A": "second ${{ self.name }}"}},
+				Patch: catalog.ServicePatch{Paused: new(false), Sources: []catalog.SourcePatch{{Path: new("other"), Ref: &catalog.Ref{Kind: catalog.RefTag, Value: "v1"}}}},
+			},
+		}
+	})
+	g.SecretDigests = []map[string]string{{"T": "digest 1"}, {"S": "digest 2"}, {}}
+	c := compiled(t, g)
+	both := map[string]string{"region": "eu", "size": "large"}
+	for _, want := range []struct {
+		labels    map[string]string
+		overrides []string
+		namespace string
+		paused    bool
+		path      string
+		values    map[string]string
+		secrets   map[string]secret.Text
+	}{
+		{nil, nil, "web", false, "app", map[string]string{"A": "template", "B": "template", "S": "a value"}, map[string]secret.Text{"T": "secret of the template"}},
+		{both, []string{"first", "second"}, "first", false, "other", map[string]string{"A": "second c", "B": "template", "T": "now a value"}, map[string]secret.Text{"S": "now a secret"}},
+		{map[string]string{"region": "eu"}, []string{"first"}, "first", true, "app", map[string]string{"A": "first", "B": "template", "T": "now a value"}, map[string]secret.Text{"S": "now a secret"}},
+	} {
+		got, err := c.Derive(t.Context(), cluster("c", want.labels, ""), "all")
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := got.Spec.Wanted()
+		if !slices.Equal(got.Derived.OverrideNames, want.overrides) || options.Namespace != want.namespace || options.Paused != want.paused ||
+			got.Spec.Sources[0].Path != want.path || !maps.Equal(got.Spec.Config.Values, want.values) {
+			t.Errorf("%v: got %+v with %+v, want %+v", want.labels, got.Spec, got.Spec.Config, want)
+		}
+		if whole := derive.WithSecrets(g, got); !maps.Equal(whole.Secrets, want.secrets) || !maps.Equal(whole.Values, want.values) {
+			t.Errorf("%v: got %v, want %v", want.labels, whole, want.secrets)
+		}
+		for key, text := range got.Spec.Config.Secrets {
+			if text != "" {
+				t.Errorf("secret %s is in the derived service", key)
+			}
+		}
+	}
+}
+
+// TestErrorsNameFieldAndCluster is about what people have to correct.
+func TestErrorsNameFieldAndCluster(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		field  string
+		change func(*catalog.GlobalServiceSpec)
+	}{
+		{"spec.template.namespace", func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Options = &syncpolicy.Options{Namespace: "${{ self.labels.none }}"}
+		}},
+		{"spec.template.namespace", func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Options = &syncpolicy.Options{Namespace: "${{ 'No Namespace' }}"}
+		}},
+		{"spec.template.sources[0].path", func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Sources[0].Path = "a/${{ '../../etc' }}" }},
+		{"spec.template.config.values[A]", func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Config = &catalog.Config{Values: map[string]string{"A": "${{ self.labels.none }}"}}
+		}},
+		{"spec.overrides[0].clusters.when", func(s *catalog.GlobalServiceSpec) {
+			s.Overrides = []catalog.ServiceOverride{{Name: "o", Clusters: catalog.ClusterTarget{When: "self.name + 1 == 2"}}}
+		}},
+	} {
+		_, err := compiled(t, web(c.change)).Derive(t.Context(), cluster("shop.berlin", nil, ""), "all")
+		if e, ok := errors.AsType[*derive.Error](err); !ok || e.Field != c.field || e.Cluster != "shop.berlin" || !strings.Contains(err.Error(), "shop/berlin") {
+			t.Errorf("got %v, want an error about %s", err, c.field)
+		}
+	}
+}
+
+// TestInvalidGlobalServices are refused before there is a cluster.
+func TestInvalidGlobalServices(t *testing.T) {
+	t.Parallel()
+	for field, change := range map[string]func(*catalog.GlobalServiceSpec){
+		"spec.clusters":                       func(s *catalog.GlobalServiceSpec) { s.Clusters = catalog.ClusterTarget{} },
+		"spec.clusters.when":                  func(s *catalog.GlobalServiceSpec) { s.Clusters = catalog.ClusterTarget{When: "self.name" + " +"} },
+		"spec.template.sources":               func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Sources = nil },
+		"spec.template.sources[0].repository": func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Sources[0].Repository = "${{ self.name }}" },
+		"spec.template.cluster":               func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Cluster = "one" },
+		"spec.template.config.references": func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Config = &catalog.Config{References: map[string]string{"A": "vault://a#b"}}
+		},
+		"spec.overrides[0].namespace": func(s *catalog.GlobalServiceSpec) {
+			s.Overrides = []catalog.ServiceOverride{{Name: "o", Clusters: byLabel("a", "b"), Patch: catalog.ServicePatch{Namespace: new("No")}}}
+		},
+		"spec.overrides[0].sources[0].source": func(s *catalog.GlobalServiceSpec) {
+			s.Overrides = []catalog.ServiceOverride{{Name: "o", Clusters: byLabel("a", "b"), Patch: catalog.ServicePatch{Sources: []catalog.SourcePatch{{Source: 1}}}}}
+		},
+		"spec.overrides[1].name": func(s *catalog.GlobalServiceSpec) {
+			s.Overrides = []catalog.ServiceOverride{{Name: "o", Clusters: byLabel("a", "b")}, {Name: "o", Clusters: byLabel("a", "c")}}
+		},
+		"spec.removal.max_percent": func(s *catalog.GlobalServiceSpec) { s.Removal.MaxPercent = new(int32(101)) },
+	} {
+		if err := web(change).Validate(); err == nil || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("got %v, want an error about %s", err, field)
+		}
+	}
+}
+
+// TestDerivationIsPure derives for random clusters, in two orders and by two compilations.
+func TestDerivationIsPure(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := web(func(s *catalog.GlobalServiceSpec) {
+			s.Template.Labels = map[string]string{"team": "a"}
+			s.Template.Spec.Options = &syncpolicy.Options{Namespace: "ns-${{ self.labels.region }}"}
+			s.Template.Spec.Config = &catalog.Config{Values: map[string]string{"N": rapid.SampledFrom([]string{"x", "${{ self.name }}"}).Draw(t, "value")}}
+			for i := range rapid.IntRange(0, 4).Draw(t, "overrides") {
+				s.Overrides = append(s.Overrides, catalog.ServiceOverride{
+					Name: fmt.Sprint("o", i), Clusters: byLabel("size", fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "size"))),
+					Config: &catalog.Config{Values: map[string]string{"O": fmt.Sprint(i)}},
+				})
+			}
+		})
+		var clusters []*catalog.Cluster
+		for i := range rapid.IntRange(1, 8).Draw(t, "clusters") {
+			labels := map[string]string{"region": rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"), "size": fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "size"))}
+			clusters = append(clusters, cluster(fmt.Sprint("c", i), labels, "").Cluster)
+		}
+		derived := func(clusters []*catalog.Cluster) map[string]*catalog.Service {
+			c, services := compiled(t, g), map[string]*catalog.Service{}
+			for _, cluster := range clusters {
+				service, err := c.Derive(t.Context(), &derive.Cluster{Cluster: cluster}, "all")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if services[service.UID] != nil || service.Validate() != nil {
+					t.Fatalf("got %+v twice, or invalid", service)
+				}
+				services[service.UID] = service
+			}
+			return services
+		}
+		first := derived(clusters)
+		slices.Reverse(clusters)
+		if second := derived(clusters); !reflect.DeepEqual(first, second) {
+			t.Fatalf("got %v and %v for the same", first, second)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// BenchmarkDerived holds 2 million derived services with the plans of all clusters, and measures what an
+// edit costs until its plans have changed. It is for one iteration: go test -run '^$' -bench Derived
+// -benchtime 1x.
+func BenchmarkDerived(b *testing.B) {
+	const clusters, globals = 10_000, 200
+	for range b.N {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		l := &log{}
+		v := fleet.New(fleet.Params{
+			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+			Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+		})
+		commit := func(c catalog.Changes) {
+			b.Helper()
+			c.Revision = v.Revision() + 1
+			l.changes = []catalog.Changes{c}
+			if err := v.Refresh(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			l.changes = nil
+		}
+		planOf := func(i int) *plan.Plan {
+			b.Helper()
+			p, ok := v.Plan(clusterName(i))
+			if !ok {
+				b.Fatalf("no plan for cluster %d", i)
+			}
+			return p
+		}
+		changes := catalog.Changes{Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "apps", UID: "uid-apps"}}}}
+		for i := range clusters {
+			changes.Clusters = append(changes.Clusters, derivedCluster(i, "edge"))
+		}
+		for i := range globals {
+			changes.Globals = append(changes.Globals, derivedGlobal(i, 1))
+		}
+		for i := range globals {
+			v.Resolved(b.Context(), benchSource(i), good(fmt.Sprint("content ", i)), "")
+		}
+		start := time.Now()
+		commit(changes)
+		b.ReportMetric(time.Since(start).Seconds(), "s/load")
+		start = time.Now()
+		for i := range clusters {
+			planOf(i)
+		}
+		b.ReportMetric(time.Since(start).Seconds(), "s/plans")
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+
+		start = time.Now()
+		commit(catalog.Changes{Clusters: []*catalog.Cluster{derivedCluster(7, "core")}})
+		if got := planOf(7); len(got.Entries) != 0 {
+			b.Fatalf("got %d services after the cluster left", len(got.Entries))
+		}
+		commit(catalog.Changes{Clusters: []*catalog.Cluster{derivedCluster(7, "edge")}})
+		if got := planOf(7); len(got.Entries) != globals {
+			b.Fatalf("got %d services after the cluster came back", len(got.Entries))
+		}
+		b.ReportMetric(float64(time.Since(start).Milliseconds())/2, "ms/label")
+
+		start = time.Now()
+		commit(catalog.Changes{Globals: []*catalog.GlobalService{derivedGlobal(9, 2)}})
+		b.ReportMetric(time.Since(start).Seconds(), "s/template")
+		entry, _ := planOf(clusters - 1).Entry("global-9")
+		if got := entry.Apply().Namespace; got != "next-eu" {
+			b.Fatalf("got namespace %q after the template changed", got)
+		}
+
+		start = time.Now()
+		page, _ := v.List(fleet.Query{Kind: catalog.KindService, Cluster: clusterName(3), Limit: 500})
+		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "ms/list")
+		if len(page) == 0 {
+			b.Fatal("got no services")
+		}
+		runtime.KeepAlive(v)
+	}
+}
+
+func derivedCluster(i int, tier string) *catalog.Cluster {
+	name := clusterName(i)
+	return &catalog.Cluster{Metadata: catalog.Metadata{
+		Name: name, UID: fmt.Sprintf("UID%023d", i), Generation: 1, Labels: map[string]string{"tier": tier, "region": "eu"},
+	}}
+}
+
+// derivedGlobal has a parameter in its namespace, a value of its own for each cluster in every tenth, and an
+// override.
+func derivedGlobal(i int, generation int64) *catalog.GlobalService {
+	namespace := map[int64]string{1: "ns-${{ self.labels.region }}", 2: "next-${{ self.labels.region }}"}[generation]
+	byTier := catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{Labels: &catalog.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}}}}
+	g := &catalog.GlobalService{
+		Metadata: catalog.Metadata{Name: fmt.Sprintf("global-%d", i), UID: fmt.Sprintf("GLOBAL%020d", i), Generation: generation},
+		Spec: catalog.GlobalServiceSpec{
+			Clusters: byTier, Template: catalog.ServiceTemplate{Spec: catalog.ServiceSpec{
+				Sources: []catalog.Source{benchSource(i)}, Options: &syncpolicy.Options{Namespace: namespace},
+			}},
+			Overrides: []catalog.ServiceOverride{{Name: "eu", Clusters: catalog.ClusterTarget{When: "self.labels.region == 'eu'"}, Patch: catalog.ServicePatch{DryRun: new(false)}}},
+		},
+	}
+	if i%10 == 0 {
+		g.Spec.Template.Spec.Config = &catalog.Config{Values: map[string]string{"NAME": "${{ self.name }}"}}
+	}
+	return g
+}

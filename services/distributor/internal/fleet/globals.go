@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+// GlobalStatus is what is known of a global service.
+type GlobalStatus struct {
+	Clusters, Healthy, Conflicts, Failing, Forbidden int
+	// Problem is that of the first cluster that has one.
+	Problem *catalog.Problem
+}
+
+// GlobalMember is a cluster that a global service selects.
+type GlobalMember struct {
+	Cluster   string
+	Matched   string
+	Overrides []string
+	// Service is the derived one, or one of a person that has its name.
+	Service *catalog.Service
+	// Problem is a conflict, or why the service cannot be derived now.
+	Problem *catalog.Problem
+}
+
+// GlobalMembers returns the clusters that the global service of that path selects and whose paths sort
+// after a text, by path.
+func GlobalMembers(v *View, global, after string) []GlobalMember {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var members []GlobalMember
+	for path := range c.names[catalog.KindService].inClusters(global) {
+		service := c.services.Service(path)
+		if service.Spec.Cluster <= after {
+			continue
+		}
+		member := GlobalMember{Cluster: service.Spec.Cluster, Service: service}
+		_, isConflict := c.derived.conflicts[global][service.Spec.Cluster]
+		switch from := service.Derived; {
+		case from != nil:
+			member.Matched, member.Overrides, member.Problem = from.Matched, from.OverrideNames, service.ConfigProblem
+		case isConflict:
+			member.Problem = conflictOf(service)
+		default:
+			continue
+		}
+		members = append(members, member)
+	}
+	slices.SortFunc(members, func(a, b GlobalMember) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return members
+}
+
+// conflictOf says why nothing is derived where a person's service has the name.
+func conflictOf(service *catalog.Service) *catalog.Problem {
+	return &catalog.Problem{Reason: reason.GlobalServiceConflict, Message: fmt.Sprintf(
+		"service %s was written by hand, and stays as it is; delete it, or leave cluster %s out of the selection",
+		objectname.Display(service.Name), objectname.Display(service.Spec.Cluster))}
+}
+
+// globalStatus sums up the clusters of a global service.
+func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
+	var s GlobalStatus
+	for _, member := range GlobalMembers(v, g.Name, "") {
+		s.Clusters++
+		if s.Problem == nil {
+			s.Problem = member.Problem
+		}
+		switch {
+		case member.Service.Derived == nil:
+			s.Conflicts++
+			continue
+		case member.Problem != nil:
+			s.Failing++
+		}
+		if v.serviceStatus(member.Service).Phase == catalog.PhaseHealthy {
+			s.Healthy++
+		}
+	}
+	v.Catalog.mu.RLock()
+	defer v.Catalog.mu.RUnlock()
+	s.Forbidden = len(v.derived.forbidden[g.Name])
+	return s
+}
+
+// GlobalSecrets reads global services with their secrets; sqlstore.Globals implements it.
+type GlobalSecrets interface {
+	// GlobalService returns the global service with that uid. Error: *catalog.NotFoundError.
+	GlobalService(ctx context.Context, uid string) (*catalog.GlobalService, error)
+}
+
+// Configs are the configurations of all services, with their secrets, which the view does not keep. It
+// is safe for concurrent use.
+type Configs struct {
+	View    *View
+	Stored  catalog.Configs
+	Globals GlobalSecrets
+}
+
+// Config returns the configuration of a service in a plan, given its path and its uid, and its digest.
+// A derived service is derived once more from what is stored now, so configuration and digest belong together
+// even if the view is a moment behind.
+func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, string, error) {
+	service, ok := c.View.Service(path)
+	if !ok || service.Derived == nil || service.UID != uid {
+		return c.Stored.Config(ctx, uid)
+	}
+	cluster, ok := c.View.Cluster(service.Spec.Cluster)
+	if !ok {
+		return catalog.Config{}, "", &catalog.NotFoundError{Key: service.Key()}
+	}
+	global, err := c.Globals.GlobalService(ctx, service.Derived.GlobalUID)
+	if err != nil {
+		return catalog.Config{}, "", err
+	}
+	compiled, err := derive.Compile(global)
+	if err != nil {
+		return catalog.Config{}, "", err
+	}
+	next, err := compiled.Derive(ctx, &derive.Cluster{Cluster: cluster}, service.Derived.Matched)
+	if err != nil {
+		return catalog.Config{}, "", fmt.Errorf("%w: %w", catalog.ErrUnavailable, err) // the agent keeps what it has
+	}
+	return derive.WithSecrets(global, next), next.ConfigDigest, nil
+}
