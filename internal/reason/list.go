@@ -200,6 +200,13 @@ const (
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	GlobalServiceConflict Reason = 213
+	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
+	// says where it stands. Look at its state, and do what that needs.
+	RolloutRefused Reason = 224
+	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
+	// its content cannot be had any more. Choose another revision of the service's history, or revert the
+	// change in the repository.
+	RevisionUnavailable Reason = 225
 )
 
 var names = map[Reason]string{
@@ -276,4 +283,6 @@ var names = map[Reason]string{
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
+	RolloutRefused:             "ROLLOUT_REFUSED",
+	RevisionUnavailable:        "REVISION_UNAVAILABLE",
 }

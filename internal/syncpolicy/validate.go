@@ -53,7 +53,7 @@ func (p Policy) Validate(service string) error {
 		known("adoption", p.Adoption, AdoptAlways, AdoptNever),
 		validateDeletion(p.Deletion),
 		fielderr.Each("depends_on", "elements", p.DependsOn, maxRules, func(path string, d Dependency) error { return validateDependency(path, d, service) }),
-		fielderr.Each("windows", "elements", p.Windows, maxWindows, validateWindow),
+		fielderr.Each("windows", "elements", p.Windows, maxWindows, ValidateWindow),
 		validateTests(p.Tests),
 		validateAccount("service_account", p.ServiceAccount),
 		fielderr.Each("health_rules", "elements", p.HealthRules, maxRules, validateHealth),

@@ -16,7 +16,8 @@ import (
 
 const cronFields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
 
-func validateWindow(path string, w Window) error {
+// ValidateWindow checks one window. The error names a field below path.
+func ValidateWindow(path string, w Window) error {
 	return cmp.Or(
 		validateSchedule(path+".schedule", w.Schedule),
 		between(path+".duration", w.Duration, time.Minute, maxWindow),

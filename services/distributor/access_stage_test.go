@@ -25,6 +25,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
@@ -72,6 +73,7 @@ func newStage(t *testing.T) *stage {
 	s.demo(t, s.content)
 	s.apply(t, slackDocument("chat", "https://chat.example/hook"), setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}}))
 	s.apply(t, globalDocument("everywhere", "none"))
+	s.apply(t, fleetdoc.Of(&fleetv1.RolloutPolicy{Metadata: &typev1.Metadata{Name: "waves"}, Spec: &fleetv1.RolloutPolicySpec{Services: []string{"none"}}}))
 	s.company(t, stageProvider, everyone()...)
 	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
 	s.apply(t, providerDocument("corp", "https://login.example"), backendDocument("vault"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))

@@ -185,6 +185,19 @@ var rights = map[string]right{
 	"GlobalServiceService/DeleteGlobalService":      {request: `{"name": "%s"}`, name: "everywhere", as: "none", answer: missing},
 	"GlobalServiceService/ListGlobalServiceMembers": {request: `{"name": "%s"}`, name: "everywhere"},
 
+	"RolloutService/CreateRolloutPolicy": {request: `{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}`, name: "waves", answer: "already_exists ALREADY_EXISTS"},
+	"RolloutService/GetRolloutPolicy":    {request: `{"name": "%s"}`, name: "waves"},
+	"RolloutService/ListRolloutPolicies": {request: `{}`},
+	"RolloutService/UpdateRolloutPolicy": {request: `{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/DeleteRolloutPolicy": {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/ListRollouts":        {request: `{"name": "%s"}`, name: "waves"},
+	"RolloutService/GetRollout":          {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/ControlRollout":      {request: `{"name": "%s", "verb": "pause"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/ApproveRollout":      {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/ReplayRollout":       {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/RollbackService":     {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"RolloutService/ReleaseService":      {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
 	"SessionService/CreateSession": {
@@ -237,7 +250,8 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 	case "hub":
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
-		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices ||
+			resource == catalog.ResourceRollouts || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
 }
@@ -253,7 +267,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -405,6 +419,7 @@ func methods() []protoreflect.MethodDescriptor {
 		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto,
 		fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
+		fleetv1.File_leat_fleet_v1_rollout_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

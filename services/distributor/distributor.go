@@ -219,9 +219,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	rolling, err := openRollouts(store, view, objects, tel)
+	if err != nil {
+		return err
+	}
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -244,7 +248,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher, driver: rolling.driver}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -312,6 +316,7 @@ type handlerParams struct {
 	BackendHook http.Handler
 	// Notifiers is without its service for people.
 	Notifiers people.NotifiersDeps
+	Rollouts  people.RolloutsDeps
 	People    people.Deps
 	Sessions  sessions.Deps
 	Agents    agents.Deps
@@ -325,7 +330,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
-			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName,
+			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -358,6 +363,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(configSets))
 	path, globals := fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(globals))
+	path, rolling := fleetv1connect.NewRolloutServiceHandler(people.NewRollouts(persons, p.Rollouts), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(rolling))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

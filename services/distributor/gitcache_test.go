@@ -42,7 +42,9 @@ type fakeGit struct {
 	mu          sync.Mutex
 	definitions map[string]*gitcachev1.RepositoryDefinition
 	// folders are by repository and path.
-	folders  map[[2]string]*folder
+	folders map[[2]string]*folder
+	// past are all folders that there ever were, by repository, path and commit.
+	past     map[[3]string]*folder
 	refused  map[string]*connect.Error
 	resolved map[string]int
 	// freshAt is when a folder changed last.
@@ -99,6 +101,7 @@ func startFakeGit(t *testing.T) *fakeGit {
 	f := &fakeGit{
 		definitions: map[string]*gitcachev1.RepositoryDefinition{},
 		folders:     map[[2]string]*folder{},
+		past:        map[[3]string]*folder{},
 		refused:     map[string]*connect.Error{},
 		resolved:    map[string]int{},
 		watchers:    map[chan *gitcachev1.WatchRepositoriesResponse]struct{}{},
@@ -148,6 +151,9 @@ func (f *fakeGit) set(repository, path string, content *folder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.folders[[2]string{repository, path}] = content
+	if content != nil {
+		f.past[[3]string{repository, path, content.snapshot.GetCommit()}] = content
+	}
 	f.freshAt = time.Now()
 }
 
@@ -267,6 +273,9 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 		return nil, err
 	}
 	content := f.folders[[2]string{repository, path}]
+	if commit := req.GetSource().GetRef().GetCommit(); commit != "" && f.past[[3]string{repository, path, commit}] != nil {
+		content = f.past[[3]string{repository, path, commit}]
+	}
 	if content == nil {
 		return nil, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND, "the commit has no folder "+path)
 	}

@@ -134,6 +134,12 @@ func (h *hub) notifiers(t *testing.T, token string) fleetv1connect.NotifierServi
 	return fleetv1connect.NewNotifierServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
+func (h *hub) rollouts(t *testing.T, token string) fleetv1connect.RolloutServiceClient {
+	t.Helper()
+	c := h.client(t, token)
+	return fleetv1connect.NewRolloutServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
 func (h *hub) agents(t *testing.T, token string) distributorv1connect.DistributorServiceClient {
 	c := h.client(t, token)
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, c.Options...)

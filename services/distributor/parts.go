@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 )
 
@@ -38,6 +39,8 @@ type parts struct {
 	reader  *configs.Reader
 	// notifier notifies other systems.
 	notifier *notify.Dispatcher
+	// driver drives rollouts.
+	driver *rollouts.Driver
 }
 
 // run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
@@ -51,7 +54,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run, p.driver.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

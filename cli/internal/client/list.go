@@ -32,7 +32,7 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 }
 
 // List returns all objects of a kind (as document.Kind names it) by name. Of clusters, repositories,
-// services, sets of configuration and notifiers it returns those of the project, or all for "".
+// services, sets of configuration, notifiers and rollout policies it returns those of the project, or all for "".
 func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
 	switch kind {
 	case "Cluster":
@@ -83,6 +83,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListGlobalServicesResponse, error) {
 			return c.ListGlobalServices(ctx, &fleetv1.ListGlobalServicesRequest{Page: page, Project: project})
 		}, (*fleetv1.ListGlobalServicesResponse).GetGlobalServices))
+	case "RolloutPolicy":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolloutPoliciesResponse, error) {
+			return c.ListRolloutPolicies(ctx, &fleetv1.ListRolloutPoliciesRequest{Page: page, Project: project})
+		}, (*fleetv1.ListRolloutPoliciesResponse).GetRolloutPolicies))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -176,6 +180,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "GlobalService":
 		response, err := c.GetGlobalService(ctx, &fleetv1.GetGlobalServiceRequest{Name: name})
 		return fleetdoc.Of(response.GetGlobalService()), err
+	case "RolloutPolicy":
+		response, err := c.GetRolloutPolicy(ctx, &fleetv1.GetRolloutPolicyRequest{Name: name})
+		return fleetdoc.Of(response.GetRolloutPolicy()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -212,6 +219,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteNotifier(ctx, &fleetv1.DeleteNotifierRequest{Name: name})
 	case "GlobalService":
 		_, err = c.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: name})
+	case "RolloutPolicy":
+		_, err = c.DeleteRolloutPolicy(ctx, &fleetv1.DeleteRolloutPolicyRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

@@ -641,7 +641,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	kinds := []string{"accessbindings", "clusters", "configbackends", "configsets", "globalservices", "identityproviders", "notifiers", "projects", "repositories", "roles", "services", "trustrules", "users"}
+	kinds := []string{"accessbindings", "clusters", "configbackends", "configsets", "globalservices", "identityproviders", "notifiers", "projects", "repositories", "roles", "rolloutpolicies", "services", "trustrules", "users"}
 	if diff := cmp.Diff(kinds, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}

@@ -9,14 +9,16 @@ import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 // line's wording of the comments in leat.errors.v1.
 func Advice(reason errorsv1.Reason) string {
 	return map[errorsv1.Reason]string{
-		errorsv1.Reason_REASON_FIELD_INVALID:       "Correct the field; nothing was changed.",
-		errorsv1.Reason_REASON_NOT_FOUND:           "List the existing ones with leat get clusters, leat get repositories or leat get services.",
-		errorsv1.Reason_REASON_ALREADY_EXISTS:      "Choose another name, or change the existing object with leat apply.",
-		errorsv1.Reason_REASON_VERSION_CONFLICT:    "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
-		errorsv1.Reason_REASON_ROTATION_UNFINISHED: "Run leat admin keys to see how far it is, and try again when it has ended.",
-		errorsv1.Reason_REASON_IN_USE:              "First delete or change the objects that name it.",
-		errorsv1.Reason_REASON_NAME_AMBIGUOUS:      "Write service/NAME@CLUSTER.",
-		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create the referenced object first, or apply both together.",
+		errorsv1.Reason_REASON_FIELD_INVALID:        "Correct the field; nothing was changed.",
+		errorsv1.Reason_REASON_NOT_FOUND:            "List the existing ones with leat get clusters, leat get repositories or leat get services.",
+		errorsv1.Reason_REASON_ALREADY_EXISTS:       "Choose another name, or change the existing object with leat apply.",
+		errorsv1.Reason_REASON_VERSION_CONFLICT:     "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
+		errorsv1.Reason_REASON_ROTATION_UNFINISHED:  "Run leat admin keys to see how far it is, and try again when it has ended.",
+		errorsv1.Reason_REASON_ROLLOUT_REFUSED:      "Look at leat rollout status NAME, and do what it waits for.",
+		errorsv1.Reason_REASON_REVISION_UNAVAILABLE: "Choose another revision of leat history service/NAME, or revert the commit in the repository.",
+		errorsv1.Reason_REASON_IN_USE:               "First delete or change the objects that name it.",
+		errorsv1.Reason_REASON_NAME_AMBIGUOUS:       "Write service/NAME@CLUSTER.",
+		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND:  "Create the referenced object first, or apply both together.",
 
 		errorsv1.Reason_REASON_DERIVATION_FAILED:       "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",
 		errorsv1.Reason_REASON_SERVICE_DERIVED:         "Change the global service, or give it an override for this cluster.",

@@ -118,6 +118,8 @@ func (h *Hub) Handler() http.Handler {
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewGlobalServiceServiceHandler(globals{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
+	path, calls = fleetv1connect.NewRolloutServiceHandler(rollouts{hub: h})
+	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})
 	mux.Handle(path, guarded(calls, []string{accessToken}, "no access token"))
 	return mux

@@ -40,6 +40,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "CLUSTERS", "HEALTHY", "CONFLICTS", "FAILING", "FORBIDDEN", "OVERRIDES", "PROBLEM"}
 	case "Notifier":
 		return []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"}
+	case "RolloutPolicy":
+		return []string{"NAME", "SERVICES", "ROLLOUT", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
 	case "Role":
@@ -73,6 +75,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return globalCells(o.GlobalService)
 	case *fleetv1.Document_Notifier:
 		return notifierCells(o.Notifier)
+	case *fleetv1.Document_RolloutPolicy:
+		return rolloutPolicyCells(o.RolloutPolicy, now)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

@@ -97,6 +97,11 @@ func dependencyMessage(d syncpolicy.Dependency) *typev1.Dependency {
 	return m
 }
 
+// WindowMessages returns the messages of windows.
+func WindowMessages(windows []syncpolicy.Window) []*typev1.SyncWindow {
+	return list(windows, windowMessage)
+}
+
 func windowMessage(w syncpolicy.Window) *typev1.SyncWindow {
 	return &typev1.SyncWindow{Schedule: w.Schedule, Duration: span(w.Duration), TimeZone: w.TimeZone, Deny: w.Deny, Strict: w.Strict}
 }

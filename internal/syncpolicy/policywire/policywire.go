@@ -106,6 +106,9 @@ func dependency(m *typev1.Dependency) syncpolicy.Dependency {
 	return d
 }
 
+// Windows returns the windows of messages.
+func Windows(messages []*typev1.SyncWindow) []syncpolicy.Window { return list(messages, window) }
+
 func window(m *typev1.SyncWindow) syncpolicy.Window {
 	return syncpolicy.Window{
 		Schedule: m.GetSchedule(), Duration: m.GetDuration().AsDuration(), TimeZone: m.GetTimeZone(), Deny: m.GetDeny(), Strict: m.GetStrict(),

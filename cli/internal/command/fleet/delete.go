@@ -21,7 +21,7 @@ func Delete(s *session.Session) *cobra.Command {
 	cascade := false
 	cmd := &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services or tokens",
+		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services, rollout policies or tokens",
 		Long: `Delete clusters, repositories, services, projects, users, access bindings, identity providers or API tokens from the hub.
 A project has to be empty.
 

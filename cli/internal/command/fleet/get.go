@@ -29,7 +29,7 @@ func Get(s *session.Session) *cobra.Command {
 	g := get{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "Show clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services, tokens or sessions",
+		Short: "Show clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services, rollout policies, tokens or sessions",
 		Long: `Show clusters, repositories, services, projects, users, access bindings, identity providers, API tokens or sessions,
 with their state.
 

@@ -46,6 +46,8 @@ func ObjectOf(directory Directory, object catalog.Object) Object {
 		return OfProject(objectname.Project(o.Name))
 	case *catalog.GlobalService:
 		return Object{Project: objectname.Project(o.Name)}
+	case *catalog.RolloutPolicy:
+		return OfProject(objectname.Project(o.Name))
 	case *catalog.Notifier:
 		return Object{Project: o.Project()} // of the hub if it sees all projects
 	}

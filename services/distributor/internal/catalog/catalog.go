@@ -43,13 +43,15 @@ const (
 	KindNotifier Kind = "Notifier"
 	// KindGlobalService is the kind of templates that services are derived from.
 	KindGlobalService Kind = "GlobalService"
+	// KindRolloutPolicy is the kind of policies by which new content reaches services in waves.
+	KindRolloutPolicy Kind = "RolloutPolicy"
 )
 
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
 	return []Kind{
 		KindProject, KindCluster, KindRepository, KindConfigBackend, KindConfigSet, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
-		KindNotifier, KindGlobalService,
+		KindNotifier, KindGlobalService, KindRolloutPolicy,
 	}
 }
 
@@ -110,7 +112,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier or a *GlobalService.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService or a *RolloutPolicy.
 type Object interface {
 	// Key names the object.
 	Key() Key

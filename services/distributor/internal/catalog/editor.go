@@ -413,6 +413,8 @@ func normal(object Object) Object {
 		o.Spec.settle()
 	case *GlobalService:
 		o.settle()
+	case *RolloutPolicy:
+		o.Spec.settle()
 	}
 	return object
 }

@@ -38,6 +38,8 @@ const (
 	VerbRefresh     = "refresh"
 	VerbTest        = "test"
 	VerbResend      = "resend"
+	VerbControl     = "control"
+	VerbApprove     = "approve"
 )
 
 // Resources of the kinds, and those that more than one place names.
@@ -56,6 +58,7 @@ const (
 	ResourceNotifiers      = "notifiers"
 	ResourceConfigSets     = "configsets"
 	ResourceGlobalServices = "globalservices"
+	ResourceRollouts       = "rolloutpolicies"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -87,6 +90,7 @@ func vocabulary() map[string][]string {
 		ResourceNotifiers:      with(VerbTest, VerbResend),
 		ResourceConfigSets:     with(VerbUse),
 		ResourceGlobalServices: edit,
+		ResourceRollouts:       with(VerbControl, VerbApprove),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -136,6 +140,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceNotifiers
 	case KindGlobalService:
 		return ResourceGlobalServices
+	case KindRolloutPolicy:
+		return ResourceRollouts
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

@@ -122,6 +122,8 @@ func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
 		return checkNotifiers(ctx, tx, project.Name)
 	case KindGlobalService:
 		return nil // its derived services count, see Derivations
+	case KindRolloutPolicy:
+		return checkRolloutPolicies(ctx, tx, project.Name)
 	}
 	if quota == nil {
 		return nil

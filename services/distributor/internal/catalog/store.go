@@ -75,6 +75,9 @@ type Changes struct {
 	Globals []*GlobalService
 	// Requests are the latest requests for syncs of derived services.
 	Requests []SyncRequest
+	Policies []*RolloutPolicy
+	// Admissions may hold nothing.
+	Admissions []Admission
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.

@@ -48,7 +48,7 @@ func newCatalog() *Catalog {
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
-			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {},
+			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {}, catalog.KindRolloutPolicy: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
@@ -94,6 +94,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Rules, s)
 	putLocked(c, changes.Notifiers, s)
 	putLocked(c, changes.ConfigSets, s)
+	putLocked(c, changes.Policies, s)
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
 	putLocked(c, changes.Globals, s)
@@ -148,6 +149,8 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		c.addServicesOfLocked(o.Name, s)
 	case *catalog.IdentityProvider:
 		c.dropSessionsLocked(o.UID)
+	case *catalog.RolloutPolicy:
+		c.addServicesOfLocked(objectname.Project(o.Name), s)
 	}
 }
 
@@ -215,6 +218,8 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) {
 				c.addServicesOfLocked(o.Name, s)
 			}
+		case *catalog.RolloutPolicy:
+			c.addServicesOfLocked(objectname.Project(o.Name), s)
 		}
 		c.objects[key.Kind][key.Name] = next
 	}

@@ -97,5 +97,5 @@ func (v *View) Pinned(d digest.Digest) bool {
 			return true
 		}
 	}
-	return false
+	return v.admitted.holds(d)
 }

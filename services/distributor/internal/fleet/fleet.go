@@ -26,6 +26,7 @@
 //	lookups       the reads of the store on behalf of one cluster
 //	Tallies       the healthy services of each cluster
 //	BundleBooks   the bytes of each project's bundles
+//	admissions    what services have instead of what their sources hold
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
@@ -119,6 +120,8 @@ type View struct {
 	lookups *lookups
 	// refreshes are the runs of Refresh that callers share; see Look.
 	refreshes *lookup.Flight
+	// admitted is what services have instead of what their sources hold.
+	admitted *admissions
 	// newSources receives a value when a source may be wanted that was not wanted before.
 	newSources wake.Signal
 
@@ -134,6 +137,7 @@ type View struct {
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
 	c, sources := newCatalog(), newSourceStates()
+	admitted := newAdmissions(c)
 	v := &View{
 		Catalog:     c,
 		Presence:    &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
@@ -141,7 +145,8 @@ func New(p Params) *View {
 		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
 		p:           p,
 		sources:     sources,
-		plans:       newPlanBook(c, sources, p.Settings, p.Tracer),
+		plans:       newPlanBook(c, sources, admitted, p.Settings, p.Tracer),
+		admitted:    admitted,
 		reports:     &reports{byUID: map[string]*catalog.StoredReport{}},
 		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
@@ -175,7 +180,8 @@ func (v *View) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if changes.Revision < since {
+	isReloaded := changes.Revision < since
+	if isReloaded {
 		// The store was restored from a backup: everything starts again from what it holds.
 		if changes, err = v.p.Store.Changes(ctx, 0); err != nil {
 			return err
@@ -185,14 +191,14 @@ func (v *View) Refresh(ctx context.Context) error {
 	} else if changes.Revision == since {
 		return nil
 	}
-	v.applyLocked(ctx, changes, since == 0)
+	v.applyLocked(ctx, changes, since == 0, isReloaded)
 	return nil
 }
 
 // applyLocked applies a batch of changes to all parts, revises the plans that it touches, and
-// notifies watchers. The batch is the view's own. isFirst is true if the view was empty before it. The
-// caller holds refreshing.
-func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst bool) {
+// notifies watchers. The batch is the view's own. isFirst is true if the view was empty before it, and
+// isReloaded if the store was restored. The caller holds refreshing.
+func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst, isReloaded bool) {
 	for i, service := range changes.Services {
 		changes.Services[i] = v.sharing.service(service)
 	}
@@ -229,10 +235,20 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 			set.addStatus(service)
 		}
 	}
+	v.admit(set, changes.Admissions, isReloaded)
 	v.grants.add(changes.Grants)
 	v.publish(set, v.plans.revise(ctx, set, ""))
 	if len(changes.Services)+len(changes.Repositories) > 0 {
 		v.newSources.Set()
+	}
+}
+
+// admit takes over what services are planned with.
+func (v *View) admit(set *changeSet, changes []catalog.Admission, isAll bool) {
+	for _, name := range v.admitted.put(changes, isAll) {
+		if service, ok := v.Service(name); ok {
+			set.addService(service)
+		}
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 type planBook struct {
 	catalog *Catalog
 	sources *sourceStates
+	// admitted comes before what sources hold.
+	admitted *admissions
 	// settings are those of all clusters. A cluster's own come first.
 	settings syncpolicy.AgentSettings
 	tracer   trace.Tracer
@@ -52,9 +54,9 @@ type clusterPlans struct {
 	history *planHistory
 }
 
-func newPlanBook(c *Catalog, s *sourceStates, settings syncpolicy.AgentSettings, tracer trace.Tracer) *planBook {
+func newPlanBook(c *Catalog, s *sourceStates, admitted *admissions, settings syncpolicy.AgentSettings, tracer trace.Tracer) *planBook {
 	return &planBook{
-		catalog: c, sources: s, settings: settings, tracer: tracer, seed: maphash.MakeSeed(),
+		catalog: c, sources: s, admitted: admitted, settings: settings, tracer: tracer, seed: maphash.MakeSeed(),
 		byUID: map[string]*clusterPlans{}, pool: plan.NewPool(),
 	}
 }
@@ -91,6 +93,7 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	for i, service := range services {
 		inputs[i].IsWithheld = service.ConfigWaits || len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
 		inputs[i].Limits = b.catalog.AgentLimits(service.Name)
+		b.admitted.apply(&inputs[i])
 	}
 	return inputs
 }

@@ -88,7 +88,9 @@ func (v *View) agentOf(service *catalog.Service) catalog.Agent {
 func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 	f := serviceFacts{service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service)}
 	f.sources, f.mirrors = v.sources.of(service)
-	return f.status()
+	status := f.status()
+	status.Hold = Rollouts{v}.hold(service)
+	return status
 }
 
 func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {

@@ -28,6 +28,15 @@ type ServiceStatus struct {
 	// Synced means that the desired content is applied.
 	Synced             bool
 	ObservedGeneration int64
+	// Hold is why the service has other content than its sources hold. Nil: it has theirs.
+	Hold *Hold
+}
+
+// Hold says why a service has other content than its sources hold.
+type Hold struct {
+	*catalog.Admission
+	// Policy is the path of the policy whose rollouts decide; empty for a pin.
+	Policy string
 }
 
 // ClusterStatus is what is known of a cluster.

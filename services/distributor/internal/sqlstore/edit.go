@@ -168,6 +168,8 @@ func newRow(kind catalog.Kind) row {
 		return new(notifierRow)
 	case catalog.KindGlobalService:
 		return new(globalRow)
+	case catalog.KindRolloutPolicy:
+		return new(policyRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -249,6 +251,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = putSet(ctx, t, meta, o)
 	case *catalog.Notifier:
 		err = t.putNotifier(ctx, meta, o)
+	case *catalog.RolloutPolicy:
+		err = t.upsert(ctx, &policyRow{metaColumns: meta, Project: objectname.Project(o.Name), Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.Role:
 		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
@@ -356,7 +360,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindRole:
 		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
 	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier, catalog.KindGlobalService,
-		catalog.KindToken, catalog.KindSession:
+		catalog.KindRolloutPolicy, catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
 	var names []string

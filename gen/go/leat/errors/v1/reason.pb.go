@@ -228,6 +228,13 @@ const (
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	Reason_REASON_GLOBAL_SERVICE_CONFLICT Reason = 213
+	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
+	// says where it stands. Look at its state, and do what that needs.
+	Reason_REASON_ROLLOUT_REFUSED Reason = 224
+	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
+	// its content cannot be had any more. Choose another revision of the service's history, or revert the
+	// change in the repository.
+	Reason_REASON_REVISION_UNAVAILABLE Reason = 225
 )
 
 // Enum value maps for Reason.
@@ -306,6 +313,8 @@ var (
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
+		224: "REASON_ROLLOUT_REFUSED",
+		225: "REASON_REVISION_UNAVAILABLE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -381,6 +390,8 @@ var (
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
+		"REASON_ROLLOUT_REFUSED":              224,
+		"REASON_REVISION_UNAVAILABLE":         225,
 	}
 )
 
@@ -415,7 +426,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf1\x10\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb0\x11\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -489,7 +500,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
-	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01B\xb3\x01\n" +
+	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
+	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12 \n" +
+	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

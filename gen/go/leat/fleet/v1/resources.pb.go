@@ -961,7 +961,9 @@ type ServiceStatus struct {
 	ObservedGeneration int64 `protobuf:"varint,6,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// The latest sync request. It was carried out once report.observed_sync_request has the same
 	// value.
-	SyncRequest   string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
+	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
+	// What keeps the service on other content than its sources hold. Unset: nothing does.
+	Hold          *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1045,6 +1047,104 @@ func (x *ServiceStatus) GetSyncRequest() string {
 	return ""
 }
 
+func (x *ServiceStatus) GetHold() *ContentHold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// ContentHold says why a service has other content than its sources hold.
+type ContentHold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The commits, or digests of charts, that the service has instead, in the order of its sources.
+	Commits []string `protobuf:"bytes,1,rep,name=commits,proto3" json:"commits,omitempty"`
+	// The policy whose rollouts decide, as the service's project names it. Empty if a person decided.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The revision that a person pinned the service to. 0 if a rollout decides.
+	PinnedRevision int64 `protobuf:"varint,3,opt,name=pinned_revision,json=pinnedRevision,proto3" json:"pinned_revision,omitempty"`
+	// Who pinned it.
+	PinnedBy string `protobuf:"bytes,4,opt,name=pinned_by,json=pinnedBy,proto3" json:"pinned_by,omitempty"`
+	// When it was pinned.
+	PinnedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pinned_at,json=pinnedAt,proto3" json:"pinned_at,omitempty"`
+	// Why, if a reason was given.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentHold) Reset() {
+	*x = ContentHold{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentHold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentHold) ProtoMessage() {}
+
+func (x *ContentHold) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentHold.ProtoReflect.Descriptor instead.
+func (*ContentHold) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ContentHold) GetCommits() []string {
+	if x != nil {
+		return x.Commits
+	}
+	return nil
+}
+
+func (x *ContentHold) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ContentHold) GetPinnedRevision() int64 {
+	if x != nil {
+		return x.PinnedRevision
+	}
+	return 0
+}
+
+func (x *ContentHold) GetPinnedBy() string {
+	if x != nil {
+		return x.PinnedBy
+	}
+	return ""
+}
+
+func (x *ContentHold) GetPinnedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PinnedAt
+	}
+	return nil
+}
+
+func (x *ContentHold) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // SourceStatus is the content of a source.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1061,7 +1161,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1173,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1186,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -1148,7 +1248,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1260,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1273,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Revision) GetNumber() int64 {
@@ -1357,7 +1457,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
 	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
-	"\x11_create_namespace\"\xd1\x02\n" +
+	"\x11_create_namespace\"\x81\x03\n" +
 	"\rServiceStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1365,7 +1465,15 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06report\x18\x04 \x01(\v2\".leat.distributor.v1.ServiceReportR\x06report\x12\x16\n" +
 	"\x06synced\x18\x05 \x01(\bR\x06synced\x12/\n" +
 	"\x13observed_generation\x18\x06 \x01(\x03R\x12observedGeneration\x12!\n" +
-	"\fsync_request\x18\a \x01(\tR\vsyncRequest\"\xb0\x01\n" +
+	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12.\n" +
+	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\"\xd6\x01\n" +
+	"\vContentHold\x12\x18\n" +
+	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +
+	"\x0fpinned_revision\x18\x03 \x01(\x03R\x0epinnedRevision\x12\x1b\n" +
+	"\tpinned_by\x18\x04 \x01(\tR\bpinnedBy\x127\n" +
+	"\tpinned_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bpinnedAt\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xb0\x01\n" +
 	"\fSourceStatus\x122\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +
@@ -1410,7 +1518,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
@@ -1423,77 +1531,80 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*ServiceConfig)(nil),         // 8: leat.fleet.v1.ServiceConfig
 	(*SyncOptions)(nil),           // 9: leat.fleet.v1.SyncOptions
 	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
-	(*SourceStatus)(nil),          // 11: leat.fleet.v1.SourceStatus
-	(*Revision)(nil),              // 12: leat.fleet.v1.Revision
-	nil,                           // 13: leat.fleet.v1.ServiceConfig.ValuesEntry
-	nil,                           // 14: leat.fleet.v1.ServiceConfig.SecretsEntry
-	nil,                           // 15: leat.fleet.v1.ServiceConfig.ReferencesEntry
-	(*v1.Metadata)(nil),           // 16: leat.type.v1.Metadata
-	(*v1.AgentSettings)(nil),      // 17: leat.type.v1.AgentSettings
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 19: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 20: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 21: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 23: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 24: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 25: leat.type.v1.Source
-	(v11.Renderer)(0),             // 26: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 27: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 28: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 29: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 30: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 31: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 32: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 33: leat.distributor.v1.Timings
+	(*ContentHold)(nil),           // 11: leat.fleet.v1.ContentHold
+	(*SourceStatus)(nil),          // 12: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 13: leat.fleet.v1.Revision
+	nil,                           // 14: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 15: leat.fleet.v1.ServiceConfig.SecretsEntry
+	nil,                           // 16: leat.fleet.v1.ServiceConfig.ReferencesEntry
+	(*v1.Metadata)(nil),           // 17: leat.type.v1.Metadata
+	(*v1.AgentSettings)(nil),      // 18: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 20: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 21: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 22: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 24: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 25: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 26: leat.type.v1.Source
+	(v11.Renderer)(0),             // 27: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 28: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 29: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 30: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 31: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 32: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 33: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 34: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	16, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	17, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	17, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
-	18, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	19, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	18, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
-	16, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	18, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	19, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	20, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	19, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	17, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	20, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	21, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	22, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	23, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	24, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	16, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	21, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	22, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	23, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	24, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	25, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	17, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
 	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	25, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	26, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	26, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	27, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
 	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
 	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	27, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	28, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	13, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	14, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	15, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	22, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	29, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	30, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	31, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	32, // 31: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	30, // 32: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	18, // 33: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 34: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	30, // 35: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	18, // 36: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	18, // 37: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	18, // 38: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	18, // 39: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	33, // 40: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	28, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	29, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	14, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	15, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	16, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	23, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	30, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	31, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	12, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	32, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	11, // 31: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
+	19, // 32: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	33, // 33: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	31, // 34: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	19, // 35: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 36: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	31, // 37: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	19, // 38: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	19, // 39: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	19, // 40: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	19, // 41: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	34, // 42: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1509,7 +1620,7 @@ func file_leat_fleet_v1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

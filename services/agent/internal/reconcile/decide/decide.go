@@ -24,10 +24,10 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/window"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
-	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
 // Order is the newest plan's order for a service.

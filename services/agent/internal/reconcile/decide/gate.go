@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/window"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
 // Admit decides whether the unit works on the newest entry, or on the applied one. missing returns

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/window"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
-	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
 // OrderFollow records an entry of the plan of that time and generation. The caller must call Admit

@@ -46,6 +46,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return notifierMessage(o)
 	case *catalog.GlobalService:
 		return globalMessage(o, r.Global)
+	case *catalog.RolloutPolicy:
+		return rolloutPolicyMessage(o)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}
@@ -135,6 +137,7 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 		Synced:             status.Synced,
 		ObservedGeneration: status.ObservedGeneration,
 		SyncRequest:        s.SyncRequest,
+		Hold:               holdMessage(s, status.Hold),
 	}
 	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {
 		return &fleetv1.SourceStatus{

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/window"
+	"github.com/leatdev/leat/internal/window"
 )
 
 func calendar(t testing.TB, windows ...syncpolicy.Window) window.Calendar {

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleettest
+
+import (
+	"context"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+)
+
+// rollouts is a RolloutService whose policies have one rollout each, which waits for an approval.
+type rollouts struct {
+	fleetv1connect.UnimplementedRolloutServiceHandler
+	hub *Hub
+}
+
+// GetRolloutPolicy implements RolloutServiceHandler.
+func (r rollouts) GetRolloutPolicy(_ context.Context, request *fleetv1.GetRolloutPolicyRequest) (*fleetv1.GetRolloutPolicyResponse, error) {
+	object, err := r.hub.get("rolloutpolicy", request.GetName())
+	return &fleetv1.GetRolloutPolicyResponse{RolloutPolicy: object.GetRolloutPolicy()}, err
+}
+
+// ListRolloutPolicies implements RolloutServiceHandler, one object a page.
+func (r rollouts) ListRolloutPolicies(
+	_ context.Context, request *fleetv1.ListRolloutPoliciesRequest,
+) (*fleetv1.ListRolloutPoliciesResponse, error) {
+	all, next := paged(listOf(r.hub, "rolloutpolicy", request.GetProject(), (*fleetv1.Document).GetRolloutPolicy), request.GetPage())
+	return &fleetv1.ListRolloutPoliciesResponse{RolloutPolicies: all, NextPageToken: next}, nil
+}
+
+// DeleteRolloutPolicy implements RolloutServiceHandler.
+func (r rollouts) DeleteRolloutPolicy(_ context.Context, request *fleetv1.DeleteRolloutPolicyRequest) (*fleetv1.DeleteRolloutPolicyResponse, error) {
+	return &fleetv1.DeleteRolloutPolicyResponse{}, r.hub.remove("rolloutpolicy", request.GetName())
+}
+
+// rollout returns the rollout of a policy.
+func (r rollouts) rollout(name string) (*fleetv1.Rollout, error) {
+	_, err := r.hub.get("rolloutpolicy", name)
+	return &fleetv1.Rollout{
+		Id: "RUN", Policy: name, Number: 2, State: "running", Wave: "canary", WaitsFor: "wave \"canary\" waits for 1 more to approve", Total: 2, Arrived: 1,
+		MaxUnavailable: 1, Contents: []*fleetv1.RolloutContent{{Repository: "demo", Commit: "0123456789abcdef"}},
+		Waves: []*fleetv1.RolloutWaveStatus{{Name: "canary", Total: 1, Arrived: 1}, {Name: "rest", Total: 1}},
+	}, err
+}
+
+// GetRollout implements RolloutServiceHandler.
+func (r rollouts) GetRollout(_ context.Context, request *fleetv1.GetRolloutRequest) (*fleetv1.GetRolloutResponse, error) {
+	rollout, err := r.rollout(request.GetName())
+	return &fleetv1.GetRolloutResponse{Rollout: rollout, Members: []*fleetv1.RolloutMember{
+		{Service: "shop@eu-lab", Wave: "canary", Stage: "arrived"},
+		{Service: "shop@berlin", Wave: "rest", Stage: "waiting", Why: "wave \"rest\" has not begun; the current one is \"canary\""},
+	}}, err
+}
+
+// ListRollouts implements RolloutServiceHandler.
+func (r rollouts) ListRollouts(_ context.Context, request *fleetv1.ListRolloutsRequest) (*fleetv1.ListRolloutsResponse, error) {
+	rollout, err := r.rollout(request.GetName())
+	return &fleetv1.ListRolloutsResponse{Rollouts: []*fleetv1.Rollout{rollout}}, err
+}
+
+// ControlRollout implements RolloutServiceHandler.
+func (r rollouts) ControlRollout(_ context.Context, request *fleetv1.ControlRolloutRequest) (*fleetv1.ControlRolloutResponse, error) {
+	rollout, err := r.rollout(request.GetName())
+	return &fleetv1.ControlRolloutResponse{Rollout: rollout}, err
+}
+
+// ApproveRollout implements RolloutServiceHandler.
+func (r rollouts) ApproveRollout(_ context.Context, request *fleetv1.ApproveRolloutRequest) (*fleetv1.ApproveRolloutResponse, error) {
+	rollout, err := r.rollout(request.GetName())
+	return &fleetv1.ApproveRolloutResponse{Rollout: rollout}, err
+}
+
+// ReplayRollout implements RolloutServiceHandler.
+func (r rollouts) ReplayRollout(_ context.Context, request *fleetv1.ReplayRolloutRequest) (*fleetv1.ReplayRolloutResponse, error) {
+	_, err := r.rollout(request.GetName())
+	return &fleetv1.ReplayRolloutResponse{Events: 12, Decisions: 3}, err
+}

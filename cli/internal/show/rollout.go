@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// rolloutPolicyCells shows how many services a policy decides about, and where its latest rollout stands.
+func rolloutPolicyCells(p *fleetv1.RolloutPolicy, now time.Time) []cell {
+	status := p.GetStatus()
+	return append([]cell{plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetServices()))}, rolloutCells(status.GetLatest(), now)...)
+}
+
+// rolloutCells shows where a rollout stands. Nil: there is none.
+func rolloutCells(r *fleetv1.Rollout, now time.Time) []cell {
+	if r == nil {
+		return []cell{plain("-"), plain("-"), plain("-"), plain("-"), plain("-"), plain("")}
+	}
+	message := r.GetWhy()
+	if message == "" {
+		message = r.GetWaitsFor()
+	}
+	return []cell{
+		plain(fmt.Sprint(r.GetNumber())), rolloutState(r.GetState()), plain(orDash(r.GetWave())), plain(fmt.Sprintf("%d/%d", r.GetArrived(), r.GetTotal())),
+		ago(r.GetStartedAt(), now), plain(oneLine(message)),
+	}
+}
+
+func rolloutState(state string) cell {
+	switch state {
+	case "halted", "rolledBack", "rollingBack":
+		return cell{state, red}
+	case "completed":
+		return cell{state, green}
+	}
+	return plain(state)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// Rollouts prints rollouts without their members.
+func Rollouts(w io.Writer, format Format, style Style, now time.Time, all []*fleetv1.Rollout) error {
+	return items(w, format, newRows(style, "NUMBER", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"), all, func(r *fleetv1.Rollout) []cell {
+		return rolloutCells(r, now)
+	})
+}
+
+// Rollout prints a rollout with its members.
+func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv1.GetRolloutResponse) error {
+	if format == Table {
+		if err := rolloutHead(w, res.GetRollout()); err != nil {
+			return err
+		}
+	}
+	return items(w, format, newRows(style, "SERVICE", "WAVE", "STAGE", "WHY"), res.GetMembers(), func(m *fleetv1.RolloutMember) []cell {
+		stage := plain(m.GetStage())
+		switch m.GetStage() {
+		case "failed", "goingBack", "back":
+			stage = cell{m.GetStage(), red}
+		case "arrived":
+			stage = cell{m.GetStage(), green}
+		}
+		return []cell{plain(m.GetService()), plain(orDash(m.GetWave())), stage, plain(oneLine(m.GetWhy()))}
+	})
+}
+
+// rolloutHead prints what is rolled out, how far it is, and what it waits for.
+func rolloutHead(w io.Writer, r *fleetv1.Rollout) error {
+	text := fmt.Sprintf("rollout %d of %s is %s: %d of %d arrived, %d of at most %d unavailable\n",
+		r.GetNumber(), r.GetPolicy(), r.GetState(), r.GetArrived(), r.GetTotal(), r.GetUnavailable(), r.GetMaxUnavailable())
+	for _, c := range r.GetContents() {
+		text += strings.TrimRight(fmt.Sprintf("  %s at %.12s %s", c.GetRepository(), c.GetCommit(), c.GetVersion()), " ") + "\n"
+	}
+	for _, line := range []struct{ word, text string }{{"why", r.GetWhy()}, {"waits for", r.GetWaitsFor()}} {
+		if line.text != "" {
+			text += fmt.Sprintf("  %s: %s\n", line.word, oneLine(line.text))
+		}
+	}
+	for _, wave := range r.GetWaves() {
+		if wave.GetTotal() == 0 {
+			continue
+		}
+		state := "has not passed"
+		switch {
+		case wave.GetSkipped():
+			state = "was skipped"
+		case wave.GetPassedAt() != nil:
+			state = "passed"
+		}
+		if by := wave.GetApprovedBy(); len(by) > 0 {
+			state += ", approved by " + strings.Join(by, ", ")
+		}
+		text += fmt.Sprintf("  wave %s: %d of %d arrived, %s\n", wave.GetName(), wave.GetArrived(), wave.GetTotal(), state)
+	}
+	_, err := io.WriteString(w, text+"\n")
+	return err
+}

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// Words of a policy for what a rollout does.
+const (
+	onHaltRollback, onHaltPause    = "rollback", "pause"
+	onNewerQueue, onNewerReplace   = "queue", "replace"
+	budgetOfWave, budgetOfARollout = "wave", "rollout"
+)
+
+// rolloutPolicyOf refuses unknown fields, because they may hold rollouts back.
+func rolloutPolicyOf(m *fleetv1.RolloutPolicy) (*catalog.RolloutPolicy, error) {
+	metadata, err := metadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
+	spec := m.GetSpec()
+	if len(spec.ProtoReflect().GetUnknown()) > 0 {
+		return nil, fielderr.New("spec", "has a field that this version of the hub does not know")
+	}
+	p := &catalog.RolloutPolicy{Metadata: metadata, Spec: catalog.RolloutPolicySpec{
+		Description: spec.GetDescription(), Services: spec.GetServices(), Labels: spec.GetLabels(), ClusterLabels: spec.GetClusterLabels(),
+	}}
+	p.Spec.Strategy, err = strategyOf(spec, objectname.Project(metadata.Name))
+	return p, err
+}
+
+func strategyOf(spec *fleetv1.RolloutPolicySpec, project string) (s rollout.Strategy, err error) {
+	for _, d := range []struct {
+		field string
+		from  *durationpb.Duration
+		to    *time.Duration
+	}{
+		{"spec.offline_after", spec.GetOfflineAfter(), &s.OfflineAfter},
+		{"spec.fail_after", spec.GetFailAfter(), &s.FailAfter},
+		{"spec.health_timeout", spec.GetHealthTimeout(), &s.HealthTimeout},
+		{"spec.error_budget.window", spec.GetErrorBudget().GetWindow(), &s.Budget.Window},
+	} {
+		if *d.to, err = durationOf(d.field, d.from); err != nil {
+			return s, err
+		}
+	}
+	s.Budget.Failed = int(spec.GetErrorBudget().GetFailed())
+	for _, word := range []struct {
+		field, text, zero, other string
+		to                       *bool
+	}{
+		{"spec.error_budget.of", spec.GetErrorBudget().GetOf(), budgetOfWave, budgetOfARollout, &s.Budget.OfRun},
+		{"spec.on_halt", spec.GetOnHalt(), onHaltRollback, onHaltPause, &s.PausesOnHalt},
+		{"spec.on_newer", spec.GetOnNewer(), onNewerQueue, onNewerReplace, &s.Replaces},
+	} {
+		switch word.text {
+		case "", word.zero:
+		case word.other:
+			*word.to = true
+		default:
+			return s, fielderr.New(word.field, "%.80q is neither %s nor %s", word.text, word.zero, word.other)
+		}
+	}
+	if s.MaxUnavailable, err = shareOf("spec.max_unavailable", spec.GetMaxUnavailable()); err != nil {
+		return s, err
+	}
+	for i, m := range spec.GetWaves() {
+		wave, err := waveOf(fielderr.Indexed("spec.waves", i), m, project)
+		if err != nil {
+			return s, err
+		}
+		s.Waves = append(s.Waves, wave)
+	}
+	s.Windows = policywire.Windows(spec.GetWindows())
+	for i, m := range spec.GetFreezes() {
+		field := fielderr.Indexed("spec.freezes", i)
+		for _, at := range []interface{ CheckValid() error }{m.GetFrom(), m.GetUntil()} {
+			if at.CheckValid() != nil {
+				return s, fielderr.New(field, "needs from and until: two times")
+			}
+		}
+		s.Freezes = append(s.Freezes, rollout.Freeze{From: m.GetFrom().AsTime(), Until: m.GetUntil().AsTime(), Reason: m.GetReason()})
+	}
+	return s, nil
+}
+
+// shareOf reads a number, or a percentage.
+func shareOf(field, text string) (rollout.Share, error) {
+	digits, isPercent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	switch {
+	case text == "":
+		return rollout.Share{}, nil
+	case err != nil || n <= 0:
+		return rollout.Share{}, fielderr.New(field, "%.80q is neither a number, such as 3, nor a percentage, such as 5%%", text)
+	case isPercent:
+		return rollout.Share{Percent: n}, nil
+	}
+	return rollout.Share{Count: n}, nil
+}
+
+func shareText(s rollout.Share) string {
+	switch {
+	case s.Count > 0:
+		return strconv.Itoa(s.Count)
+	case s.Percent > 0:
+		return fmt.Sprintf("%d%%", s.Percent)
+	}
+	return ""
+}
+
+func waveOf(field string, m *fleetv1.RolloutWave, project string) (rollout.Wave, error) {
+	if m == nil {
+		return rollout.Wave{}, fielderr.New(field, "is empty")
+	}
+	clusters, err := parseNames(field+".clusters", m.GetClusters(), project)
+	if err != nil {
+		return rollout.Wave{}, err
+	}
+	soak, err := durationOf(field+".soak", m.GetSoak())
+	if err != nil {
+		return rollout.Wave{}, err
+	}
+	wave := rollout.Wave{
+		Name: m.GetName(), Clusters: clusters, Labels: m.GetLabels(), EachOf: m.GetEachOf(), Count: int(m.GetCount()), Percent: int(m.GetPercent()),
+		OrderBy: m.GetOrderBy(), Concurrent: int(m.GetConcurrent()), Soak: soak,
+	}
+	if a := m.GetApproval(); a != nil {
+		wave.Approval = &rollout.Approval{Groups: a.GetGroups(), Count: int(a.GetCount())}
+	}
+	return wave, nil
+}
+
+func rolloutPolicyMessage(p *catalog.RolloutPolicy) *fleetv1.RolloutPolicy {
+	s := p.Spec.Strategy
+	m := &fleetv1.RolloutPolicy{
+		Metadata: metadataMessage(&p.Metadata),
+		Spec: &fleetv1.RolloutPolicySpec{
+			Description: p.Spec.Description, Services: p.Spec.Services, Labels: p.Spec.Labels, ClusterLabels: p.Spec.ClusterLabels,
+			MaxUnavailable: shareText(s.MaxUnavailable), OfflineAfter: spanMessage(s.OfflineAfter), FailAfter: spanMessage(s.FailAfter),
+			HealthTimeout: spanMessage(s.HealthTimeout), Windows: policywire.WindowMessages(s.Windows),
+		},
+		Status: &fleetv1.RolloutPolicyStatus{},
+	}
+	if s.Budget != (rollout.Budget{}) {
+		m.Spec.ErrorBudget = &fleetv1.RolloutBudget{Failed: int32(s.Budget.Failed), Window: spanMessage(s.Budget.Window)}
+		if s.Budget.OfRun {
+			m.Spec.ErrorBudget.Of = budgetOfARollout
+		}
+	}
+	if s.PausesOnHalt {
+		m.Spec.OnHalt = onHaltPause
+	}
+	if s.Replaces {
+		m.Spec.OnNewer = onNewerReplace
+	}
+	for _, wave := range s.Waves {
+		m.Spec.Waves = append(m.Spec.Waves, waveMessage(wave, objectname.Project(p.Name)))
+	}
+	for _, f := range s.Freezes {
+		m.Spec.Freezes = append(m.Spec.Freezes, &fleetv1.RolloutFreeze{From: catalogwire.Timestamp(f.From), Until: catalogwire.Timestamp(f.Until), Reason: f.Reason})
+	}
+	return m
+}
+
+func waveMessage(w rollout.Wave, project string) *fleetv1.RolloutWave {
+	m := &fleetv1.RolloutWave{
+		Name: w.Name, Clusters: formatNames(w.Clusters, project), Labels: w.Labels, EachOf: w.EachOf, Count: int32(w.Count), Percent: int32(w.Percent),
+		OrderBy: w.OrderBy, Concurrent: int32(w.Concurrent), Soak: spanMessage(w.Soak),
+	}
+	if w.Approval != nil {
+		m.Approval = &fleetv1.RolloutApproval{Groups: w.Approval.Groups, Count: int32(w.Approval.Count)}
+	}
+	return m
+}
+
+// spanMessage returns nil for zero.
+func spanMessage(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// rolloutMessage returns a rollout without its members.
+func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
+	run, project := &record.Run, objectname.Project(policy.Name)
+	m := &fleetv1.Rollout{
+		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Why,
+		Wave: run.Current(), WaitsFor: run.Blocked.Why, WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
+		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
+		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project),
+	}
+	if run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0 {
+		m.WaitsFor += ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
+	}
+	m.Waves = wire.Each(run.Waves, func(w rollout.WaveState) *fleetv1.RolloutWaveStatus {
+		return &fleetv1.RolloutWaveStatus{
+			Name: w.Name, SoakSince: catalogwire.Timestamp(w.SoakSince), PassedAt: catalogwire.Timestamp(w.PassedAt), Skipped: w.IsSkipped,
+			ApprovedBy: wire.Each(w.Approvals, func(g rollout.Given) string { return g.Person }),
+		}
+	})
+	for i := range run.Members {
+		p := &run.Members[i]
+		stage, _ := run.Explain(p)
+		if stage == rollout.Unchanged {
+			continue
+		}
+		m.Total++
+		m.Waves[p.Wave].Total++
+		switch stage { //nolint:exhaustive // the others are not counted
+		case rollout.Arrived:
+			m.Arrived++
+			m.Waves[p.Wave].Arrived++
+		case rollout.Failed:
+			m.Failed++
+		}
+	}
+	return m
+}
+
+// maxContents bounds the contents that a rollout is shown with.
+const maxContents = 32
+
+func contentMessages(record *rollouts.Record, project string) []*fleetv1.RolloutContent {
+	var all []*fleetv1.RolloutContent
+	seen := map[fleetContent]bool{}
+	for i := range record.Run.Members {
+		p := &record.Run.Members[i]
+		for _, held := range record.Start.Contents[p.To] {
+			key := fleetContent{held.Source.Repository, held.Snapshot.Commit, held.Snapshot.Version}
+			if p.From == p.To || seen[key] || len(all) >= maxContents {
+				continue
+			}
+			seen[key] = true
+			all = append(all, &fleetv1.RolloutContent{Repository: objectname.Format(key.repository, project), Commit: key.commit, Version: key.version})
+		}
+	}
+	return all
+}
+
+type fleetContent struct{ repository, commit, version string }
+
+// holdMessage returns nil if nothing holds the service.
+func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
+	if hold == nil {
+		return nil
+	}
+	m := &fleetv1.ContentHold{Commits: wire.Each(hold.Holds(), func(h catalog.HeldSource) string { return h.Snapshot.Commit })}
+	if hold.Policy != "" {
+		m.Policy = objectname.Format(hold.Policy, objectname.Project(s.Name))
+	}
+	if pin := hold.Pin; pin != nil {
+		m.PinnedRevision, m.PinnedBy, m.PinnedAt, m.Reason = pin.Revision, pin.By, catalogwire.Timestamp(pin.At), pin.Reason
+	}
+	return m
+}

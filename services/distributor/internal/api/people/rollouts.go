@@ -1,0 +1,399 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// maxTells bounds the attempts of one call on a rollout that changes all the time.
+const maxTells = 10
+
+// RolloutsDeps are the collaborators of [Rollouts], all required.
+type RolloutsDeps struct {
+	Rollouts rollouts.People
+	Pins     catalog.Pins
+}
+
+// Rollouts implements leat.fleet.v1.RolloutService.
+type Rollouts struct {
+	// people decides who may call.
+	people *Service
+	d      RolloutsDeps
+}
+
+var _ fleetv1connect.RolloutServiceHandler = (*Rollouts)(nil)
+
+// NewRollouts returns the service for rollouts.
+func NewRollouts(people *Service, d RolloutsDeps) *Rollouts { return &Rollouts{people: people, d: d} }
+
+// CreateRolloutPolicy implements RolloutServiceHandler.
+func (r *Rollouts) CreateRolloutPolicy(ctx context.Context, req *fleetv1.CreateRolloutPolicyRequest) (*fleetv1.CreateRolloutPolicyResponse, error) {
+	record, err := r.people.create(ctx)(rolloutPolicyOf(req.GetRolloutPolicy()))
+	return &fleetv1.CreateRolloutPolicyResponse{RolloutPolicy: messageOf[*fleetv1.RolloutPolicy](record)}, err
+}
+
+// GetRolloutPolicy implements RolloutServiceHandler.
+func (r *Rollouts) GetRolloutPolicy(ctx context.Context, req *fleetv1.GetRolloutPolicyRequest) (*fleetv1.GetRolloutPolicyResponse, error) {
+	record, err := r.people.get(ctx, catalog.KindRolloutPolicy, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	shown, err := r.withStatus(ctx, []fleet.Record{record})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetRolloutPolicyResponse{RolloutPolicy: shown[0]}, nil
+}
+
+// ListRolloutPolicies implements RolloutServiceHandler.
+func (r *Rollouts) ListRolloutPolicies(ctx context.Context, req *fleetv1.ListRolloutPoliciesRequest) (*fleetv1.ListRolloutPoliciesResponse, error) {
+	records, next, err := r.people.list(ctx, fleet.Query{Kind: catalog.KindRolloutPolicy, Project: req.GetProject()}, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	shown, err := r.withStatus(ctx, records)
+	return &fleetv1.ListRolloutPoliciesResponse{RolloutPolicies: shown, NextPageToken: next}, err
+}
+
+// UpdateRolloutPolicy implements RolloutServiceHandler.
+func (r *Rollouts) UpdateRolloutPolicy(ctx context.Context, req *fleetv1.UpdateRolloutPolicyRequest) (*fleetv1.UpdateRolloutPolicyResponse, error) {
+	record, err := r.people.update(ctx)(rolloutPolicyOf(req.GetRolloutPolicy()))
+	return &fleetv1.UpdateRolloutPolicyResponse{RolloutPolicy: messageOf[*fleetv1.RolloutPolicy](record)}, err
+}
+
+// DeleteRolloutPolicy implements RolloutServiceHandler.
+func (r *Rollouts) DeleteRolloutPolicy(ctx context.Context, req *fleetv1.DeleteRolloutPolicyRequest) (*fleetv1.DeleteRolloutPolicyResponse, error) {
+	return &fleetv1.DeleteRolloutPolicyResponse{}, r.people.delete(ctx, catalog.KindRolloutPolicy, req.GetName())
+}
+
+// ListRollouts implements RolloutServiceHandler.
+func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRequest) (*fleetv1.ListRolloutsResponse, error) {
+	_, policy, err := r.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	records, err := r.d.Rollouts.Runs(ctx, policy.UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(records, func(record *rollouts.Record) *fleetv1.Rollout {
+		return rolloutMessage(policy, record)
+	})}, nil
+}
+
+// GetRollout implements RolloutServiceHandler.
+func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutRequest) (*fleetv1.GetRolloutResponse, error) {
+	c, policy, err := r.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	record, err := r.record(ctx, policy, req.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	res := &fleetv1.GetRolloutResponse{Rollout: rolloutMessage(policy, record)}
+	isVisible := c.visible(catalog.VerbGet)
+	for i := range record.Run.Members {
+		p := &record.Run.Members[i]
+		if service, ok := r.people.d.View.Service(p.Name); !ok || !isVisible(service) {
+			continue
+		}
+		stage, why := record.Run.Explain(p)
+		m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
+		if p.Wave >= 0 {
+			m.Wave = record.Run.Waves[p.Wave].Name
+		}
+		res.Members = append(res.Members, m)
+	}
+	return res, nil
+}
+
+// ControlRollout implements RolloutServiceHandler.
+func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRolloutRequest) (*fleetv1.ControlRolloutResponse, error) {
+	verb := rollout.Verb(req.GetVerb())
+	switch verb {
+	case rollout.Pause, rollout.Resume, rollout.Abort, rollout.Retry, rollout.SkipWave, rollout.Rollback:
+	case rollout.Replace:
+		return nil, rpcerr.Field("verb", "replace is not for people; it follows from the policy's on_newer")
+	default:
+		return nil, rpcerr.Field("verb", fmt.Sprintf("%.80q is none of pause, resume, abort, retry, skip-wave and rollback", req.GetVerb()))
+	}
+	c, policy, err := r.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	record, err := r.tell(ctx, policy, string(verb), func(*rollouts.Record) (rollout.Event, error) {
+		return rollout.Event{Kind: rollout.Command, Verb: verb, Person: c.Name}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ControlRolloutResponse{Rollout: rolloutMessage(policy, record)}, nil
+}
+
+// ApproveRollout implements RolloutServiceHandler.
+func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRolloutRequest) (*fleetv1.ApproveRolloutResponse, error) {
+	c, policy, err := r.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	record, err := r.tell(ctx, policy, catalog.VerbApprove, func(record *rollouts.Record) (rollout.Event, error) {
+		e := rollout.Event{Kind: rollout.Approve, Wave: cmp.Or(req.GetWave(), record.Run.Current()), Person: c.Name}
+		groups := record.ApproversOf(e.Wave)
+		if len(groups) > 0 && !slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(c.Groups, group) }) {
+			return e, wire.Denied(fmt.Sprintf("wave %.80q is approved by members of these groups alone: %v", e.Wave, groups))
+		}
+		return e, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ApproveRolloutResponse{Rollout: rolloutMessage(policy, record)}, nil
+}
+
+// ReplayRollout implements RolloutServiceHandler.
+func (r *Rollouts) ReplayRollout(ctx context.Context, req *fleetv1.ReplayRolloutRequest) (*fleetv1.ReplayRolloutResponse, error) {
+	_, policy, err := r.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	log, err := r.d.Rollouts.Log(ctx, policy.UID, req.GetNumber())
+	if err != nil {
+		return nil, rolloutError(policy, err)
+	}
+	return &fleetv1.ReplayRolloutResponse{Events: int64(len(log.Events)), Decisions: int64(len(log.Decisions)), Difference: log.Replay()}, nil
+}
+
+// permitted returns a policy for which the caller has the call's permission.
+func (r *Rollouts) permitted(ctx context.Context, name string) (*caller, *catalog.RolloutPolicy, error) {
+	c, err := r.people.person(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	record, err := r.people.permitted(ctx, catalog.KindRolloutPolicy, "name", name)
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, ok := record.Object.(*catalog.RolloutPolicy)
+	if !ok {
+		return nil, nil, wire.NotFound(catalog.Key{Kind: catalog.KindRolloutPolicy, Name: name})
+	}
+	return c, policy, nil
+}
+
+// record returns a rollout of a policy.
+func (r *Rollouts) record(ctx context.Context, policy *catalog.RolloutPolicy, number int64) (*rollouts.Record, error) {
+	records, err := r.d.Rollouts.Runs(ctx, policy.UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	for _, record := range records {
+		if number == 0 || record.Number == number {
+			return record, nil
+		}
+	}
+	return nil, rolloutError(policy, rollouts.ErrNotFound)
+}
+
+func rolloutError(policy *catalog.RolloutPolicy, err error) error {
+	if refused, ok := errors.AsType[*rollout.RefusedError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_ROLLOUT_REFUSED, refused.Message)
+	}
+	if errors.Is(err, rollouts.ErrNotFound) {
+		return rpcerr.NotFound("rollout", objectname.Display(policy.Name))
+	}
+	if errors.Is(err, rollouts.ErrMoved) {
+		return wire.Error(catalog.ErrConflict)
+	}
+	return wire.Error(err)
+}
+
+// tell has the latest rollout of a policy take a person's event. The replica that drives rollouts may
+// write at the same time: then the rollout is read again.
+func (r *Rollouts) tell(
+	ctx context.Context, policy *catalog.RolloutPolicy, verb string, eventOf func(*rollouts.Record) (rollout.Event, error),
+) (*rollouts.Record, error) {
+	var err error
+	for range maxTells {
+		record, findErr := r.record(ctx, policy, 0)
+		if findErr != nil {
+			return nil, findErr
+		}
+		e, eventErr := eventOf(record)
+		if eventErr != nil {
+			return nil, eventErr
+		}
+		e.At, e.Reason = catalog.Now(), catalog.OriginOf(ctx).Reason
+		step, refusal := record.Follow(e)
+		if refusal != nil {
+			return nil, rolloutError(policy, refusal)
+		}
+		err = r.d.Rollouts.Tell(ctx, catalog.Change{Verb: verb, Kind: string(catalog.KindRolloutPolicy), Name: policy.Name, UID: policy.UID}, step)
+		if err == nil {
+			return step.Record, nil
+		}
+		if !errors.Is(err, rollouts.ErrMoved) {
+			break
+		}
+	}
+	return nil, rolloutError(policy, err)
+}
+
+// withStatus returns the messages of policies with their latest rollouts.
+func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
+	shown := make([]*fleetv1.RolloutPolicy, len(records))
+	if len(records) == 0 {
+		return shown, nil
+	}
+	sight := fleet.Rollouts{View: r.people.d.View}.Look()
+	for i, record := range records {
+		shown[i] = messageOf[*fleetv1.RolloutPolicy](record)
+		policy, ok := record.Object.(*catalog.RolloutPolicy)
+		if !ok {
+			continue
+		}
+		for _, member := range sight.Members[policy.UID] {
+			shown[i].Status.Services++
+			if member.Held != nil {
+				shown[i].Status.TakenOver++
+			}
+		}
+		latest, err := r.record(ctx, policy, 0)
+		switch {
+		case err == nil:
+			shown[i].Status.Latest = rolloutMessage(policy, latest)
+		case rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_NOT_FOUND:
+			return nil, err
+		}
+	}
+	return shown, nil
+}
+
+// RollbackService implements RolloutServiceHandler.
+func (r *Rollouts) RollbackService(ctx context.Context, req *fleetv1.RollbackServiceRequest) (*fleetv1.RollbackServiceResponse, error) {
+	c, service, err := r.service(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := r.people.d.History.Revisions(ctx, service.UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	revision, ok := wantedRevision(revisions, req.GetRevision())
+	if !ok {
+		return nil, unavailable("the history of the service has no such revision; leat history shows it")
+	}
+	content, err := r.contentOf(ctx, service, revision)
+	if err != nil {
+		return nil, err
+	}
+	pin := &catalog.Pin{Revision: revision.Number, Content: content, By: c.Name, At: catalog.Now(), Reason: catalog.OriginOf(ctx).Reason}
+	if _, err := r.d.Pins.Pin(ctx, service.UID, service.Name, pin); err != nil {
+		return nil, wire.Error(err)
+	}
+	r.people.follow(ctx)
+	return &fleetv1.RollbackServiceResponse{Revision: revision.Number, Commits: revision.Commits}, nil
+}
+
+// ReleaseService implements RolloutServiceHandler.
+func (r *Rollouts) ReleaseService(ctx context.Context, req *fleetv1.ReleaseServiceRequest) (*fleetv1.ReleaseServiceResponse, error) {
+	_, service, err := r.service(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.d.Pins.Pin(ctx, service.UID, service.Name, nil); err != nil {
+		return nil, wire.Error(err)
+	}
+	r.people.follow(ctx)
+	return &fleetv1.ReleaseServiceResponse{}, nil
+}
+
+// service returns a service for which the caller has the call's permission.
+func (r *Rollouts) service(ctx context.Context, name string) (*caller, *catalog.Service, error) {
+	c, err := r.people.person(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	record, err := r.people.permitted(ctx, catalog.KindService, "name", name)
+	if err != nil {
+		return nil, nil, err
+	}
+	service, ok := record.Object.(*catalog.Service)
+	if !ok {
+		return nil, nil, wire.NotFound(catalog.Key{Kind: catalog.KindService, Name: name})
+	}
+	return c, service, nil
+}
+
+// wantedRevision returns the revision of that number; 0 is the latest that was healthy, but for the
+// current one.
+func wantedRevision(revisions []catalog.Revision, number int64) (catalog.Revision, bool) {
+	for i, revision := range revisions {
+		switch {
+		case number != 0 && revision.Number == number,
+			number == 0 && i > 0 && revision.Outcome == catalog.RevisionHealthy && !slices.Equal(revision.Digests, revisions[0].Digests):
+			return revision, true
+		}
+	}
+	return catalog.Revision{}, false
+}
+
+func unavailable(message string) error {
+	return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REVISION_UNAVAILABLE, message)
+}
+
+// contentOf returns what a service had in a revision. It has the content made again from the commits,
+// and compares: a service whose sources were others then cannot go back.
+func (r *Rollouts) contentOf(ctx context.Context, service *catalog.Service, revision catalog.Revision) ([]catalog.HeldSource, error) {
+	sources := service.Spec.Sources
+	if len(revision.Digests) != len(sources) || len(revision.Commits) != len(sources) {
+		return nil, unavailable(fmt.Sprintf("revision %d was made of %d sources, and the service has %d now", revision.Number, len(revision.Digests), len(sources)))
+	}
+	content := make([]catalog.HeldSource, len(sources))
+	for i, source := range sources {
+		want, err := digest.Parse(revision.Digests[i])
+		if err != nil {
+			return nil, unavailable(fmt.Sprintf("revision %d names no content that this version knows", revision.Number))
+		}
+		at := source.Normal()
+		if at.Ref = (catalog.Ref{Kind: catalog.RefCommit, Value: revision.Commits[i]}); at.Chart != "" && i < len(revision.Versions) {
+			at.Ref = catalog.Ref{Kind: catalog.RefTag, Value: revision.Versions[i]}
+		}
+		answer, err := r.people.d.Mirrors.Resolve(ctx, at)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, unavailable(fmt.Sprintf("commit %.12s of source %d cannot be had: %v", revision.Commits[i], i+1, err))
+		}
+		if answer.Snapshot.Digest != want {
+			return nil, unavailable(fmt.Sprintf("source %d has another path or repository than in revision %d", i+1, revision.Number))
+		}
+		snapshot := answer.Snapshot
+		if i < len(revision.Versions) {
+			snapshot.Version = revision.Versions[i]
+		}
+		content[i] = catalog.HeldSource{Source: source.Normal(), Snapshot: snapshot}
+	}
+	return content, nil
+}

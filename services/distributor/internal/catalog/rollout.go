@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// Bounds of a rollout policy.
+const (
+	// maxRolloutPolicies bounds those of a project: each looks at all of its services.
+	maxRolloutPolicies    = 64
+	maxPolicyPatterns     = 64
+	maxPolicyLabels       = 16
+	maxWaves              = 32
+	maxWaveClusters       = 256
+	maxApprovalGroups     = 16
+	maxApprovals          = 16
+	maxFreezes            = 32
+	maxRolloutMembers     = rollout.MaxMembers
+	maxRolloutTime        = 30 * 24 * time.Hour
+	maxFreezeReason       = 256
+	maxApprovalGroupBytes = 256
+)
+
+// RolloutPolicy has new content of services reach them in waves.
+type RolloutPolicy struct {
+	Metadata
+	Spec RolloutPolicySpec
+}
+
+// RolloutPolicySpec selects services of the policy's project, and says how they come to new content.
+// Its JSON is its stored form.
+type RolloutPolicySpec struct {
+	Description string `json:"description,omitempty"`
+	// Services are patterns of names without project and cluster; none: all.
+	Services []string `json:"services,omitempty"`
+	// Labels and ClusterLabels are labels that the service, and its cluster, must have.
+	Labels        map[string]string `json:"labels,omitempty"`
+	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
+	Strategy      rollout.Strategy  `json:"strategy"`
+}
+
+// Key implements Object.
+func (p *RolloutPolicy) Key() Key { return Key{KindRolloutPolicy, p.Name} }
+
+func (p *RolloutPolicy) sameSpec(other Object) bool {
+	o, ok := other.(*RolloutPolicy)
+	return ok && reflect.DeepEqual(p.Spec, o.Spec)
+}
+
+func (p *RolloutPolicy) clone() Object { return new(*p) }
+
+// Covers reports whether the policy selects a service, which runs in a cluster with these labels. Of
+// several policies that do so, the first of ComparePolicies decides.
+func (p *RolloutPolicy) Covers(service *Service, clusterLabels map[string]string) bool {
+	if objectname.Project(service.Name) != objectname.Project(p.Name) {
+		return false
+	}
+	_, local := objectname.Split(service.LocalName())
+	isNamed := len(p.Spec.Services) == 0 || slices.ContainsFunc(p.Spec.Services, func(pattern string) bool {
+		ok, err := path.Match(pattern, local)
+		return ok && err == nil
+	})
+	return isNamed && hasAll(service.Labels, p.Spec.Labels) && hasAll(clusterLabels, p.Spec.ClusterLabels)
+}
+
+func hasAll(labels, want map[string]string) bool {
+	for key, value := range want {
+		if got, ok := labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// ComparePolicies orders policies by precedence: the oldest first.
+func ComparePolicies(a, b *RolloutPolicy) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))
+}
+
+// settle gives the stored form to what has several spellings. It works on a clone.
+func (s *RolloutPolicySpec) settle() {
+	if s.Services = slices.Clone(s.Services); len(s.Services) == 0 {
+		s.Services = nil
+	}
+	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	if s.ClusterLabels = maps.Clone(s.ClusterLabels); len(s.ClusterLabels) == 0 {
+		s.ClusterLabels = nil
+	}
+}
+
+// Validate implements Object.
+func (p *RolloutPolicy) Validate() error {
+	s := p.Spec
+	return cmp.Or(
+		p.validate(KindRolloutPolicy),
+		validateDescription(s.Description),
+		fielderr.Each("spec.services", "items", s.Services, maxPolicyPatterns, validateNamePattern),
+		validateFewLabels("spec.labels", s.Labels),
+		validateFewLabels("spec.cluster_labels", s.ClusterLabels),
+		validateStrategy(s.Strategy),
+	)
+}
+
+func validateFewLabels(field string, labels map[string]string) error {
+	if len(labels) > maxPolicyLabels {
+		return fielderr.New(field, "has %d items; at most %d are allowed", len(labels), maxPolicyLabels)
+	}
+	return validateLabels(field, labels)
+}
+
+func validateStrategy(s rollout.Strategy) error {
+	return cmp.Or(
+		validateWaves(s.Waves),
+		validateUnavailable("spec.max_unavailable", s.MaxUnavailable),
+		validateWithin("spec.offline_after", s.OfflineAfter, time.Second, maxRolloutTime),
+		validateWithin("spec.fail_after", s.FailAfter, time.Second, maxRolloutTime),
+		validateWithin("spec.health_timeout", s.HealthTimeout, time.Second, maxRolloutTime),
+		validateNumber("spec.error_budget.failed", s.Budget.Failed, maxRolloutMembers),
+		validateWithin("spec.error_budget.window", s.Budget.Window, time.Second, maxRolloutTime),
+		fielderr.Each("spec.windows", "items", s.Windows, maxWaves, syncpolicy.ValidateWindow),
+		fielderr.Each("spec.freezes", "items", s.Freezes, maxFreezes, validateFreeze),
+	)
+}
+
+func validateWaves(waves []rollout.Wave) error {
+	seen := map[string]bool{rollout.WaveRest: true, rollout.WaveLate: true}
+	return fielderr.Each("spec.waves", "items", waves, maxWaves, func(field string, w rollout.Wave) error {
+		if seen[w.Name] {
+			return fielderr.New(field+".name", "%q is the name of another wave", w.Name)
+		}
+		seen[w.Name] = true
+		return cmp.Or(
+			ValidateName(field+".name", w.Name),
+			fielderr.Each(field+".clusters", "items", w.Clusters, maxWaveClusters, ValidatePath),
+			validateFewLabels(field+".labels", w.Labels),
+			validateEachOf(field, w),
+			validateNumber(field+".percent", w.Percent, 100),
+			validateNumber(field+".concurrent", w.Concurrent, maxRolloutMembers),
+			validateWithin(field+".soak", w.Soak, time.Second, maxRolloutTime),
+			validateApproval(field+".approval", w.Approval),
+		)
+	})
+}
+
+func validateEachOf(field string, w rollout.Wave) error {
+	if w.EachOf == "" && w.Count != 0 {
+		return fielderr.New(field+".count", "needs each_of: how many members of each value of a label")
+	}
+	for name, label := range map[string]string{"each_of": w.EachOf, "order_by": w.OrderBy} {
+		if label == "" {
+			continue
+		}
+		if err := validateLabels(field+"."+name, map[string]string{label: ""}); err != nil {
+			return fielderr.New(field+"."+name, "%.80q is not the key of a label", label)
+		}
+	}
+	return validateNumber(field+".count", w.Count, maxRolloutMembers)
+}
+
+func validateApproval(field string, a *rollout.Approval) error {
+	if a == nil {
+		return nil
+	}
+	return cmp.Or(
+		validateNumber(field+".count", a.Count, maxApprovals),
+		fielderr.Each(field+".groups", "items", a.Groups, maxApprovalGroups, func(field, group string) error {
+			if group == "" || len(group) > maxApprovalGroupBytes {
+				return fielderr.New(field, "has %d bytes; from 1 to %d are allowed", len(group), maxApprovalGroupBytes)
+			}
+			return nil
+		}),
+	)
+}
+
+func validateUnavailable(field string, s rollout.Share) error {
+	if s.Count < 0 || s.Count > maxRolloutMembers || s.Percent < 0 || s.Percent > 100 {
+		return fielderr.New(field, "is out of range: a number up to %d, or a percentage from 1%% to 100%%", maxRolloutMembers)
+	}
+	return nil
+}
+
+func validateNumber(field string, n, most int) error {
+	if n < 0 || n > most {
+		return fielderr.New(field, "is %d; from 0 to %d are allowed", n, most)
+	}
+	return nil
+}
+
+func validateFreeze(field string, f rollout.Freeze) error {
+	switch {
+	case f.From.IsZero():
+		return fielderr.New(field+".from", "is required")
+	case !f.Until.After(f.From):
+		return fielderr.New(field+".until", "is not after from")
+	case len(f.Reason) > maxFreezeReason:
+		return fielderr.New(field+".reason", "has %d bytes; at most %d are allowed", len(f.Reason), maxFreezeReason)
+	}
+	return nil
+}
+
+// checkRolloutPolicies bounds the policies of a project.
+func checkRolloutPolicies(ctx context.Context, tx Tx, project string) error {
+	has, err := tx.Count(ctx, project, KindRolloutPolicy)
+	if err == nil && has >= maxRolloutPolicies {
+		err = fielderr.New(projectField, "%q has %d rollout policies already, which is the most that are allowed", project, has)
+	}
+	return err
+}
+
+// HeldSource is what a service has of a source instead of what the source holds now. Its JSON is its
+// stored form. It is comparable.
+type HeldSource struct {
+	// Source is in its normal spelling.
+	Source   Source   `json:"source"`
+	Snapshot Snapshot `json:"snapshot"`
+}
+
+// Admission is what a service is planned with instead of what its sources hold now.
+type Admission struct {
+	ServiceUID string
+	// Service is the service's name.
+	Service string
+	// Run is the rollout that admitted Content; empty for what the service had when a policy first
+	// covered it.
+	Run string
+	// Content is what rollouts admitted. Nil: rollouts do not decide about the service.
+	Content []HeldSource
+	// Pin comes before Content. Nil: nobody pinned the service.
+	Pin *Pin
+}
+
+// Pin is a person's decision that a service has the content of a revision. Its JSON is its stored form.
+type Pin struct {
+	Revision int64        `json:"revision"`
+	Content  []HeldSource `json:"content"`
+	By       string       `json:"by"`
+	At       time.Time    `json:"at"`
+	Reason   string       `json:"reason,omitempty"`
+}
+
+// Holds returns what the service has of its sources; nil if it follows them.
+func (a *Admission) Holds() []HeldSource {
+	switch {
+	case a == nil:
+		return nil
+	case a.Pin != nil:
+		return a.Pin.Content
+	}
+	return a.Content
+}
+
+// Pins keeps what people pinned services to.
+type Pins interface {
+	// Pin replaces the pin of a service; nil releases it. It reports whether that changed anything.
+	Pin(ctx context.Context, serviceUID, service string, pin *Pin) (hasChanged bool, err error)
+}

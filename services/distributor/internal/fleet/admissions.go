@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// admissions are what services are planned with instead of what their sources hold now. It follows the
+// store's log, so all replicas plan alike, and a restart changes nothing. It is safe for concurrent use.
+type admissions struct {
+	catalog *Catalog
+
+	mu    sync.RWMutex
+	byUID map[string]*catalog.Admission
+	// holders counts how often each digest is held.
+	holders map[digest.Digest]int
+	// contents shares equal lists: members of a rollout have few different ones.
+	contents interned[catalog.HeldSource, []catalog.HeldSource]
+}
+
+func newAdmissions(c *Catalog) *admissions {
+	return &admissions{
+		catalog: c, byUID: map[string]*catalog.Admission{}, holders: map[digest.Digest]int{},
+		contents: interned[catalog.HeldSource, []catalog.HeldSource]{},
+	}
+}
+
+// put takes over changes of the store. If isAll, they are all that there is. It returns the names of
+// services that may have another plan.
+func (a *admissions) put(changes []catalog.Admission, isAll bool) (services []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if isAll {
+		for uid, known := range a.byUID {
+			services = append(services, known.Service)
+			a.removeLocked(uid)
+		}
+	}
+	for _, next := range changes {
+		services = append(services, next.Service)
+		a.removeLocked(next.ServiceUID)
+		if next.Content == nil && next.Pin == nil {
+			continue
+		}
+		if len(next.Content) == 1 {
+			next.Content = a.contents.share(next.Content[0], next.Content)
+		}
+		a.byUID[next.ServiceUID] = &next
+		a.countLocked(&next, 1)
+	}
+	return services
+}
+
+func (a *admissions) removeLocked(uid string) {
+	if known := a.byUID[uid]; known != nil {
+		a.countLocked(known, -1)
+		delete(a.byUID, uid)
+	}
+}
+
+func (a *admissions) countLocked(of *catalog.Admission, n int) {
+	held := of.Content
+	if of.Pin != nil {
+		held = slices.Concat(held, of.Pin.Content)
+	}
+	for _, h := range held {
+		d := h.Snapshot.Digest
+		if a.holders[d] += n; a.holders[d] <= 0 {
+			delete(a.holders, d)
+		}
+	}
+}
+
+// of returns what is held of a service, or nil.
+func (a *admissions) of(uid string) *catalog.Admission {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.byUID[uid]
+}
+
+// all returns everything that is held, in no order.
+func (a *admissions) all() []*catalog.Admission {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	all := make([]*catalog.Admission, 0, len(a.byUID))
+	for _, known := range a.byUID {
+		all = append(all, known)
+	}
+	return all
+}
+
+// holds reports whether a service is held at content with that digest.
+func (a *admissions) holds(d digest.Digest) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.holders[d] > 0
+}
+
+// apply replaces what the sources of a service hold by what is held of it. A source that the service
+// names only since a later edit is followed. A service that was made under a policy waits until the
+// policy has taken it over: it must not have content that the others do not have yet.
+func (a *admissions) apply(input *plan.Input) {
+	known := a.of(input.Service.UID)
+	if known == nil {
+		policy := policyOf(a.catalog, input.Service)
+		input.IsWithheld = input.IsWithheld || policy != nil && input.Service.CreatedAt.After(policy.CreatedAt)
+		return
+	}
+	for i, source := range input.Service.Spec.Sources {
+		if held := snapshotIn(known.Holds(), source.Normal()); held != nil {
+			input.Snapshots[i] = held
+		}
+	}
+}
+
+// snapshotIn returns what is held of a source, or nil.
+func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snapshot {
+	for i := range held {
+		if held[i].Source == source {
+			return &held[i].Snapshot
+		}
+	}
+	return nil
+}
+
+// policies returns the rollout policies, by precedence.
+func policies(c *Catalog) []*catalog.RolloutPolicy {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []*catalog.RolloutPolicy
+	for _, object := range c.objects[catalog.KindRolloutPolicy] {
+		if p, ok := object.(*catalog.RolloutPolicy); ok {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, catalog.ComparePolicies)
+	return all
+}
+
+// policyOf returns the policy that decides about a service, or nil.
+func policyOf(c *Catalog, service *catalog.Service) *catalog.RolloutPolicy {
+	all := policies(c)
+	if len(all) == 0 {
+		return nil
+	}
+	labels := map[string]string(nil)
+	if cluster, ok := c.Cluster(service.Spec.Cluster); ok {
+		labels = cluster.Labels
+	}
+	if i := slices.IndexFunc(all, func(p *catalog.RolloutPolicy) bool { return p.Covers(service, labels) }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}

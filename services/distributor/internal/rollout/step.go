@@ -1,0 +1,485 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/window"
+)
+
+// BlockedBy is what a run waits for.
+type BlockedBy string
+
+// What a run waits for. A run that waits for members may go on by itself, too, when their time is over.
+const (
+	ByMember BlockedBy = "member"
+	ByPerson BlockedBy = "person"
+	ByTime   BlockedBy = "time"
+)
+
+// maxNamed bounds the members that Blocked names.
+const maxNamed = 8
+
+// Blocked says what a run waits for.
+type Blocked struct {
+	By BlockedBy `json:"by,omitempty"`
+	// Names are members, or the groups of which somebody has to approve.
+	Names []string `json:"names,omitempty"`
+	// Until is when a time has come; zero for other waits.
+	Until time.Time `json:"until,omitzero"`
+	Why   string    `json:"why,omitempty"`
+}
+
+// step decides at a tick.
+func (d *decider) step() {
+	r := d.run
+	r.Blocked, r.Ticked = Blocked{}, r.Seq
+	wake := d.wake()
+	switch r.State { //nolint:exhaustive // the others have ended
+	case Paused, Halted:
+		r.Blocked = Blocked{By: ByPerson, Why: r.Why}
+	case Running:
+		d.markFailed(wake)
+		if why, because := d.overBudget(); why != "" {
+			d.halt(why, because)
+			break
+		}
+		d.forward(wake)
+	}
+	if r.State == RollingBack {
+		d.backward(wake)
+	}
+	if r.State.HasEnded() {
+		return
+	}
+	if at := wake.at; !at.IsZero() && !at.Equal(r.WakeAt) {
+		d.decide(Decision{Kind: Wake, At: at})
+	}
+	r.WakeAt = wake.at
+}
+
+// alarm is the earliest time at which something may change without an event.
+type alarm struct{ now, at time.Time }
+
+func (d *decider) wake() *alarm { return &alarm{now: d.run.Now} }
+
+// by adds a time. One that has passed is not waited for.
+func (a *alarm) by(at time.Time) {
+	if at.After(a.now) && (a.at.IsZero() || at.Before(a.at)) {
+		a.at = at
+	}
+}
+
+// isUnwell reports whether a member that should be settled has had its time, and why.
+func (d *decider) isUnwell(p *Progress, wake *alarm) (why string, isUnwell bool) {
+	s, now := &d.run.Strategy, d.run.Now
+	if !p.IsOnline {
+		return "", false
+	}
+	if !p.FailingSince.IsZero() && p.Has == p.wants() {
+		if at := later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter); !at.After(now) {
+			return fmt.Sprintf("failing for %s", s.FailAfter), true
+		}
+		wake.by(later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter))
+	}
+	if p.isUp() {
+		return "", false
+	}
+	due := later(p.UnsettledSince, p.OnlineSince).Add(s.HealthTimeout)
+	if !due.After(now) {
+		return fmt.Sprintf("not healthy after %s", s.HealthTimeout), true
+	}
+	wake.by(due)
+	return "", false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// markFailed finds the members that failed with the candidate.
+func (d *decider) markFailed(wake *alarm) {
+	for i := range d.run.Members {
+		p := &d.run.Members[i]
+		if !p.IsAdmitted || !p.FailedAt.IsZero() {
+			continue
+		}
+		if _, isUnwell := d.isUnwell(p, wake); isUnwell {
+			p.FailedAt = d.run.Now
+		}
+	}
+}
+
+// overBudget returns why the run halts, or "".
+func (d *decider) overBudget() (why string, because []int64) {
+	r := d.run
+	budget := r.Strategy.Budget
+	var names []string
+	for i := range r.Members {
+		p := &r.Members[i]
+		isCounted := p.IsAdmitted && !p.FailedAt.IsZero() && (budget.OfRun || p.Wave == r.Cursor) &&
+			(budget.Window == 0 || r.Now.Sub(p.FailedAt) < budget.Window)
+		if isCounted {
+			names, because = append(names, p.Name), append(because, p.Seq)
+		}
+	}
+	if len(names) <= budget.Failed {
+		return "", nil
+	}
+	return fmt.Sprintf("%d failed, %d allowed: %s", len(names), budget.Failed, namesOf(names)), because
+}
+
+// halt stops the run, or has it go back.
+func (d *decider) halt(why string, because []int64) {
+	r := d.run
+	r.State, r.Why, r.TurnedBy = Halted, why, append([]int64{r.Seq}, because[:min(len(because), maxBecause-1)]...)
+	d.decide(Decision{Kind: Halt, Wave: r.Current(), Why: why}, because...)
+	if !r.Strategy.PausesOnHalt && !r.IsBack {
+		d.turn(why)
+		return
+	}
+	r.Blocked = Blocked{By: ByPerson, Why: why}
+}
+
+// forward admits members, and passes waves that are well.
+func (d *decider) forward(wake *alarm) {
+	r := d.run
+	for {
+		d.admit(wake)
+		if r.Cursor >= len(r.Waves) {
+			if open, _, _ := d.openMembers(wake); len(open) > 0 {
+				d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("%d members are on their way", len(open))})
+				return
+			}
+			d.end(Completed, "")
+			return
+		}
+		if !d.isPassed(wake) {
+			return
+		}
+		r.Waves[r.Cursor].PassedAt = r.Now
+		r.Cursor++
+		r.Blocked = Blocked{}
+	}
+}
+
+// calendar returns the strategy's windows. Those of a stored strategy were validated; if one cannot
+// be read, nobody is admitted.
+func (r *Run) calendar() (window.Calendar, error) { return window.New(r.Strategy.Windows) }
+
+// closedUntil returns when members may be admitted again; zero if they may now.
+func (r *Run) closedUntil() (until time.Time, why string) {
+	for _, f := range r.Strategy.Freezes {
+		if !r.Now.Before(f.From) && r.Now.Before(f.Until) && f.Until.After(until) {
+			until, why = f.Until, cmp.Or(f.Reason, "a freeze")
+		}
+	}
+	if !until.IsZero() {
+		return until, "frozen: " + why
+	}
+	calendar, err := r.calendar()
+	if err != nil {
+		return r.Now.Add(time.Hour), "the windows cannot be read: " + err.Error()
+	}
+	at, opens := calendar.Next(r.Now, window.Change)
+	switch {
+	case opens && !at.After(r.Now):
+		return time.Time{}, ""
+	case !opens && !at.After(r.Now):
+		at = r.Now.Add(24 * time.Hour)
+	}
+	return at, "no window is open"
+}
+
+// admit admits who may be admitted now: first members of waves that have passed, then those of the
+// current one.
+func (d *decider) admit(wake *alarm) {
+	r := d.run
+	waiting := d.unadmitted(wake)
+	if len(waiting) == 0 {
+		return
+	}
+	if until, why := r.closedUntil(); !until.IsZero() {
+		wake.by(until)
+		r.Blocked = Blocked{By: ByTime, Until: until, Why: why}
+		return
+	}
+	limit, down, onTheirWay := r.Limit(), r.Unavailable(), 0
+	for i := range r.Members {
+		if p := &r.Members[i]; p.IsAdmitted && p.Wave == r.Cursor && !p.isUp() {
+			onTheirWay++
+		}
+	}
+	var held []string
+	for _, p := range waiting {
+		concurrent := 0
+		if p.Wave == r.Cursor && r.Cursor < len(r.Waves) {
+			concurrent = r.wave(r.Cursor).Concurrent
+		}
+		costs := 0
+		if p.isUp() {
+			costs = 1
+		}
+		switch {
+		case down+costs > limit:
+			held = append(held, p.Name)
+			continue
+		case concurrent > 0 && onTheirWay >= concurrent:
+			continue
+		}
+		down += costs
+		if p.Wave == r.Cursor {
+			onTheirWay++
+		}
+		d.admitOne(p)
+	}
+	if len(held) > 0 {
+		r.Blocked = Blocked{By: ByMember, Names: bounded(r.down()), Why: fmt.Sprintf("%d members are not available, at most %d may be", down, limit)}
+	}
+}
+
+// unadmitted returns the members that could be admitted if there were room. An offline member is not,
+// until its wave has passed: then it finds the candidate when it comes back.
+func (d *decider) unadmitted(wake *alarm) []*Progress {
+	r := d.run
+	var found []*Progress
+	for i := range r.Members {
+		p := &r.Members[i]
+		if !p.isChanged() || p.IsAdmitted || p.Wave > r.Cursor {
+			continue
+		}
+		if !p.IsOnline {
+			if p.Wave == r.Cursor {
+				continue
+			}
+			if !p.isOfflineFor(r.Strategy.OfflineAfter, r.Now) {
+				wake.by(p.OnlineSince.Add(r.Strategy.OfflineAfter))
+				continue
+			}
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+func (d *decider) admitOne(p *Progress) {
+	r := d.run
+	because := []int64{p.Seq}
+	if i := min(p.Wave, r.Cursor) - 1; i >= 0 {
+		for _, given := range r.Waves[i].Approvals {
+			because = append(because, given.Seq)
+		}
+	}
+	p.WasUp = p.isUp()
+	p.IsAdmitted, p.IsWithdrawn, p.AdmittedAt, p.UnsettledSince, p.FailedAt = true, false, r.Now, r.Now, time.Time{}
+	if p.isUp() {
+		p.UnsettledSince = time.Time{}
+	}
+	d.decide(Decision{Kind: Admit, Member: p.UID, Wave: r.Waves[p.Wave].Name}, because...)
+}
+
+// down returns the names of members that are not available.
+func (r *Run) down() []string {
+	var names []string
+	for i := range r.Members {
+		if p := &r.Members[i]; !p.isUp() && !p.IsFresh {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// isPassed reports whether the current wave is done: each member is well, or excused, for long enough,
+// and people have approved.
+func (d *decider) isPassed(wake *alarm) bool {
+	r := d.run
+	w, state := r.wave(r.Cursor), &r.Waves[r.Cursor]
+	open, well, all := d.openMembers(wake)
+	switch {
+	case len(open) > 0:
+		d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("wave %q waits for %d of %d members", w.Name, len(open), all)})
+	case all > 0 && well == 0 && d.hasLater():
+		d.block(Blocked{By: ByMember, Names: bounded(d.namesIn(r.Cursor)), Why: fmt.Sprintf("wave %q has nobody who shows that the candidate works", w.Name)})
+		open = d.namesIn(r.Cursor)
+	}
+	if len(open) > 0 {
+		state.SoakSince = time.Time{}
+		return false
+	}
+	if state.SoakSince.IsZero() {
+		state.SoakSince = r.Now
+	}
+	if until := state.SoakSince.Add(w.Soak); all > 0 && until.After(r.Now) {
+		wake.by(until)
+		d.block(Blocked{By: ByTime, Until: until, Why: fmt.Sprintf("wave %q soaks", w.Name)})
+		return false
+	}
+	return d.isApproved(w, state)
+}
+
+func (d *decider) isApproved(w Wave, state *WaveState) bool {
+	missing := w.Approval.Needed() - len(state.Approvals)
+	if missing <= 0 {
+		return true
+	}
+	if state.AskedAt.IsZero() {
+		state.AskedAt = d.run.Now
+		d.decide(Decision{Kind: Ask, Wave: w.Name})
+	}
+	d.block(Blocked{By: ByPerson, Names: w.Approval.Groups, Why: fmt.Sprintf("wave %q waits for %d more to approve", w.Name, missing)})
+	return false
+}
+
+// block says what the run waits for, unless that is known already.
+func (d *decider) block(b Blocked) {
+	if d.run.Blocked.By == "" {
+		d.run.Blocked = b
+	}
+}
+
+// openMembers returns the members of the current wave that have to be waited for, how many of it are
+// well, and how many it has. Once all waves have passed, it is about all members.
+func (d *decider) openMembers(wake *alarm) (open []string, well, all int) {
+	r := d.run
+	isLast := r.Cursor >= len(r.Waves)
+	for i := range r.Members {
+		p := &r.Members[i]
+		if !p.isChanged() || p.Wave != r.Cursor && !isLast {
+			continue
+		}
+		all++
+		switch {
+		case p.IsAdmitted && p.isUp():
+			well++
+		case p.IsAdmitted && !p.FailedAt.IsZero():
+		case p.isOfflineFor(r.Strategy.OfflineAfter, r.Now) && (p.IsAdmitted || !isLast):
+		default:
+			if !p.IsOnline {
+				wake.by(p.OnlineSince.Add(r.Strategy.OfflineAfter))
+			}
+			open = append(open, p.Name)
+		}
+	}
+	return open, well, all
+}
+
+// hasLater reports whether the candidate changes a member of a later wave.
+func (d *decider) hasLater() bool {
+	return slices.ContainsFunc(d.run.Members, func(p Progress) bool { return p.Wave > d.run.Cursor })
+}
+
+func (d *decider) namesIn(wave int) []string {
+	var names []string
+	for i := range d.run.Members {
+		if p := &d.run.Members[i]; p.Wave == wave {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// backward withdraws members, the latest first. Members that are not available anyway go at once.
+func (d *decider) backward(wake *alarm) {
+	r := d.run
+	if why, because := d.failedBack(wake); why != "" {
+		d.halt(why, because)
+		return
+	}
+	var admitted []*Progress
+	for i := range r.Members {
+		if p := &r.Members[i]; p.IsAdmitted {
+			admitted = append(admitted, p)
+		}
+	}
+	slices.SortStableFunc(admitted, func(a, b *Progress) int {
+		return cmp.Or(b.AdmittedAt.Compare(a.AdmittedAt), cmp.Compare(b.Order, a.Order), cmp.Compare(b.UID, a.UID))
+	})
+	limit, down, held := r.Limit(), r.Unavailable(), 0
+	for _, p := range admitted {
+		if p.isUp() {
+			if down+1 > limit {
+				held++
+				continue
+			}
+			down++
+		}
+		p.IsAdmitted, p.IsWithdrawn, p.UnsettledSince, p.FailedAt = false, true, r.Now, time.Time{}
+		// What counts is how long it fails with what it goes back to.
+		p.AdmittedAt = r.Now
+		if p.isUp() {
+			p.UnsettledSince = time.Time{}
+		}
+		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Why}, append([]int64{p.Seq}, r.TurnedBy...)...)
+	}
+	if held > 0 {
+		d.block(Blocked{By: ByMember, Names: bounded(r.down()), Why: fmt.Sprintf("%d members are not available, at most %d may be", down, limit)})
+		return
+	}
+	if open := d.openBack(wake); len(open) > 0 {
+		d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("%d members are on their way back", len(open))})
+		return
+	}
+	d.end(RolledBack, r.Why, r.TurnedBy...)
+}
+
+// failedBack returns why the rollback halts, or "". A member that was not available before it was
+// admitted cannot fail it.
+func (d *decider) failedBack(wake *alarm) (why string, because []int64) {
+	var names []string
+	for i := range d.run.Members {
+		p := &d.run.Members[i]
+		if !p.IsWithdrawn || !p.WasUp {
+			continue
+		}
+		if _, isUnwell := d.isUnwell(p, wake); isUnwell {
+			names, because = append(names, p.Name), append(because, p.Seq)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	return "the rollback failed: " + namesOf(names), because
+}
+
+// openBack returns the members that are on their way back.
+func (d *decider) openBack(wake *alarm) []string {
+	var open []string
+	for i := range d.run.Members {
+		p := &d.run.Members[i]
+		if !p.IsWithdrawn || !p.WasUp || p.isUp() || p.isOfflineFor(d.run.Strategy.OfflineAfter, d.run.Now) {
+			continue
+		}
+		if !p.IsOnline {
+			wake.by(p.OnlineSince.Add(d.run.Strategy.OfflineAfter))
+		} else {
+			d.isUnwell(p, wake)
+		}
+		open = append(open, p.Name)
+	}
+	return open
+}
+
+func bounded(names []string) []string { return slices.Clone(names[:min(len(names), maxNamed)]) }
+
+// namesOf returns names as a text of bounded length.
+func namesOf(names []string) string {
+	text := ""
+	for i, name := range names {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", text, len(names)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}

@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+const (
+	// lookEvery is how often a replica that does not lead looks at who does.
+	lookEvery = 2 * time.Second
+	// beatEvery is how often a leader shows that it lives, and silence how long others wait for that. No
+	// clocks are compared: each measures how long the lead has not changed.
+	beatEvery = 5 * time.Second
+	silence   = 30 * time.Second
+	// headsEvery is how often the leader looks for what people did at other replicas, and at times that
+	// have come. allEvery is how often it looks at the fleet although nothing seems to have changed.
+	headsEvery = time.Second
+	allEvery   = 15 * time.Second
+	// settle is how long changes are collected before they are looked at together.
+	settle = 200 * time.Millisecond
+	// resignTimeout bounds the end of a term.
+	resignTimeout = 5 * time.Second
+)
+
+// Params are a Driver's collaborators, all required.
+type Params struct {
+	Store   Store
+	Fleet   Fleet
+	Objects *fanout.Hub[catalog.Key]
+	Metrics *Metrics
+	Logger  *slog.Logger
+	// Holder names this replica, and no other process ever.
+	Holder string
+}
+
+// Driver takes part in the election of the leader, and does the leader's work.
+type Driver struct {
+	p        Params
+	isFailed bool
+}
+
+// NewDriver returns a Driver.
+func NewDriver(p Params) *Driver { return &Driver{p: p} }
+
+// Run works until ctx is done, and returns its cause. While there is nothing to do, nothing is asked of
+// the database.
+func (d *Driver) Run(ctx context.Context) error {
+	var last Lead
+	var changed time.Time // when the lead was seen to change
+	for {
+		if d.p.Fleet.Look().isNeeded() {
+			seen, err := d.p.Store.Lead(ctx)
+			if err == nil {
+				if seen != last || changed.IsZero() {
+					last, changed = seen, time.Now()
+				}
+				if seen.Holder == "" || time.Since(changed) >= silence {
+					err = d.tryLead(ctx, seen)
+					changed = time.Time{}
+				}
+			}
+			d.report(ctx, err)
+		}
+		if err := backoff.Wait(ctx, backoff.Jitter(lookEvery, 0.25)); err != nil {
+			return err
+		}
+	}
+}
+
+// isNeeded reports whether rollouts have anything to do with the fleet.
+func (s Sight) isNeeded() bool { return len(s.Policies)+len(s.Uncovered) > 0 }
+
+// report logs the first failure of several, and the success after it.
+func (d *Driver) report(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !d.isFailed:
+		d.p.Logger.WarnContext(ctx, "rollouts wait; trying again", slog.Any("error", err))
+	case err == nil && d.isFailed:
+		d.p.Logger.InfoContext(ctx, "rollouts continue")
+	}
+	d.isFailed = err != nil
+}
+
+// tryLead leads if no other replica is faster. It returns when the term has ended.
+func (d *Driver) tryLead(ctx context.Context, seen Lead) error {
+	term, ok, err := d.p.Store.Claim(ctx, d.p.Holder, seen)
+	if err != nil || !ok {
+		return err
+	}
+	d.p.Logger.InfoContext(ctx, "this replica drives the rollouts", slog.Int64("term", term))
+	err = d.lead(ctx, term)
+	if errors.Is(err, ErrDeposed) {
+		d.p.Logger.WarnContext(ctx, "another replica drives the rollouts now", slog.Int64("term", term))
+		return nil
+	}
+	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	defer cancel()
+	return errors.Join(err, d.p.Store.Resign(resigning, term))
+}
+
+// lead does the leader's work until ctx is done, until the database does not answer, or until there is
+// nothing to do any more.
+func (d *Driver) lead(ctx context.Context, term int64) error {
+	watcher := d.p.Objects.WatchAll()
+	defer watcher.Close()
+	w := NewWork(d.p, term)
+	defer d.p.Metrics.forget()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		isChanged := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-watcher.Ready():
+			isChanged = true
+		case <-timer.C:
+		}
+		watcher.Take()
+		isNeeded, err := w.Round(ctx, time.Now(), isChanged)
+		if err != nil || !isNeeded {
+			return err
+		}
+		timer.Reset(headsEvery)
+		if err := backoff.Wait(ctx, settle); err != nil {
+			return nil // the hub stops
+		}
+	}
+}
+
+// Work is a leader's. It is for one goroutine.
+type Work struct {
+	p    Params
+	term int64
+	// records are the latest rollouts, by the policy's uid.
+	records map[string]*Record
+	// looked is when the fleet was last looked at, and beat when the lead was last confirmed.
+	looked, beat time.Time
+}
+
+// NewWork returns the work of a term.
+func NewWork(p Params, term int64) *Work {
+	return &Work{p: p, term: term, records: map[string]*Record{}}
+}
+
+// Round does what is due. isChanged is true if the fleet may have changed since the last round. It
+// reports whether there is anything to do at all.
+func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeeded bool, err error) {
+	if now.Sub(w.beat) >= beatEvery {
+		if err := w.p.Store.Beat(ctx, w.term); err != nil {
+			return true, err
+		}
+		w.beat = now
+	}
+	isMoved, err := w.load(ctx)
+	if err != nil {
+		return true, err
+	}
+	if !isChanged && !isMoved && now.Sub(w.looked) < allEvery && !w.isDue(now) {
+		return true, nil
+	}
+	// What an earlier leader admitted comes by the log: without it, services would be taken over twice.
+	if err := w.p.Fleet.Refresh(ctx); err != nil {
+		return true, err
+	}
+	w.looked = now
+	sight := w.p.Fleet.Look()
+	if !sight.isNeeded() {
+		return false, nil
+	}
+	if err := w.release(ctx, sight.Uncovered); err != nil {
+		return true, err
+	}
+	for _, policy := range sight.Policies {
+		if err := w.drive(ctx, policy, sight.Members[policy.UID], now); err != nil && !errors.Is(err, ErrMoved) {
+			return true, err
+		}
+	}
+	w.p.Metrics.observe(w.records)
+	return true, nil
+}
+
+// load reads the rollouts that have changed since they were last read.
+func (w *Work) load(ctx context.Context) (hasChanged bool, err error) {
+	heads, err := w.p.Store.Heads(ctx)
+	if err != nil {
+		return false, err
+	}
+	left := map[string]*Record{}
+	for _, head := range heads {
+		known := w.records[head.PolicyUID]
+		if known == nil || known.ID != head.ID || known.Version != head.Version {
+			hasChanged = true
+			if known, err = w.p.Store.Record(ctx, head.ID); err != nil {
+				return false, err
+			}
+		}
+		left[head.PolicyUID] = known
+	}
+	w.records = left
+	return hasChanged, nil
+}
+
+// isDue reports whether a rollout waits for a time that has come.
+func (w *Work) isDue(now time.Time) bool {
+	for _, record := range w.records {
+		if at := record.Run.WakeAt; !at.IsZero() && !now.Before(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxStep bounds the admissions of one transaction.
+const maxStep = 1000
+
+// release has services follow their sources that no policy covers any more.
+func (w *Work) release(ctx context.Context, uncovered []*catalog.Admission) error {
+	var all []catalog.Admission
+	for _, known := range uncovered {
+		all = append(all, catalog.Admission{ServiceUID: known.ServiceUID, Service: known.Service})
+	}
+	return w.admit(ctx, all)
+}
+
+// admit writes admissions that belong to no rollout.
+func (w *Work) admit(ctx context.Context, all []catalog.Admission) error {
+	for len(all) > 0 {
+		n := min(len(all), maxStep)
+		if err := w.p.Store.Save(ctx, w.term, Step{Admissions: all[:n]}); err != nil {
+			return err
+		}
+		if all = all[n:]; len(all) == 0 {
+			return w.p.Fleet.Refresh(ctx)
+		}
+	}
+	return nil
+}
+
+// drive takes one policy a step further.
+func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, now time.Time) error {
+	latest := w.records[policy.UID]
+	if taken := takeOver(members, latest); len(taken) > 0 {
+		// The next round sees them.
+		w.looked = time.Time{}
+		return w.admit(ctx, taken)
+	}
+	record, before := latest, int64(0)
+	if record == nil || record.Run.State.HasEnded() {
+		if latest != nil {
+			latest.forget(members)
+		}
+		if record = begin(policy, members, latest, now); record == nil {
+			return nil
+		}
+	} else {
+		before = record.Run.Seq
+	}
+	return w.step(ctx, record, members, before, now)
+}
+
+// step tells a rollout what is seen, and writes what it decides.
+func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {
+	events := observe(record, members, now)
+	if record.Run.Strategy.Replaces && !record.Run.IsBack && record.Run.State != rollout.Halted && record.isNewer(members) {
+		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit"})
+	}
+	wake := record.Run.WakeAt
+	isDue := !wake.IsZero() && !now.Before(wake)
+	isTold := record.Run.Seq > record.Run.Ticked
+	if len(events) == 0 && !isDue && !isTold && before > 0 {
+		return nil
+	}
+	events = append(events, rollout.Event{Kind: rollout.Tick, At: now})
+	next := *record
+	var decisions []rollout.Decision
+	next.Run, decisions = record.Run.Advance(events...)
+	if next.Run.State.HasEnded() {
+		next.refuse()
+	}
+	events = events[:next.Run.Seq-record.Run.Seq] // what came after the end was not taken
+	err := w.p.Store.Save(ctx, w.term, Step{Record: &next, Events: events, Decisions: decisions, Admissions: next.admissions(decisions)})
+	if err != nil {
+		return err
+	}
+	next.Version++
+	w.records[next.PolicyUID] = &next
+	w.p.Metrics.decided(decisions)
+	w.log(ctx, &next, decisions)
+	return w.p.Fleet.Refresh(ctx)
+}
+
+func (w *Work) log(ctx context.Context, record *Record, decisions []rollout.Decision) {
+	for _, d := range decisions {
+		if d.Kind == rollout.Halt || d.Kind == rollout.Done {
+			w.p.Logger.InfoContext(ctx, "rollout "+string(d.Kind), slog.String("rollout", record.ID), slog.String("why", d.Why))
+		}
+	}
+}

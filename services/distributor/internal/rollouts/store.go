@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollouts drives rollouts: one replica turns what it sees of the fleet into events, and what
+// package rollout decides into admissions, which all replicas plan with.
+//
+// # Promises
+//
+// An event, the decisions that it led to and the admissions that follow are written in one transaction,
+// or none of them is. A replica acts only in its term, and only on the version of a rollout that it has
+// seen: two replicas never act on one rollout at once. A new leader goes on where the log ends.
+//
+// # What it does not do
+//
+// It decides nothing about waves, and asks nobody who they are. While the database is away nothing is
+// admitted, and services keep what they have.
+package rollouts
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// Errors of a Store.
+var (
+	// ErrDeposed means that another replica leads. Nothing was written.
+	ErrDeposed = errors.New("another replica drives the rollouts")
+	// ErrMoved means that the rollout has changed since it was read. Nothing was written.
+	ErrMoved = errors.New("the rollout has changed meanwhile")
+	// ErrNotFound means that there is no such rollout.
+	ErrNotFound = errors.New("there is no such rollout")
+)
+
+// KeptRuns is how many rollouts of a policy are kept.
+const KeptRuns = 20
+
+// Lead is who leads. It is comparable: while the leader lives, Beat changes.
+type Lead struct {
+	Holder     string
+	Term, Beat int64
+}
+
+// Start is what a rollout began with. Its JSON is its stored form.
+type Start struct {
+	Candidate rollout.Candidate `json:"candidate"`
+	Strategy  rollout.Strategy  `json:"strategy"`
+	Members   []rollout.Member  `json:"members"`
+	At        time.Time         `json:"at"`
+	// Contents are what the names of contents stand for.
+	Contents map[string][]catalog.HeldSource `json:"contents"`
+}
+
+// Refusal is content that is not tried again. It is comparable.
+type Refusal struct {
+	Source catalog.Source `json:"source"`
+	Digest digest.Digest  `json:"digest"`
+}
+
+// Record is a stored rollout.
+type Record struct {
+	ID        string
+	PolicyUID string
+	// Number counts the rollouts of a policy, from 1.
+	Number int64
+	// Version grows with every write.
+	Version int64
+	Start   Start
+	Run     rollout.Run
+	// Refused is content that this rollout, and those before it, did not bring to all members.
+	Refused []Refusal
+}
+
+// Head names a state of the latest rollout of a policy. It is comparable.
+type Head struct {
+	ID, PolicyUID string
+	Version       int64
+}
+
+// Step is what a replica writes at once.
+type Step struct {
+	// Record is the new state. Its Version is the one that was read, or 0 for a new rollout. Nil: there
+	// are admissions alone.
+	Record    *Record
+	Events    []rollout.Event
+	Decisions []rollout.Decision
+	// Admissions replace those of their services. One without content releases its service.
+	Admissions []catalog.Admission
+}
+
+// Log is everything that a replay needs.
+type Log struct {
+	Record    Record
+	Events    []rollout.Event
+	Decisions []rollout.Decision
+}
+
+// Store keeps rollouts; sqlstore.Rollouts implements it. Its methods may be called concurrently. Errors
+// match catalog.ErrUnavailable if the database does not answer.
+type Store interface {
+	// Lead returns who leads.
+	Lead(ctx context.Context) (Lead, error)
+	// Claim makes holder the leader, if the lead is still as the caller saw it, and returns the term.
+	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
+	// Beat shows that the leader lives. Errors: ErrDeposed.
+	Beat(ctx context.Context, term int64) error
+	// Resign ends the term, so that the next leader need not wait. Errors: ErrDeposed.
+	Resign(ctx context.Context, term int64) error
+	// Heads returns the latest rollout of each policy.
+	Heads(ctx context.Context) ([]Head, error)
+	// Record returns a rollout by its id. Errors: ErrNotFound.
+	Record(ctx context.Context, id string) (*Record, error)
+	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. Errors:
+	// ErrDeposed, ErrMoved.
+	Save(ctx context.Context, term int64, step Step) error
+}
+
+// People is what people do with rollouts; sqlstore.Rollouts implements it.
+type People interface {
+	// Runs returns the rollouts of a policy, the latest first.
+	Runs(ctx context.Context, policyUID string) ([]*Record, error)
+	// Log returns a rollout with all that happened, by its number; 0 is the latest. Errors: ErrNotFound.
+	Log(ctx context.Context, policyUID string, number int64) (*Log, error)
+	// Tell writes what a person wants of a rollout that was read at its version, and puts it on record.
+	// Errors: ErrMoved.
+	Tell(ctx context.Context, change catalog.Change, step Step) error
+}
+
+// Seen is what a replica sees of a service under a policy.
+type Seen struct {
+	Service       *catalog.Service
+	ClusterLabels map[string]string
+	// Live is what those of its sources hold that were ever resolved, in their order.
+	Live []catalog.HeldSource
+	// Held is what it has instead. Nil: nothing is held.
+	Held *catalog.Admission
+	// Report is the agent's. Nil: it has not reported.
+	Report *catalog.ServiceReport
+	// IsOnline is true if the cluster can be seen and the service is not paused.
+	IsOnline bool
+}
+
+// Sight is what a replica sees of the fleet.
+type Sight struct {
+	// Policies are by precedence.
+	Policies []*catalog.RolloutPolicy
+	// Members are the services that a policy decides about, by its uid.
+	Members map[string][]Seen
+	// Uncovered are services that are held and no policy covers, and those that are gone.
+	Uncovered []*catalog.Admission
+}
+
+// Fleet is this replica's view of the fleet; fleet.Rollouts implements it. It is safe for concurrent
+// use.
+type Fleet interface {
+	// Refresh takes over what the store holds.
+	Refresh(ctx context.Context) error
+	// Look returns what is seen now.
+	Look() Sight
+}

@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// Rollouts keeps rollouts, and who drives them. It is safe for concurrent use.
+type Rollouts struct{ store *Store }
+
+var (
+	_ rollouts.Store  = (*Rollouts)(nil)
+	_ rollouts.People = (*Rollouts)(nil)
+)
+
+// RolloutsOf returns the part of a store about rollouts.
+func RolloutsOf(s *Store) *Rollouts { return &Rollouts{store: s} }
+
+type driverRow struct {
+	bun.BaseModel `bun:"table:rollout_lead,alias:rl"`
+	ID            int    `bun:"id,pk"`
+	Holder        string `bun:"holder"`
+	Term          int64  `bun:"term"`
+	Beat          int64  `bun:"beat"`
+}
+
+type runRow struct {
+	bun.BaseModel `bun:"table:rollout_runs,alias:rr"`
+	ID            string                     `bun:"id,pk"`
+	PolicyUID     string                     `bun:"policy_uid"`
+	Number        int64                      `bun:"number"`
+	Version       int64                      `bun:"version"`
+	State         string                     `bun:"state"`
+	Start         column[rollouts.Start]     `bun:"start"`
+	Run           column[rollout.Run]        `bun:"run"`
+	Refused       column[[]rollouts.Refusal] `bun:"refused"`
+}
+
+type rolloutEventRow struct {
+	bun.BaseModel `bun:"table:rollout_events,alias:re"`
+	RunID         string                `bun:"run_id,pk"`
+	Number        int64                 `bun:"number,pk"`
+	Event         column[rollout.Event] `bun:"event"`
+}
+
+type rolloutDecisionRow struct {
+	bun.BaseModel `bun:"table:rollout_decisions,alias:rd"`
+	RunID         string                   `bun:"run_id,pk"`
+	Number        int64                    `bun:"number,pk"`
+	Decision      column[rollout.Decision] `bun:"decision"`
+}
+
+func (r *runRow) record() *rollouts.Record {
+	return &rollouts.Record{
+		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Start: r.Start.v, Run: r.Run.v, Refused: r.Refused.v,
+	}
+}
+
+// Lead implements rollouts.Store.
+func (s *Rollouts) Lead(ctx context.Context) (rollouts.Lead, error) {
+	var row driverRow
+	err := s.store.db.NewSelect().Model(&row).Where("id = 1").Scan(ctx)
+	return rollouts.Lead{Holder: row.Holder, Term: row.Term, Beat: row.Beat}, translate("read leader of rollouts", err)
+}
+
+// Claim implements rollouts.Store.
+func (s *Rollouts) Claim(ctx context.Context, holder string, seen rollouts.Lead) (term int64, ok bool, err error) {
+	result, err := s.store.db.NewUpdate().Model((*driverRow)(nil)).Set("holder = ?, term = term + 1, beat = beat + 1", holder).
+		Where("id = 1 AND holder = ? AND term = ? AND beat = ?", seen.Holder, seen.Term, seen.Beat).Exec(ctx)
+	if err != nil {
+		return 0, false, translate("claim rollouts", err)
+	}
+	n, err := result.RowsAffected()
+	return seen.Term + 1, n == 1, translate("count rows", err)
+}
+
+// fence confirms that the term lasts, and holds it until the transaction ends.
+func fence(ctx context.Context, db bun.IDB, term int64, set string) error {
+	result, err := db.NewUpdate().Model((*driverRow)(nil)).Set(set).Where("id = 1 AND term = ?", term).Exec(ctx)
+	if err != nil {
+		return translate("confirm leader of rollouts", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(translate("count rows", err), rollouts.ErrDeposed)
+	}
+	return nil
+}
+
+// Beat implements rollouts.Store.
+func (s *Rollouts) Beat(ctx context.Context, term int64) error {
+	return fence(ctx, s.store.db, term, "beat = beat + 1")
+}
+
+// Resign implements rollouts.Store.
+func (s *Rollouts) Resign(ctx context.Context, term int64) error {
+	return fence(ctx, s.store.db, term, "holder = ''")
+}
+
+// Heads implements rollouts.Store.
+func (s *Rollouts) Heads(ctx context.Context) ([]rollouts.Head, error) {
+	var heads []rollouts.Head
+	query := s.store.db.NewSelect().Column("id", "policy_uid", "version").
+		Where("number = (SELECT MAX(o.number) FROM rollout_runs AS o WHERE o.policy_uid = rr.policy_uid)")
+	err := list(ctx, query, &heads, func(r *runRow) rollouts.Head {
+		return rollouts.Head{ID: r.ID, PolicyUID: r.PolicyUID, Version: r.Version}
+	})
+	return heads, translate("read latest rollouts", err)
+}
+
+// Record implements rollouts.Store.
+func (s *Rollouts) Record(ctx context.Context, id string) (*rollouts.Record, error) {
+	row := new(runRow)
+	err := s.store.db.NewSelect().Model(row).Where("id = ?", id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, rollouts.ErrNotFound
+	}
+	return row.record(), translate("read rollout", err)
+}
+
+// Save implements rollouts.Store. Admissions are changes of the catalog, which replicas follow.
+func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) error {
+	n := quietly
+	if len(step.Admissions) > 0 {
+		n = numbered
+	}
+	return s.store.editWith(ctx, n, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		if err := fence(ctx, t.sql, term, "beat = beat + 1"); err != nil {
+			return err
+		}
+		if err := t.admit(ctx, step.Admissions); err != nil || step.Record == nil {
+			return err
+		}
+		return saveRun(ctx, t, step)
+	})
+}
+
+// saveRun writes a rollout with what happened and what was decided.
+func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
+	r := step.Record
+	row := &runRow{
+		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version + 1, State: string(r.Run.State), Start: columnOf(r.Start),
+		Run: columnOf(r.Run), Refused: columnOf(r.Refused),
+	}
+	if r.Version == 0 {
+		isThere, err := t.sql.NewSelect().Table("rollout_policies").Where("uid = ?", r.PolicyUID).Exists(ctx)
+		if err != nil {
+			return translate("look for policy", err)
+		}
+		if !isThere {
+			return rollouts.ErrMoved // it was deleted meanwhile
+		}
+		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
+			return translate("write rollout", err)
+		}
+		_, err = t.sql.NewDelete().Model((*runRow)(nil)).Where("policy_uid = ? AND number <= ?", r.PolicyUID, r.Number-rollouts.KeptRuns).Exec(ctx)
+		if err != nil {
+			return translate("forget rollouts", err)
+		}
+	} else {
+		result, err := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version).Exec(ctx)
+		if err != nil {
+			return translate("write rollout", err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n != 1 {
+			return errors.Join(translate("count rows", err), rollouts.ErrMoved)
+		}
+	}
+	return saveLog(ctx, t, step)
+}
+
+func saveLog(ctx context.Context, t *tx, step rollouts.Step) error {
+	r := step.Record
+	first := r.Run.Seq - int64(len(step.Events)) + 1
+	events := make([]*rolloutEventRow, len(step.Events))
+	for i, e := range step.Events {
+		events[i] = &rolloutEventRow{RunID: r.ID, Number: first + int64(i), Event: columnOf(e)}
+	}
+	decisions := make([]*rolloutDecisionRow, len(step.Decisions))
+	for i, d := range step.Decisions {
+		decisions[i] = &rolloutDecisionRow{RunID: r.ID, Number: d.Number, Decision: columnOf(d)}
+	}
+	if err := insertAll(ctx, t, events); err != nil {
+		return translate("write events of rollout", err)
+	}
+	return translate("write decisions of rollout", insertAll(ctx, t, decisions))
+}
+
+// insertAll adds rows, none of which may be there: the log is only added to.
+func insertAll[Row any](ctx context.Context, t *tx, rows []Row) error {
+	for len(rows) > 0 {
+		chunk := rows[:min(len(rows), maxKeys)]
+		rows = rows[len(chunk):]
+		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Runs implements rollouts.People.
+func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*rollouts.Record, error) {
+	var records []*rollouts.Record
+	query := s.store.db.NewSelect().Where("policy_uid = ?", policyUID).Order("number DESC").Limit(rollouts.KeptRuns)
+	err := list(ctx, query, &records, (*runRow).record)
+	return records, translate("read rollouts", err)
+}
+
+// Log implements rollouts.People.
+func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*rollouts.Log, error) {
+	var log *rollouts.Log
+	err := s.store.read(ctx, "read log of rollout", func(ctx context.Context, tx bun.Tx) error {
+		row := new(runRow)
+		query := tx.NewSelect().Model(row).Where("policy_uid = ?", policyUID).Order("number DESC").Limit(1)
+		if number > 0 {
+			query = query.Where("number = ?", number)
+		}
+		if err := query.Scan(ctx); err != nil {
+			return err
+		}
+		log = &rollouts.Log{Record: *row.record()}
+		err := list(ctx, tx.NewSelect().Where("run_id = ?", row.ID).Order("number"), &log.Events,
+			func(r *rolloutEventRow) rollout.Event { return r.Event.v })
+		if err != nil {
+			return err
+		}
+		return list(ctx, tx.NewSelect().Where("run_id = ?", row.ID).Order("number"), &log.Decisions,
+			func(r *rolloutDecisionRow) rollout.Decision { return r.Decision.v })
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, rollouts.ErrNotFound
+	}
+	return log, err
+}
+
+// Tell implements rollouts.People.
+func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step rollouts.Step) error {
+	return s.store.edit(ctx, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		t.note(change)
+		return saveRun(ctx, t, step)
+	})
+}

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"crypto/rand"
+
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+// rolling is how new content reaches services in waves.
+type rolling struct {
+	driver *rollouts.Driver
+	people people.RolloutsDeps
+}
+
+func openRollouts(store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (rolling, error) {
+	metrics, err := rollouts.NewMetrics(tel.Meter(scope))
+	if err != nil {
+		return rolling{}, err
+	}
+	stored := sqlstore.RolloutsOf(store)
+	return rolling{
+		driver: rollouts.NewDriver(rollouts.Params{
+			Store: stored, Fleet: fleet.Rollouts{View: view}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+		}),
+		people: people.RolloutsDeps{Rollouts: stored, Pins: sqlstore.AdmissionsOf(store)},
+	}, nil
+}

@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+)
+
+// crew are the agents of some clusters. They run what they are told, and fail with bad content.
+type crew struct {
+	// hub is the replica that they talk to.
+	hub atomic.Pointer[hub]
+
+	mu  sync.Mutex
+	bad map[string]bool
+	// had are the digests that each cluster's agent was ever told to run, in order.
+	had map[string][]string
+}
+
+func newCrew(t *testing.T, h *hub, clusters ...string) *crew {
+	t.Helper()
+	c := &crew{bad: map[string]bool{}, had: map[string][]string{}}
+	c.hub.Store(h)
+	ctx, cancel := context.WithCancel(t.Context())
+	var agents sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		agents.Wait()
+	})
+	for _, cluster := range clusters {
+		token := h.enrol(t, cluster).token
+		agents.Go(func() { c.work(ctx, t, cluster, token) })
+	}
+	return c
+}
+
+// work polls for plans, and reports what became of them, until ctx is done. Calls fail while replicas
+// come and go; they are made again.
+func (c *crew) work(ctx context.Context, t *testing.T, cluster, token string) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	sequence, reported := uint64(0), ""
+	var h *hub
+	var client distributorv1connect.DistributorServiceClient
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if next := c.hub.Load(); next != h {
+			h, client = next, next.agents(t, token)
+		}
+		res, err := client.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: reported})
+		if err != nil || res.GetUnchanged() {
+			continue
+		}
+		report := &distributorv1.ReportStatusRequest{
+			PlanVersion: res.GetPlan().GetVersion(), Instance: "process", Full: true, Cluster: &distributorv1.ClusterReport{KubernetesVersion: "v1.36.3"},
+		}
+		for _, entry := range res.GetPlan().GetServices() {
+			if len(entry.GetBundles()) > 0 {
+				report.Services = append(report.Services, c.run(cluster, entry))
+			}
+		}
+		sequence++
+		report.Sequence = sequence
+		if answer, err := client.ReportStatus(ctx, report); err == nil && !answer.GetWantFull() {
+			reported = report.GetPlanVersion()
+		}
+	}
+}
+
+// run returns what becomes of an entry.
+func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributorv1.ServiceReport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := entry.GetBundles()[0].GetDigest()
+	if had := c.had[cluster]; len(had) == 0 || had[len(had)-1] != d {
+		c.had[cluster] = append(had, d)
+	}
+	commits := []string{entry.GetBundles()[0].GetCommit()}
+	report := &distributorv1.ServiceReport{
+		Service: entry.GetName(), ServiceUid: entry.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: entry.GetSpecDigest(),
+		AppliedDigests: []string{d}, AppliedCommits: commits, ObservedDigests: []string{d}, ObservedCommits: commits,
+	}
+	if c.bad[d] {
+		report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
+	}
+	return report
+}
+
+func (c *crew) spoil(f *folder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bad[f.snapshot.GetDigest()] = true
+}
+
+// has reports whether agents of all these clusters run the content now.
+func (c *crew) has(f *folder, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(clusters, func(cluster string) bool {
+		had := c.had[cluster]
+		return len(had) == 0 || had[len(had)-1] != f.snapshot.GetDigest()
+	})
+}
+
+// ever reports whether the agent of one of the clusters was ever told to run the content.
+func (c *crew) ever(f *folder, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(clusters, func(cluster string) bool { return slices.Contains(c.had[cluster], f.snapshot.GetDigest()) })
+}
+
+func wavesPolicy(name string) *fleetv1.RolloutPolicy {
+	return &fleetv1.RolloutPolicy{
+		Metadata: &typev1.Metadata{Name: name},
+		Spec: &fleetv1.RolloutPolicySpec{
+			Services: []string{"app*"}, MaxUnavailable: "2", FailAfter: durationpb.New(time.Second),
+			Waves: []*fleetv1.RolloutWave{{
+				Name: "canary", Clusters: []string{"one"}, Soak: durationpb.New(time.Second),
+				Approval: &fleetv1.RolloutApproval{Groups: []string{catalog.AdminGroup}},
+			}},
+		},
+	}
+}
+
+func latestRollout(t *testing.T, h *hub, policy string) *fleetv1.Rollout {
+	t.Helper()
+	res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.GetRolloutPolicy().GetStatus().GetLatest()
+}
+
+// moveTo changes what the sources hold.
+func moveTo(h *hub, content *folder) {
+	h.git.set("demo", "app", content)
+	h.git.announce("demo", "", "refs/heads/main")
+}
+
+// TestABadCommitStopsInTheCanary follows two commits to five clusters: a bad one, which goes back, and
+// its fix, which another replica brings to all after an approval.
+func TestABadCommitStopsInTheCanary(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t).Database(t)
+	shared := func(c *distributor.Config) { c.DatabaseURL = url }
+	h := startHub(t, shared)
+	clusters := []string{"one", "two", "three", "four", "five"}
+	others := clusters[1:]
+	first, bad, fix := newFolder(t, "c1", "first"), newFolder(t, "c2", "bad"), newFolder(t, "c3", "fix")
+	h.demo(t, first)
+	for _, cluster := range others {
+		h.apply(t, clusterDocument(cluster), serviceDocument("app", cluster, "demo", "app"))
+	}
+	agents := newCrew(t, h, clusters...)
+	agents.spoil(bad)
+	eventually(t, "the first content everywhere", func() bool { return agents.has(first, clusters...) })
+
+	h.apply(t, fleetdoc.Of(wavesPolicy("waves")))
+	eventually(t, "the policy to take the services over", func() bool {
+		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
+		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 5
+	})
+	moveTo(h, bad)
+	eventually(t, "the bad commit to go back", func() bool { return latestRollout(t, h, "waves").GetState() == "rolledBack" })
+	eventually(t, "the canary to have the first content again", func() bool { return agents.has(first, clusters...) })
+	if !agents.ever(bad, "one") || agents.ever(bad, others...) {
+		t.Error("the bad commit must reach the canary, and nobody else")
+	}
+	service := h.waitService(t, "app@two", func(s *fleetv1.Service) bool { return s.GetStatus().GetHold() != nil })
+	if hold := service.GetStatus().GetHold(); hold.GetPolicy() != "waves" || !slices.Equal(hold.GetCommits(), []string{"c1"}) {
+		t.Errorf("got hold %v, want that the policy keeps c1", hold)
+	}
+
+	moveTo(h, fix)
+	eventually(t, "the fix to wait for an approval", func() bool {
+		r := latestRollout(t, h, "waves")
+		return r.GetNumber() == 2 && r.GetWave() == "canary" && r.GetArrived() == 1 && r.GetWaitsFor() != ""
+	})
+	next := startReplica(t, h.git, shared)
+	agents.hub.Store(next)
+	h.stop(t)
+	if agents.ever(fix, others...) {
+		t.Error("nobody approved what comes after the canary, and it came")
+	}
+	people := next.rollouts(t, adminToken)
+	eventually(t, "the wave to take an approval", func() bool {
+		_, err := people.ApproveRollout(t.Context(), &fleetv1.ApproveRolloutRequest{Name: "waves"})
+		return err == nil
+	})
+	eventually(t, "the fix everywhere", func() bool { return latestRollout(t, next, "waves").GetState() == "completed" })
+	if !agents.has(fix, clusters...) || agents.ever(bad, others...) {
+		t.Error("the rollout is complete, and not all clusters have the fix")
+	}
+	for number := int64(1); number <= 2; number++ {
+		res, err := people.ReplayRollout(t.Context(), &fleetv1.ReplayRolloutRequest{Name: "waves", Number: number})
+		if err != nil || res.GetDifference() != "" || res.GetDecisions() == 0 {
+			t.Errorf("replaying rollout %d: got %v, %v", number, res, err)
+		}
+	}
+	_, err := people.ControlRollout(t.Context(), &fleetv1.ControlRolloutRequest{Name: "waves", Verb: "abort"})
+	wantReason(t, err, "ROLLOUT_REFUSED")
+	members, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves"})
+	if err != nil || len(members.GetMembers()) != 5 || members.GetMembers()[0].GetStage() != "arrived" {
+		t.Errorf("got %v, %v, want five members that have arrived", members, err)
+	}
+}
+
+// TestRollbackPinsAService pins a service to its first revision, and releases it.
+func TestRollbackPinsAService(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	first, second := newFolder(t, "c1", "first"), newFolder(t, "c2", "second")
+	h.demo(t, first)
+	agents, people := newCrew(t, h, "one"), h.rollouts(t, adminToken)
+	eventually(t, "the first content", func() bool { return agents.has(first, "one") })
+	_, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app"})
+	wantReason(t, err, "REVISION_UNAVAILABLE")
+	moveTo(h, second)
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetSynced() && s.GetStatus().GetReport().GetAppliedDigests()[0] == second.snapshot.GetDigest()
+	})
+	res, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app"})
+	if err != nil || res.GetRevision() != 1 || !slices.Equal(res.GetCommits(), []string{"c1"}) {
+		t.Fatalf("got %v, %v, want revision 1", res, err)
+	}
+	service := h.waitService(t, "app", func(s *fleetv1.Service) bool { return s.GetStatus().GetSynced() && agents.has(first, "one") })
+	if hold := service.GetStatus().GetHold(); hold.GetPinnedRevision() != 1 || hold.GetPinnedBy() != "admin" || service.GetMetadata().GetGeneration() != 1 {
+		t.Errorf("got %v, want a pin by admin and the same generation", service)
+	}
+	h.stop(t)
+	h = startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = h.cfg.DatabaseURL })
+	agents.hub.Store(h)
+	moveTo(h, newFolder(t, "c3", "third"))
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetSources()[0].GetSnapshot().GetCommit() == "c3" && s.GetStatus().GetHold().GetPinnedRevision() == 1 && s.GetStatus().GetSynced()
+	})
+	_, err = h.rollouts(t, adminToken).ReleaseService(t.Context(), &fleetv1.ReleaseServiceRequest{Name: "app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.waitService(t, "app", func(s *fleetv1.Service) bool { return s.GetStatus().GetSynced() && s.GetStatus().GetHold() == nil })
+	if agents.ever(second, "one") && agents.has(first, "one") {
+		t.Error("the service was released, and has its pinned content")
+	}
+}
