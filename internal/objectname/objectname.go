@@ -163,7 +163,7 @@ func shortened(text string) string {
 // belong to the hub.
 func BelongsToProject(kind string) bool {
 	switch kind {
-	case "Cluster", "Repository", "Service", "Notifier", "ConfigSet", "GlobalService", "RolloutPolicy":
+	case "Cluster", "Repository", "Service", "Notifier", "ConfigSet", "GlobalService", "RolloutPolicy", "FleetSource":
 		return true
 	}
 	return false

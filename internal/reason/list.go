@@ -207,6 +207,18 @@ const (
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
 	RevisionUnavailable Reason = 225
+	// A fleet source manages the object, so Git says what it is. The message names the fleet source.
+	// Change the document in Git, or suspend the fleet source.
+	FleetSourceManaged Reason = 230
+	// Documents of a fleet source cannot be read or applied. The others were applied, and nothing was
+	// removed. leat fleetsource status NAME lists them, with file and line. Correct them in Git.
+	FleetSourceDocuments Reason = 231
+	// A fleet source would remove more than its guard allows, so it removes nothing. The message says how
+	// many objects. Restore the documents in Git, or confirm the removals.
+	FleetSourceHeld Reason = 232
+	// Somebody else manages objects that a fleet source has documents for, or they were there before and
+	// differ. leat fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
+	FleetSourceConflict Reason = 233
 )
 
 var names = map[Reason]string{
@@ -285,4 +297,8 @@ var names = map[Reason]string{
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
 	RolloutRefused:             "ROLLOUT_REFUSED",
 	RevisionUnavailable:        "REVISION_UNAVAILABLE",
+	FleetSourceManaged:         "FLEET_SOURCE_MANAGED",
+	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",
+	FleetSourceHeld:            "FLEET_SOURCE_HELD",
+	FleetSourceConflict:        "FLEET_SOURCE_CONFLICT",
 }

@@ -74,6 +74,7 @@ func newStage(t *testing.T) *stage {
 	s.apply(t, slackDocument("chat", "https://chat.example/hook"), setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}}))
 	s.apply(t, globalDocument("everywhere", "none"))
 	s.apply(t, fleetdoc.Of(&fleetv1.RolloutPolicy{Metadata: &typev1.Metadata{Name: "waves"}, Spec: &fleetv1.RolloutPolicySpec{Services: []string{"none"}}}))
+	s.apply(t, repositoryDocument("fleet"), fleetSourceDocument("", "source", "fleet", wholeHub, func(f *fleetv1.FleetSourceSpec) { f.Suspended = true }))
 	s.company(t, stageProvider, everyone()...)
 	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
 	s.apply(t, providerDocument("corp", "https://login.example"), backendDocument("vault"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))

@@ -197,6 +197,14 @@ var rights = map[string]right{
 	"RolloutService/ReplayRollout":       {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/RollbackService":     {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"RolloutService/ReleaseService":      {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetSourceService/CreateFleetSource":        {request: `{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}`, name: "source", answer: "already_exists ALREADY_EXISTS"},
+	"FleetSourceService/GetFleetSource":           {request: `{"name": "%s"}`, name: "source"},
+	"FleetSourceService/ListFleetSources":         {request: `{}`},
+	"FleetSourceService/UpdateFleetSource":        {request: `{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}`, name: "source", as: "none", answer: missing},
+	"FleetSourceService/DeleteFleetSource":        {request: `{"name": "%s"}`, name: "source", as: "none", answer: missing},
+	"FleetSourceService/SyncFleetSource":          {request: `{"name": "%s"}`, name: "source", as: "none", answer: missing},
+	"FleetSourceService/ConfirmFleetSource":       {request: `{"name": "%s", "digest": "x"}`, name: "source", as: "none", answer: missing},
+	"FleetSourceService/ListFleetSourceDocuments": {request: `{"name": "%s"}`, name: "source"},
 
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
@@ -267,7 +275,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies", "fleetsources":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -420,6 +428,7 @@ func methods() []protoreflect.MethodDescriptor {
 		fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
 		fleetv1.File_leat_fleet_v1_rollout_proto,
+		fleetv1.File_leat_fleet_v1_fleet_source_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

@@ -44,6 +44,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
@@ -223,9 +224,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	fleetSources, err := cfg.openFleetSources(store, view, objects, source, cache, tel)
+	if err != nil {
+		return err
+	}
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people, FleetSources: sqlstore.FleetSourcesOf(store),
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -248,17 +253,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher, driver: rolling.driver}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher, driver: rolling.driver, fleetSources: fleetSources}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
 }
 
 func (c *Config) editor(store catalog.Editable) *catalog.Editor {
+	editor := catalog.NewEditor(store).WithPublic(people.SamePublic)
 	if c.AllowLocalAgents {
-		return catalog.NewEditor(store).WithLocalEndpoints()
+		return editor.WithLocalEndpoints()
 	}
-	return catalog.NewEditor(store)
+	return editor
 }
 
 // openStore waits for a database that does not answer yet.
@@ -315,11 +321,12 @@ type handlerParams struct {
 	// BackendHook has configuration back ends read.
 	BackendHook http.Handler
 	// Notifiers is without its service for people.
-	Notifiers people.NotifiersDeps
-	Rollouts  people.RolloutsDeps
-	People    people.Deps
-	Sessions  sessions.Deps
-	Agents    agents.Deps
+	Notifiers    people.NotifiersDeps
+	Rollouts     people.RolloutsDeps
+	FleetSources fleetsync.States
+	People       people.Deps
+	Sessions     sessions.Deps
+	Agents       agents.Deps
 }
 
 // newInternal returns the handler for probes and scrapes. The service is ready as soon as it
@@ -331,6 +338,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
 			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
+			fleetv1connect.FleetSourceServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -365,6 +373,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(globals))
 	path, rolling := fleetv1connect.NewRolloutServiceHandler(people.NewRollouts(persons, p.Rollouts), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(rolling))
+	path, fleetSources := fleetv1connect.NewFleetSourceServiceHandler(people.NewFleetSources(persons, p.FleetSources), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(fleetSources))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
@@ -41,6 +42,8 @@ type parts struct {
 	notifier *notify.Dispatcher
 	// driver drives rollouts.
 	driver *rollouts.Driver
+	// fleetSources keeps the catalog as fleet sources say.
+	fleetSources *fleetsync.Leader
 }
 
 // run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
@@ -55,6 +58,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer cancel()
 	for _, part := range []func(context.Context) error{
 		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run, p.driver.Run,
+		p.fleetSources.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

@@ -87,6 +87,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolloutPoliciesResponse, error) {
 			return c.ListRolloutPolicies(ctx, &fleetv1.ListRolloutPoliciesRequest{Page: page, Project: project})
 		}, (*fleetv1.ListRolloutPoliciesResponse).GetRolloutPolicies))
+	case "FleetSource":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListFleetSourcesResponse, error) {
+			return c.ListFleetSources(ctx, &fleetv1.ListFleetSourcesRequest{Page: page, Project: project})
+		}, (*fleetv1.ListFleetSourcesResponse).GetFleetSources))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -117,6 +121,13 @@ func (c *Client) DeadLetters(ctx context.Context, notifier string) ([]*fleetv1.D
 	return Pages(func(page *typev1.Page) (*fleetv1.ListDeadLettersResponse, error) {
 		return c.ListDeadLetters(ctx, &fleetv1.ListDeadLettersRequest{Name: notifier, Page: page})
 	}, (*fleetv1.ListDeadLettersResponse).GetDeadLetters)
+}
+
+// FleetSourceDocuments returns what became of each document of a fleet source, problems first.
+func (c *Client) FleetSourceDocuments(ctx context.Context, source string) ([]*fleetv1.FleetSourceDocument, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListFleetSourceDocumentsResponse, error) {
+		return c.ListFleetSourceDocuments(ctx, &fleetv1.ListFleetSourceDocumentsRequest{Name: source, Page: page})
+	}, (*fleetv1.ListFleetSourceDocumentsResponse).GetDocuments)
 }
 
 // Tokens returns the API tokens of a user, or all if the name is empty.
@@ -183,6 +194,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "RolloutPolicy":
 		response, err := c.GetRolloutPolicy(ctx, &fleetv1.GetRolloutPolicyRequest{Name: name})
 		return fleetdoc.Of(response.GetRolloutPolicy()), err
+	case "FleetSource":
+		response, err := c.GetFleetSource(ctx, &fleetv1.GetFleetSourceRequest{Name: name})
+		return fleetdoc.Of(response.GetFleetSource()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -221,6 +235,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: name})
 	case "RolloutPolicy":
 		_, err = c.DeleteRolloutPolicy(ctx, &fleetv1.DeleteRolloutPolicyRequest{Name: name})
+	case "FleetSource":
+		_, err = c.DeleteFleetSource(ctx, &fleetv1.DeleteFleetSourceRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/command/adoption"
 	"github.com/leatdev/leat/cli/internal/command/cluster"
 	"github.com/leatdev/leat/cli/internal/command/fleet"
+	"github.com/leatdev/leat/cli/internal/command/fleetsource"
 	"github.com/leatdev/leat/cli/internal/command/hub"
 	"github.com/leatdev/leat/cli/internal/command/manifests"
 	"github.com/leatdev/leat/cli/internal/command/notifier"
@@ -96,7 +97,7 @@ func New(s *session.Session) *cobra.Command {
 			fleet.Apply(s), fleet.Get(s), fleet.Status(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
 			fleet.Config(s),
-			notifier.New(s), rollout.New(s), rollout.Rollback(s),
+			notifier.New(s), rollout.New(s), rollout.Rollback(s), fleetsource.New(s), fleetsource.Export(s),
 		},
 		"manifests": {manifests.Render(s), manifests.Lint(s), manifests.Explain(s)},
 		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), people.Audit(s), tunnel.Connections(s), tunnel.Sessions(s)},

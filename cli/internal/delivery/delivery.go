@@ -10,10 +10,10 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // Goal is a state to wait for.

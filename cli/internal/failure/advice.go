@@ -20,6 +20,10 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_NAME_AMBIGUOUS:       "Write service/NAME@CLUSTER.",
 		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND:  "Create the referenced object first, or apply both together.",
 
+		errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED:    "Change the document in Git; or suspend the fleet source and edit by hand until it continues.",
+		errorsv1.Reason_REASON_FLEET_SOURCE_DOCUMENTS:  "Correct the documents in Git; leat fleetsource status NAME lists them with file and line.",
+		errorsv1.Reason_REASON_FLEET_SOURCE_HELD:       "Restore the documents in Git, or agree with leat fleetsource confirm NAME.",
+		errorsv1.Reason_REASON_FLEET_SOURCE_CONFLICT:   "Remove one of the two documents, or set adopt in the fleet source.",
 		errorsv1.Reason_REASON_DERIVATION_FAILED:       "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",
 		errorsv1.Reason_REASON_SERVICE_DERIVED:         "Change the global service, or give it an override for this cluster.",
 		errorsv1.Reason_REASON_REMOVAL_GUARDED:         "Nothing was changed. Correct the change, or confirm the removal as the message says; leat delete has --cascade.",

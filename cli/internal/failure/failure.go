@@ -17,8 +17,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 

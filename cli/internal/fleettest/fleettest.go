@@ -23,13 +23,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -119,6 +119,8 @@ func (h *Hub) Handler() http.Handler {
 	path, calls = fleetv1connect.NewGlobalServiceServiceHandler(globals{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewRolloutServiceHandler(rollouts{hub: h})
+	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
+	path, calls = fleetv1connect.NewFleetSourceServiceHandler(fleetSources{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})
 	mux.Handle(path, guarded(calls, []string{accessToken}, "no access token"))

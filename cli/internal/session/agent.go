@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpc"

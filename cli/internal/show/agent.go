@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // named is the name of an object in a message.

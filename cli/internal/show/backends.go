@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // backendCells shows where a back end is, who may refer to it, and how its reads go.

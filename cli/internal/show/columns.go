@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leatdev/leat/cli/internal/delivery"
-	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // columnsOf returns the titles of a kind's table.
@@ -42,6 +42,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"}
 	case "RolloutPolicy":
 		return []string{"NAME", "SERVICES", "ROLLOUT", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"}
+	case "FleetSource":
+		return []string{"NAME", "REPOSITORY", "COMMIT", "DOCUMENTS", "MANAGED", "FAILED", "HELD", "SUCCEEDED", "MESSAGE"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
 	case "Role":
@@ -77,6 +79,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return notifierCells(o.Notifier)
 	case *fleetv1.Document_RolloutPolicy:
 		return rolloutPolicyCells(o.RolloutPolicy, now)
+	case *fleetv1.Document_FleetSource:
+		return fleetSourceCells(o.FleetSource, now)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

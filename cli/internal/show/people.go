@@ -14,10 +14,10 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 func bindingCells(b *fleetv1.AccessBinding, now time.Time) []cell {

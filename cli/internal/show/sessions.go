@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // Sessions prints people's sessions.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // tests returns the results of a service's tests, and the end of the log of a failed one, or "" if

@@ -10,8 +10,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // fillCatalog creates the objects that the options describe.

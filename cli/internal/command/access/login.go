@@ -23,12 +23,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // Login is `leat login`.

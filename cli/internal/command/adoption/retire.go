@@ -11,10 +11,10 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/helmrelease"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )

@@ -13,7 +13,6 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/gitref"
 	"github.com/leatdev/leat/cli/internal/session"
@@ -21,6 +20,7 @@ import (
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // diffTimeout bounds a comparison: a fetch, a download, and a request for each object.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // Events is `leat events`.

@@ -16,12 +16,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 

@@ -33,7 +33,9 @@ the prune guard asks for an agreement.
 
 With --regenerate, what the service's charts made by chance, such as passwords and certificates, is made again.
 
-It fails when a repository cannot be fetched; the last known content is reconciled anyway.`,
+It fails when a repository cannot be fetched; the last known content is reconciled anyway.
+
+leat sync fleetsource/NAME has a fleet source look at its repository now; it takes none of the options.`,
 		Example: `  leat sync service/shop
   leat sync service/shop@berlin --wait --timeout=2m   (one of several clusters' shop)
   leat sync service/shop --regenerate`,
@@ -41,11 +43,30 @@ It fails when a repository cannot be fetched; the last known content is reconcil
 		request.Name = name
 		return w.sync(ctx, c, request, wait)
 	})
+	ofService := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if source, ok := strings.CutPrefix(args[0], "fleetsource/"); ok {
+			return s.Calling(func(ctx context.Context, c *client.Client, _ []string) error {
+				return syncFleetSource(ctx, s, c, source)
+			})(cmd, args)
+		}
+		return ofService(cmd, args)
+	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().BoolVar(&request.Regenerate, "regenerate", false, "make passwords and certificates of its charts again")
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
+}
+
+// syncFleetSource has a fleet source look at its repository now.
+func syncFleetSource(ctx context.Context, s *session.Session, c *client.Client, name string) error {
+	name = s.Reference("FleetSource", name)
+	if _, err := c.SyncFleetSource(ctx, &fleetv1.SyncFleetSourceRequest{Name: name}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.Out, "fleetsource/%s is being synced\n", name)
+	return err
 }
 
 func (w *waiter) sync(ctx context.Context, c *client.Client, request *fleetv1.SyncServiceRequest, wait bool) error {

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/lint"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // Lint is `leat lint`.

@@ -18,11 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/localrender"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/render"
 )
 

@@ -50,6 +50,8 @@ func ObjectOf(directory Directory, object catalog.Object) Object {
 		return OfProject(objectname.Project(o.Name))
 	case *catalog.Notifier:
 		return Object{Project: o.Project()} // of the hub if it sees all projects
+	case *catalog.FleetSource:
+		return Object{Project: o.Project()} // of the hub if it writes beyond its project
 	}
 	return Object{}
 }

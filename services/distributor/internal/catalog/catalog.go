@@ -39,6 +39,8 @@ const (
 	KindConfigBackend Kind = "ConfigBackend"
 	// KindConfigSet is the kind of named sets of values, secrets and references.
 	KindConfigSet Kind = "ConfigSet"
+	// KindFleetSource is the kind of folders of repositories that say what the catalog holds.
+	KindFleetSource Kind = "FleetSource"
 	// KindNotifier is the kind of senders of messages about the fleet.
 	KindNotifier Kind = "Notifier"
 	// KindGlobalService is the kind of templates that services are derived from.
@@ -51,7 +53,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KindProject, KindCluster, KindRepository, KindConfigBackend, KindConfigSet, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
-		KindNotifier, KindGlobalService, KindRolloutPolicy,
+		KindNotifier, KindGlobalService, KindRolloutPolicy, KindFleetSource,
 	}
 }
 
@@ -112,7 +114,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService or a *RolloutPolicy.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService, a *RolloutPolicy or a *FleetSource.
 type Object interface {
 	// Key names the object.
 	Key() Key

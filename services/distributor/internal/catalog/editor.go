@@ -48,6 +48,10 @@ type Editor struct {
 	derived Derivations
 	// cascades is true if global services are deleted with what is derived from them.
 	cascades bool
+	// manager is the fleet source that edits; its zero value is anybody else.
+	manager Manager
+	// samePublic reports whether two objects differ in nothing but secrets. Nil: never.
+	samePublic func(a, b Object) bool
 }
 
 // NewEditor returns an Editor of the store, for which every edit is allowed.
@@ -83,6 +87,9 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 	}
 	var outcomes []Outcome
 	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
+		if err := e.checkManager(ctx, tx); err != nil {
+			return err
+		}
 		outcomes = make([]Outcome, len(objects))
 		for _, i := range byReference(objects) {
 			outcome, err := e.upsert(ctx, tx, objects[i])
@@ -138,7 +145,7 @@ func byReference(objects []Object) []int {
 		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing but projects
 		case KindProject:
 			return 0
-		case KindService, KindGlobalService, KindAccessBinding:
+		case KindService, KindGlobalService, KindAccessBinding, KindFleetSource:
 			return 2
 		}
 		return 1
@@ -196,10 +203,16 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 	}
 	var deleted Object
 	err := e.edit(ctx, func(ctx context.Context, tx Tx) (err error) {
+		if err := e.checkManager(ctx, tx); err != nil {
+			return err
+		}
 		if deleted, err = e.seen(ctx, tx, key); err != nil {
 			return e.whyAbsent(key, err)
 		}
 		if err := e.guard.MayDelete(ctx, tx.Get, deleted); err != nil {
+			return err
+		}
+		if err := e.mayDeleteManaged(ctx, tx, deleted); err != nil {
 			return err
 		}
 		if key == DefaultProject().Key() {
@@ -266,6 +279,7 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 		return nil, err
 	}
 	created := normal(object.clone())
+	setManager(created.Meta(), e.manager.Source)
 	if err := settleNew(created); err != nil {
 		return nil, err
 	}
@@ -311,6 +325,11 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
+	kept := ManagerOf(current)
+	setManager(next.Meta(), kept)
+	if e.manager.Source != "" {
+		keepConfirmation(current, next)
+	}
 	if err := next.Validate(); err != nil {
 		return Outcome{}, err
 	}
@@ -318,9 +337,15 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 		return Outcome{}, err
 	}
 	sameSpec := next.sameSpec(current)
-	if sameSpec && sameLabels(have, want) {
+	isSame := sameSpec && sameLabels(have, next.Meta())
+	manager, err := e.settleManager(ctx, tx, current, next, isSame)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if isSame && (manager == kept || e.manager.Source == "") {
 		return Outcome{Action: ActionUnchanged, Object: current}, nil
 	}
+	setManager(next.Meta(), manager)
 	if err := checkReferences(ctx, tx, next); err != nil {
 		return Outcome{}, err
 	}
@@ -415,6 +440,8 @@ func normal(object Object) Object {
 		o.settle()
 	case *RolloutPolicy:
 		o.Spec.settle()
+	case *FleetSource:
+		o.Spec.settle()
 	}
 	return object
 }
@@ -429,6 +456,8 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 		return referredRole(ctx, tx, o)
 	case *GlobalService:
 		return checkGlobal(ctx, tx, o)
+	case *FleetSource:
+		return checkFleetSource(ctx, tx, o)
 	}
 	return nil
 }

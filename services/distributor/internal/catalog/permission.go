@@ -59,6 +59,7 @@ const (
 	ResourceConfigSets     = "configsets"
 	ResourceGlobalServices = "globalservices"
 	ResourceRollouts       = "rolloutpolicies"
+	ResourceFleetSources   = "fleetsources"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -91,6 +92,7 @@ func vocabulary() map[string][]string {
 		ResourceConfigSets:     with(VerbUse),
 		ResourceGlobalServices: edit,
 		ResourceRollouts:       with(VerbControl, VerbApprove),
+		ResourceFleetSources:   with(VerbSync, VerbConfirm),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -142,6 +144,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceGlobalServices
 	case KindRolloutPolicy:
 		return ResourceRollouts
+	case KindFleetSource:
+		return ResourceFleetSources
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

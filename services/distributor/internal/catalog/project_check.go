@@ -124,6 +124,8 @@ func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
 		return nil // its derived services count, see Derivations
 	case KindRolloutPolicy:
 		return checkRolloutPolicies(ctx, tx, project.Name)
+	case KindFleetSource:
+		return checkFleetSources(ctx, tx, project.Name)
 	}
 	if quota == nil {
 		return nil

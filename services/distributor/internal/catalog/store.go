@@ -32,7 +32,8 @@ type Tx interface {
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a
-	// cluster, a repository or a back end, and bindings that name a role. Of a project it returns the objects that
+	// cluster, a repository or a back end, fleet sources that name a repository, and bindings that name
+	// a role. Of a project it returns the objects that
 	// it holds, at most ten of each kind.
 	Dependents(ctx context.Context, key Key) ([]Key, error)
 	// Count returns the number of the project's objects of that kind.
@@ -70,14 +71,15 @@ type Changes struct {
 	// ConfigSets are without their secrets.
 	ConfigSets []*ConfigSet
 	// Notifiers are without their secrets.
-	Notifiers []*Notifier
+	Notifiers    []*Notifier
 	// Globals are without their secrets: only their keys.
 	Globals []*GlobalService
 	// Requests are the latest requests for syncs of derived services.
 	Requests []SyncRequest
 	Policies []*RolloutPolicy
 	// Admissions may hold nothing.
-	Admissions []Admission
+	Admissions   []Admission
+	FleetSources []*FleetSource
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.

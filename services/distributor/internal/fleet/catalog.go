@@ -48,7 +48,7 @@ func newCatalog() *Catalog {
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
-			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {}, catalog.KindRolloutPolicy: {},
+			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {}, catalog.KindRolloutPolicy: {}, catalog.KindFleetSource: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
@@ -95,6 +95,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Notifiers, s)
 	putLocked(c, changes.ConfigSets, s)
 	putLocked(c, changes.Policies, s)
+	putLocked(c, changes.FleetSources, s)
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
 	putLocked(c, changes.Globals, s)

@@ -170,6 +170,8 @@ func newRow(kind catalog.Kind) row {
 		return new(globalRow)
 	case catalog.KindRolloutPolicy:
 		return new(policyRow)
+	case catalog.KindFleetSource:
+		return new(fleetSourceRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -253,6 +255,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.putNotifier(ctx, meta, o)
 	case *catalog.RolloutPolicy:
 		err = t.upsert(ctx, &policyRow{metaColumns: meta, Project: objectname.Project(o.Name), Spec: columnOf(o.Spec)}, "spec")
+	case *catalog.FleetSource:
+		err = t.putFleetSource(ctx, meta, o)
 	case *catalog.Role:
 		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
@@ -348,6 +352,9 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindCluster:
 		query = query.Join("JOIN clusters AS c ON c.uid = s.cluster_uid").Where("c.name = ?", key.Name)
 	case catalog.KindRepository:
+		if keys, err := t.fleetSourcesOf(ctx, key.Name); err != nil || len(keys) > 0 {
+			return keys, err
+		}
 		query = query.Join("JOIN service_sources AS ss ON ss.service_uid = s.uid").
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
 	case catalog.KindConfigBackend:
@@ -360,7 +367,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindRole:
 		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
 	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier, catalog.KindGlobalService,
-		catalog.KindRolloutPolicy, catalog.KindToken, catalog.KindSession:
+		catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
 	var names []string

@@ -32,7 +32,7 @@ func (t *tx) Count(ctx context.Context, project string, kind catalog.Kind) (int,
 // held returns some of the objects of a project.
 func (t *tx) held(ctx context.Context, project string) ([]catalog.Key, error) {
 	var all []catalog.Key
-	for _, kind := range []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindNotifier, catalog.KindConfigSet, catalog.KindGlobalService, catalog.KindRolloutPolicy} {
+	for _, kind := range []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindNotifier, catalog.KindConfigSet, catalog.KindGlobalService, catalog.KindRolloutPolicy, catalog.KindFleetSource} {
 		var paths []string
 		query := t.sql.NewSelect().Model(newRow(kind)).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
 		if err := query.Scan(ctx, &paths); err != nil {

@@ -36,7 +36,7 @@ const (
 )
 
 // fresh are the tables that hold rows in the database of a hub that nobody has used yet.
-var fresh = []string{"revision", "audit_sequence", "audit_reach", "sealing_keys", "signing_keys", "notification_lead", "rollout_lead"}
+var fresh = []string{"revision", "audit_sequence", "audit_reach", "sealing_keys", "signing_keys", "notification_lead", "rollout_lead", "fleet_source_lead"}
 
 // RestoreOptions say what a restore may do.
 type RestoreOptions struct {

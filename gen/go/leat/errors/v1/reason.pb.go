@@ -235,6 +235,18 @@ const (
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
 	Reason_REASON_REVISION_UNAVAILABLE Reason = 225
+	// A fleet source manages the object, so Git says what it is. The message names the fleet source.
+	// Change the document in Git, or suspend the fleet source.
+	Reason_REASON_FLEET_SOURCE_MANAGED Reason = 230
+	// Documents of a fleet source cannot be read or applied. The others were applied, and nothing was
+	// removed. leat fleetsource status NAME lists them, with file and line. Correct them in Git.
+	Reason_REASON_FLEET_SOURCE_DOCUMENTS Reason = 231
+	// A fleet source would remove more than its guard allows, so it removes nothing. The message says how
+	// many objects. Restore the documents in Git, or confirm the removals.
+	Reason_REASON_FLEET_SOURCE_HELD Reason = 232
+	// Somebody else manages objects that a fleet source has documents for, or they were there before and
+	// differ. leat fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
+	Reason_REASON_FLEET_SOURCE_CONFLICT Reason = 233
 )
 
 // Enum value maps for Reason.
@@ -315,6 +327,10 @@ var (
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 		224: "REASON_ROLLOUT_REFUSED",
 		225: "REASON_REVISION_UNAVAILABLE",
+		230: "REASON_FLEET_SOURCE_MANAGED",
+		231: "REASON_FLEET_SOURCE_DOCUMENTS",
+		232: "REASON_FLEET_SOURCE_HELD",
+		233: "REASON_FLEET_SOURCE_CONFLICT",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -392,6 +408,10 @@ var (
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 		"REASON_ROLLOUT_REFUSED":              224,
 		"REASON_REVISION_UNAVAILABLE":         225,
+		"REASON_FLEET_SOURCE_MANAGED":         230,
+		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
+		"REASON_FLEET_SOURCE_HELD":            232,
+		"REASON_FLEET_SOURCE_CONFLICT":        233,
 	}
 )
 
@@ -426,7 +446,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb0\x11\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb8\x12\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -502,7 +522,11 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
 	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12 \n" +
-	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01B\xb3\x01\n" +
+	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +
+	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
+	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +
+	"\x18REASON_FLEET_SOURCE_HELD\x10\xe8\x01\x12!\n" +
+	"\x1cREASON_FLEET_SOURCE_CONFLICT\x10\xe9\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

@@ -214,6 +214,7 @@ type Document struct {
 	//	*Document_IdentityProvider
 	//	*Document_TrustRule
 	//	*Document_RolloutPolicy
+	//	*Document_FleetSource
 	//	*Document_ConfigBackend
 	//	*Document_ConfigSet
 	//	*Document_Notifier
@@ -350,6 +351,15 @@ func (x *Document) GetRolloutPolicy() *RolloutPolicy {
 	return nil
 }
 
+func (x *Document) GetFleetSource() *FleetSource {
+	if x != nil {
+		if x, ok := x.Object.(*Document_FleetSource); ok {
+			return x.FleetSource
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetConfigBackend() *ConfigBackend {
 	if x != nil {
 		if x, ok := x.Object.(*Document_ConfigBackend); ok {
@@ -440,6 +450,11 @@ type Document_RolloutPolicy struct {
 	RolloutPolicy *RolloutPolicy `protobuf:"bytes,11,opt,name=rollout_policy,json=rolloutPolicy,proto3,oneof"`
 }
 
+type Document_FleetSource struct {
+	// A folder of a repository that says what the catalog holds.
+	FleetSource *FleetSource `protobuf:"bytes,12,opt,name=fleet_source,json=fleetSource,proto3,oneof"`
+}
+
 type Document_ConfigBackend struct {
 	// A place where values of configurations are kept.
 	ConfigBackend *ConfigBackend `protobuf:"bytes,14,opt,name=config_backend,json=configBackend,proto3,oneof"`
@@ -479,6 +494,8 @@ func (*Document_IdentityProvider) isDocument_Object() {}
 func (*Document_TrustRule) isDocument_Object() {}
 
 func (*Document_RolloutPolicy) isDocument_Object() {}
+
+func (*Document_FleetSource) isDocument_Object() {}
 
 func (*Document_ConfigBackend) isDocument_Object() {}
 
@@ -3155,14 +3172,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a leat/fleet/v1/fleet_source.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xdc\x06\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\x9d\a\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
@@ -3176,7 +3193,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProvider\x129\n" +
 	"\n" +
 	"trust_rule\x18\t \x01(\v2\x18.leat.fleet.v1.TrustRuleH\x00R\ttrustRule\x12E\n" +
-	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12E\n" +
+	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12?\n" +
+	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSource\x12E\n" +
 	"\x0econfig_backend\x18\x0e \x01(\v2\x1c.leat.fleet.v1.ConfigBackendH\x00R\rconfigBackend\x129\n" +
 	"\n" +
 	"config_set\x18\x0f \x01(\v2\x18.leat.fleet.v1.ConfigSetH\x00R\tconfigSet\x125\n" +
@@ -3651,104 +3669,105 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*IdentityProvider)(nil),               // 64: leat.fleet.v1.IdentityProvider
 	(*TrustRule)(nil),                      // 65: leat.fleet.v1.TrustRule
 	(*RolloutPolicy)(nil),                  // 66: leat.fleet.v1.RolloutPolicy
-	(*ConfigBackend)(nil),                  // 67: leat.fleet.v1.ConfigBackend
-	(*ConfigSet)(nil),                      // 68: leat.fleet.v1.ConfigSet
-	(*Notifier)(nil),                       // 69: leat.fleet.v1.Notifier
-	(*GlobalService)(nil),                  // 70: leat.fleet.v1.GlobalService
-	(*v1.Page)(nil),                        // 71: leat.type.v1.Page
-	(*v1.Problem)(nil),                     // 72: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                      // 73: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),                // 74: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),          // 75: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),                // 76: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                  // 77: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                       // 78: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),              // 79: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                 // 80: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),               // 81: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),              // 82: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),              // 83: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),             // 84: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),              // 85: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),             // 86: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),     // 87: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),        // 88: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),      // 89: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),     // 90: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),     // 91: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateRoleRequest)(nil),              // 92: leat.fleet.v1.CreateRoleRequest
-	(*GetRoleRequest)(nil),                 // 93: leat.fleet.v1.GetRoleRequest
-	(*ListRolesRequest)(nil),               // 94: leat.fleet.v1.ListRolesRequest
-	(*UpdateRoleRequest)(nil),              // 95: leat.fleet.v1.UpdateRoleRequest
-	(*DeleteRoleRequest)(nil),              // 96: leat.fleet.v1.DeleteRoleRequest
-	(*CreateProjectRequest)(nil),           // 97: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),              // 98: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),            // 99: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),           // 100: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),           // 101: leat.fleet.v1.DeleteProjectRequest
-	(*CreateIdentityProviderRequest)(nil),  // 102: leat.fleet.v1.CreateIdentityProviderRequest
-	(*GetIdentityProviderRequest)(nil),     // 103: leat.fleet.v1.GetIdentityProviderRequest
-	(*ListIdentityProvidersRequest)(nil),   // 104: leat.fleet.v1.ListIdentityProvidersRequest
-	(*UpdateIdentityProviderRequest)(nil),  // 105: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*DeleteIdentityProviderRequest)(nil),  // 106: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*CreateTrustRuleRequest)(nil),         // 107: leat.fleet.v1.CreateTrustRuleRequest
-	(*GetTrustRuleRequest)(nil),            // 108: leat.fleet.v1.GetTrustRuleRequest
-	(*ListTrustRulesRequest)(nil),          // 109: leat.fleet.v1.ListTrustRulesRequest
-	(*UpdateTrustRuleRequest)(nil),         // 110: leat.fleet.v1.UpdateTrustRuleRequest
-	(*DeleteTrustRuleRequest)(nil),         // 111: leat.fleet.v1.DeleteTrustRuleRequest
-	(*CreateConfigBackendRequest)(nil),     // 112: leat.fleet.v1.CreateConfigBackendRequest
-	(*GetConfigBackendRequest)(nil),        // 113: leat.fleet.v1.GetConfigBackendRequest
-	(*ListConfigBackendsRequest)(nil),      // 114: leat.fleet.v1.ListConfigBackendsRequest
-	(*UpdateConfigBackendRequest)(nil),     // 115: leat.fleet.v1.UpdateConfigBackendRequest
-	(*DeleteConfigBackendRequest)(nil),     // 116: leat.fleet.v1.DeleteConfigBackendRequest
-	(*RefreshConfigBackendRequest)(nil),    // 117: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),    // 118: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),            // 119: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),        // 120: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),       // 121: leat.fleet.v1.ListAccessHoldersRequest
-	(*CreateUserResponse)(nil),             // 122: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 123: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 124: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 125: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 126: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 127: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 128: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 129: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 130: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 131: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 132: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 133: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 134: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleResponse)(nil),             // 135: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleResponse)(nil),                // 136: leat.fleet.v1.GetRoleResponse
-	(*ListRolesResponse)(nil),              // 137: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleResponse)(nil),             // 138: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleResponse)(nil),             // 139: leat.fleet.v1.DeleteRoleResponse
-	(*CreateProjectResponse)(nil),          // 140: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 141: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 142: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 143: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 144: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 145: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 146: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 147: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 148: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 149: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*CreateTrustRuleResponse)(nil),        // 150: leat.fleet.v1.CreateTrustRuleResponse
-	(*GetTrustRuleResponse)(nil),           // 151: leat.fleet.v1.GetTrustRuleResponse
-	(*ListTrustRulesResponse)(nil),         // 152: leat.fleet.v1.ListTrustRulesResponse
-	(*UpdateTrustRuleResponse)(nil),        // 153: leat.fleet.v1.UpdateTrustRuleResponse
-	(*DeleteTrustRuleResponse)(nil),        // 154: leat.fleet.v1.DeleteTrustRuleResponse
-	(*CreateConfigBackendResponse)(nil),    // 155: leat.fleet.v1.CreateConfigBackendResponse
-	(*GetConfigBackendResponse)(nil),       // 156: leat.fleet.v1.GetConfigBackendResponse
-	(*ListConfigBackendsResponse)(nil),     // 157: leat.fleet.v1.ListConfigBackendsResponse
-	(*UpdateConfigBackendResponse)(nil),    // 158: leat.fleet.v1.UpdateConfigBackendResponse
-	(*DeleteConfigBackendResponse)(nil),    // 159: leat.fleet.v1.DeleteConfigBackendResponse
-	(*RefreshConfigBackendResponse)(nil),   // 160: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),   // 161: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),           // 162: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),       // 163: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),      // 164: leat.fleet.v1.ListAccessHoldersResponse
+	(*FleetSource)(nil),                    // 67: leat.fleet.v1.FleetSource
+	(*ConfigBackend)(nil),                  // 68: leat.fleet.v1.ConfigBackend
+	(*ConfigSet)(nil),                      // 69: leat.fleet.v1.ConfigSet
+	(*Notifier)(nil),                       // 70: leat.fleet.v1.Notifier
+	(*GlobalService)(nil),                  // 71: leat.fleet.v1.GlobalService
+	(*v1.Page)(nil),                        // 72: leat.type.v1.Page
+	(*v1.Problem)(nil),                     // 73: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                      // 74: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),                // 75: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),          // 76: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),                // 77: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                  // 78: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                       // 79: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),              // 80: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                 // 81: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),               // 82: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),              // 83: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),              // 84: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),             // 85: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),              // 86: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),             // 87: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),     // 88: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),        // 89: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),      // 90: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),     // 91: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),     // 92: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateRoleRequest)(nil),              // 93: leat.fleet.v1.CreateRoleRequest
+	(*GetRoleRequest)(nil),                 // 94: leat.fleet.v1.GetRoleRequest
+	(*ListRolesRequest)(nil),               // 95: leat.fleet.v1.ListRolesRequest
+	(*UpdateRoleRequest)(nil),              // 96: leat.fleet.v1.UpdateRoleRequest
+	(*DeleteRoleRequest)(nil),              // 97: leat.fleet.v1.DeleteRoleRequest
+	(*CreateProjectRequest)(nil),           // 98: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),              // 99: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),            // 100: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),           // 101: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),           // 102: leat.fleet.v1.DeleteProjectRequest
+	(*CreateIdentityProviderRequest)(nil),  // 103: leat.fleet.v1.CreateIdentityProviderRequest
+	(*GetIdentityProviderRequest)(nil),     // 104: leat.fleet.v1.GetIdentityProviderRequest
+	(*ListIdentityProvidersRequest)(nil),   // 105: leat.fleet.v1.ListIdentityProvidersRequest
+	(*UpdateIdentityProviderRequest)(nil),  // 106: leat.fleet.v1.UpdateIdentityProviderRequest
+	(*DeleteIdentityProviderRequest)(nil),  // 107: leat.fleet.v1.DeleteIdentityProviderRequest
+	(*CreateTrustRuleRequest)(nil),         // 108: leat.fleet.v1.CreateTrustRuleRequest
+	(*GetTrustRuleRequest)(nil),            // 109: leat.fleet.v1.GetTrustRuleRequest
+	(*ListTrustRulesRequest)(nil),          // 110: leat.fleet.v1.ListTrustRulesRequest
+	(*UpdateTrustRuleRequest)(nil),         // 111: leat.fleet.v1.UpdateTrustRuleRequest
+	(*DeleteTrustRuleRequest)(nil),         // 112: leat.fleet.v1.DeleteTrustRuleRequest
+	(*CreateConfigBackendRequest)(nil),     // 113: leat.fleet.v1.CreateConfigBackendRequest
+	(*GetConfigBackendRequest)(nil),        // 114: leat.fleet.v1.GetConfigBackendRequest
+	(*ListConfigBackendsRequest)(nil),      // 115: leat.fleet.v1.ListConfigBackendsRequest
+	(*UpdateConfigBackendRequest)(nil),     // 116: leat.fleet.v1.UpdateConfigBackendRequest
+	(*DeleteConfigBackendRequest)(nil),     // 117: leat.fleet.v1.DeleteConfigBackendRequest
+	(*RefreshConfigBackendRequest)(nil),    // 118: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),    // 119: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),            // 120: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),        // 121: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),       // 122: leat.fleet.v1.ListAccessHoldersRequest
+	(*CreateUserResponse)(nil),             // 123: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 124: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 125: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 126: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 127: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 128: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 129: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 130: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 131: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 132: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 133: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 134: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 135: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleResponse)(nil),             // 136: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleResponse)(nil),                // 137: leat.fleet.v1.GetRoleResponse
+	(*ListRolesResponse)(nil),              // 138: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleResponse)(nil),             // 139: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleResponse)(nil),             // 140: leat.fleet.v1.DeleteRoleResponse
+	(*CreateProjectResponse)(nil),          // 141: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 142: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 143: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 144: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 145: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 146: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 147: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 148: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 149: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 150: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*CreateTrustRuleResponse)(nil),        // 151: leat.fleet.v1.CreateTrustRuleResponse
+	(*GetTrustRuleResponse)(nil),           // 152: leat.fleet.v1.GetTrustRuleResponse
+	(*ListTrustRulesResponse)(nil),         // 153: leat.fleet.v1.ListTrustRulesResponse
+	(*UpdateTrustRuleResponse)(nil),        // 154: leat.fleet.v1.UpdateTrustRuleResponse
+	(*DeleteTrustRuleResponse)(nil),        // 155: leat.fleet.v1.DeleteTrustRuleResponse
+	(*CreateConfigBackendResponse)(nil),    // 156: leat.fleet.v1.CreateConfigBackendResponse
+	(*GetConfigBackendResponse)(nil),       // 157: leat.fleet.v1.GetConfigBackendResponse
+	(*ListConfigBackendsResponse)(nil),     // 158: leat.fleet.v1.ListConfigBackendsResponse
+	(*UpdateConfigBackendResponse)(nil),    // 159: leat.fleet.v1.UpdateConfigBackendResponse
+	(*DeleteConfigBackendResponse)(nil),    // 160: leat.fleet.v1.DeleteConfigBackendResponse
+	(*RefreshConfigBackendResponse)(nil),   // 161: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),   // 162: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),           // 163: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),       // 164: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),      // 165: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	57,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -3761,192 +3780,193 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	64,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
 	65,  // 8: leat.fleet.v1.Document.trust_rule:type_name -> leat.fleet.v1.TrustRule
 	66,  // 9: leat.fleet.v1.Document.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	67,  // 10: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	68,  // 11: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
-	69,  // 12: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
-	70,  // 13: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
-	3,   // 14: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,   // 15: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,   // 16: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,   // 17: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	57,  // 18: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 19: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 20: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	71,  // 21: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	57,  // 22: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	57,  // 23: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 24: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	58,  // 25: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 26: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 27: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	71,  // 28: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	58,  // 29: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	58,  // 30: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 31: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	59,  // 32: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 33: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	59,  // 34: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	71,  // 35: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	59,  // 36: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	59,  // 37: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 38: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	72,  // 39: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	73,  // 40: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	74,  // 41: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	75,  // 42: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	74,  // 43: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	76,  // 44: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	77,  // 45: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	71,  // 46: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	78,  // 47: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,   // 48: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	75,  // 49: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	75,  // 50: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,   // 51: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,   // 52: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,   // 53: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,   // 54: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11,  // 55: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13,  // 56: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15,  // 57: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17,  // 58: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19,  // 59: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21,  // 60: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23,  // 61: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25,  // 62: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27,  // 63: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29,  // 64: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31,  // 65: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33,  // 66: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35,  // 67: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37,  // 68: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39,  // 69: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41,  // 70: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43,  // 71: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45,  // 72: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47,  // 73: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49,  // 74: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51,  // 75: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 76: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	55,  // 77: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	79,  // 78: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	80,  // 79: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	81,  // 80: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	82,  // 81: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	83,  // 82: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	84,  // 83: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	85,  // 84: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	86,  // 85: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	87,  // 86: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	88,  // 87: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	89,  // 88: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	90,  // 89: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	91,  // 90: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	92,  // 91: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
-	93,  // 92: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
-	94,  // 93: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
-	95,  // 94: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
-	96,  // 95: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
-	97,  // 96: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	98,  // 97: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	99,  // 98: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	100, // 99: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	101, // 100: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	102, // 101: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
-	103, // 102: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
-	104, // 103: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
-	105, // 104: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
-	106, // 105: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
-	107, // 106: leat.fleet.v1.FleetService.CreateTrustRule:input_type -> leat.fleet.v1.CreateTrustRuleRequest
-	108, // 107: leat.fleet.v1.FleetService.GetTrustRule:input_type -> leat.fleet.v1.GetTrustRuleRequest
-	109, // 108: leat.fleet.v1.FleetService.ListTrustRules:input_type -> leat.fleet.v1.ListTrustRulesRequest
-	110, // 109: leat.fleet.v1.FleetService.UpdateTrustRule:input_type -> leat.fleet.v1.UpdateTrustRuleRequest
-	111, // 110: leat.fleet.v1.FleetService.DeleteTrustRule:input_type -> leat.fleet.v1.DeleteTrustRuleRequest
-	112, // 111: leat.fleet.v1.FleetService.CreateConfigBackend:input_type -> leat.fleet.v1.CreateConfigBackendRequest
-	113, // 112: leat.fleet.v1.FleetService.GetConfigBackend:input_type -> leat.fleet.v1.GetConfigBackendRequest
-	114, // 113: leat.fleet.v1.FleetService.ListConfigBackends:input_type -> leat.fleet.v1.ListConfigBackendsRequest
-	115, // 114: leat.fleet.v1.FleetService.UpdateConfigBackend:input_type -> leat.fleet.v1.UpdateConfigBackendRequest
-	116, // 115: leat.fleet.v1.FleetService.DeleteConfigBackend:input_type -> leat.fleet.v1.DeleteConfigBackendRequest
-	117, // 116: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	118, // 117: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	119, // 118: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	120, // 119: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	121, // 120: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	2,   // 121: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 122: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 123: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 124: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 125: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 126: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 127: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 128: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 129: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 130: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 131: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 132: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 133: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 134: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 135: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 136: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 137: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 138: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 139: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 140: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 141: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 142: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 143: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 144: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 145: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 146: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	56,  // 147: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	122, // 148: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	123, // 149: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	124, // 150: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	125, // 151: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	126, // 152: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	127, // 153: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	128, // 154: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	129, // 155: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	130, // 156: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	131, // 157: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	132, // 158: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	133, // 159: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	134, // 160: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	135, // 161: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
-	136, // 162: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
-	137, // 163: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
-	138, // 164: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
-	139, // 165: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
-	140, // 166: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	141, // 167: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	142, // 168: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	143, // 169: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	144, // 170: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	145, // 171: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	146, // 172: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	147, // 173: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	148, // 174: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	149, // 175: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	150, // 176: leat.fleet.v1.FleetService.CreateTrustRule:output_type -> leat.fleet.v1.CreateTrustRuleResponse
-	151, // 177: leat.fleet.v1.FleetService.GetTrustRule:output_type -> leat.fleet.v1.GetTrustRuleResponse
-	152, // 178: leat.fleet.v1.FleetService.ListTrustRules:output_type -> leat.fleet.v1.ListTrustRulesResponse
-	153, // 179: leat.fleet.v1.FleetService.UpdateTrustRule:output_type -> leat.fleet.v1.UpdateTrustRuleResponse
-	154, // 180: leat.fleet.v1.FleetService.DeleteTrustRule:output_type -> leat.fleet.v1.DeleteTrustRuleResponse
-	155, // 181: leat.fleet.v1.FleetService.CreateConfigBackend:output_type -> leat.fleet.v1.CreateConfigBackendResponse
-	156, // 182: leat.fleet.v1.FleetService.GetConfigBackend:output_type -> leat.fleet.v1.GetConfigBackendResponse
-	157, // 183: leat.fleet.v1.FleetService.ListConfigBackends:output_type -> leat.fleet.v1.ListConfigBackendsResponse
-	158, // 184: leat.fleet.v1.FleetService.UpdateConfigBackend:output_type -> leat.fleet.v1.UpdateConfigBackendResponse
-	159, // 185: leat.fleet.v1.FleetService.DeleteConfigBackend:output_type -> leat.fleet.v1.DeleteConfigBackendResponse
-	160, // 186: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	161, // 187: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	162, // 188: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	163, // 189: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	164, // 190: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	121, // [121:191] is the sub-list for method output_type
-	51,  // [51:121] is the sub-list for method input_type
-	51,  // [51:51] is the sub-list for extension type_name
-	51,  // [51:51] is the sub-list for extension extendee
-	0,   // [0:51] is the sub-list for field type_name
+	67,  // 10: leat.fleet.v1.Document.fleet_source:type_name -> leat.fleet.v1.FleetSource
+	68,  // 11: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	69,  // 12: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
+	70,  // 13: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
+	71,  // 14: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
+	3,   // 15: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,   // 16: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,   // 17: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,   // 18: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	57,  // 19: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 20: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 21: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	72,  // 22: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	57,  // 23: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	57,  // 24: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 25: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	58,  // 26: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 27: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 28: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	72,  // 29: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	58,  // 30: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	58,  // 31: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 32: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	59,  // 33: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 34: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	59,  // 35: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	72,  // 36: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	59,  // 37: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	59,  // 38: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 39: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	73,  // 40: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	74,  // 41: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	75,  // 42: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	76,  // 43: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	75,  // 44: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	77,  // 45: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	78,  // 46: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	72,  // 47: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	79,  // 48: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,   // 49: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	76,  // 50: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	76,  // 51: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,   // 52: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,   // 53: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,   // 54: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,   // 55: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11,  // 56: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13,  // 57: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15,  // 58: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17,  // 59: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19,  // 60: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21,  // 61: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23,  // 62: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25,  // 63: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27,  // 64: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29,  // 65: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31,  // 66: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33,  // 67: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35,  // 68: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37,  // 69: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39,  // 70: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41,  // 71: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43,  // 72: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45,  // 73: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47,  // 74: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49,  // 75: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51,  // 76: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53,  // 77: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	55,  // 78: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	80,  // 79: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	81,  // 80: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	82,  // 81: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	83,  // 82: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	84,  // 83: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	85,  // 84: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	86,  // 85: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	87,  // 86: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	88,  // 87: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	89,  // 88: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	90,  // 89: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	91,  // 90: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	92,  // 91: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	93,  // 92: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
+	94,  // 93: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
+	95,  // 94: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
+	96,  // 95: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
+	97,  // 96: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
+	98,  // 97: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	99,  // 98: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	100, // 99: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	101, // 100: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	102, // 101: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	103, // 102: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
+	104, // 103: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
+	105, // 104: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
+	106, // 105: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
+	107, // 106: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
+	108, // 107: leat.fleet.v1.FleetService.CreateTrustRule:input_type -> leat.fleet.v1.CreateTrustRuleRequest
+	109, // 108: leat.fleet.v1.FleetService.GetTrustRule:input_type -> leat.fleet.v1.GetTrustRuleRequest
+	110, // 109: leat.fleet.v1.FleetService.ListTrustRules:input_type -> leat.fleet.v1.ListTrustRulesRequest
+	111, // 110: leat.fleet.v1.FleetService.UpdateTrustRule:input_type -> leat.fleet.v1.UpdateTrustRuleRequest
+	112, // 111: leat.fleet.v1.FleetService.DeleteTrustRule:input_type -> leat.fleet.v1.DeleteTrustRuleRequest
+	113, // 112: leat.fleet.v1.FleetService.CreateConfigBackend:input_type -> leat.fleet.v1.CreateConfigBackendRequest
+	114, // 113: leat.fleet.v1.FleetService.GetConfigBackend:input_type -> leat.fleet.v1.GetConfigBackendRequest
+	115, // 114: leat.fleet.v1.FleetService.ListConfigBackends:input_type -> leat.fleet.v1.ListConfigBackendsRequest
+	116, // 115: leat.fleet.v1.FleetService.UpdateConfigBackend:input_type -> leat.fleet.v1.UpdateConfigBackendRequest
+	117, // 116: leat.fleet.v1.FleetService.DeleteConfigBackend:input_type -> leat.fleet.v1.DeleteConfigBackendRequest
+	118, // 117: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	119, // 118: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	120, // 119: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	121, // 120: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	122, // 121: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	2,   // 122: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 123: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 124: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 125: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 126: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 127: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 128: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 129: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 130: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 131: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 132: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 133: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 134: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 135: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 136: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 137: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 138: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 139: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 140: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 141: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 142: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 143: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 144: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 145: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 146: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 147: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	56,  // 148: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	123, // 149: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	124, // 150: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	125, // 151: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	126, // 152: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	127, // 153: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	128, // 154: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	129, // 155: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	130, // 156: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	131, // 157: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	132, // 158: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	133, // 159: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	134, // 160: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	135, // 161: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	136, // 162: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
+	137, // 163: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
+	138, // 164: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
+	139, // 165: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
+	140, // 166: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
+	141, // 167: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	142, // 168: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	143, // 169: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	144, // 170: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	145, // 171: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	146, // 172: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	147, // 173: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	148, // 174: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	149, // 175: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	150, // 176: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	151, // 177: leat.fleet.v1.FleetService.CreateTrustRule:output_type -> leat.fleet.v1.CreateTrustRuleResponse
+	152, // 178: leat.fleet.v1.FleetService.GetTrustRule:output_type -> leat.fleet.v1.GetTrustRuleResponse
+	153, // 179: leat.fleet.v1.FleetService.ListTrustRules:output_type -> leat.fleet.v1.ListTrustRulesResponse
+	154, // 180: leat.fleet.v1.FleetService.UpdateTrustRule:output_type -> leat.fleet.v1.UpdateTrustRuleResponse
+	155, // 181: leat.fleet.v1.FleetService.DeleteTrustRule:output_type -> leat.fleet.v1.DeleteTrustRuleResponse
+	156, // 182: leat.fleet.v1.FleetService.CreateConfigBackend:output_type -> leat.fleet.v1.CreateConfigBackendResponse
+	157, // 183: leat.fleet.v1.FleetService.GetConfigBackend:output_type -> leat.fleet.v1.GetConfigBackendResponse
+	158, // 184: leat.fleet.v1.FleetService.ListConfigBackends:output_type -> leat.fleet.v1.ListConfigBackendsResponse
+	159, // 185: leat.fleet.v1.FleetService.UpdateConfigBackend:output_type -> leat.fleet.v1.UpdateConfigBackendResponse
+	160, // 186: leat.fleet.v1.FleetService.DeleteConfigBackend:output_type -> leat.fleet.v1.DeleteConfigBackendResponse
+	161, // 187: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	162, // 188: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	163, // 189: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	164, // 190: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	165, // 191: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	122, // [122:192] is the sub-list for method output_type
+	52,  // [52:122] is the sub-list for method input_type
+	52,  // [52:52] is the sub-list for extension type_name
+	52,  // [52:52] is the sub-list for extension extendee
+	0,   // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3957,6 +3977,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 	file_leat_fleet_v1_audit_proto_init()
 	file_leat_fleet_v1_config_backend_proto_init()
 	file_leat_fleet_v1_config_set_proto_init()
+	file_leat_fleet_v1_fleet_source_proto_init()
 	file_leat_fleet_v1_global_service_proto_init()
 	file_leat_fleet_v1_identity_provider_proto_init()
 	file_leat_fleet_v1_notifier_proto_init()
@@ -3976,6 +3997,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		(*Document_IdentityProvider)(nil),
 		(*Document_TrustRule)(nil),
 		(*Document_RolloutPolicy)(nil),
+		(*Document_FleetSource)(nil),
 		(*Document_ConfigBackend)(nil),
 		(*Document_ConfigSet)(nil),
 		(*Document_Notifier)(nil),

@@ -963,7 +963,9 @@ type ServiceStatus struct {
 	// value.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
 	// What keeps the service on other content than its sources hold. Unset: nothing does.
-	Hold          *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
+	// The global service that it is derived from: NAME, or PROJECT/NAME. Empty for a service of its own.
+	GlobalService string `protobuf:"bytes,8,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1054,13 @@ func (x *ServiceStatus) GetHold() *ContentHold {
 		return x.Hold
 	}
 	return nil
+}
+
+func (x *ServiceStatus) GetGlobalService() string {
+	if x != nil {
+		return x.GlobalService
+	}
+	return ""
 }
 
 // ContentHold says why a service has other content than its sources hold.
@@ -1457,7 +1466,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
 	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
-	"\x11_create_namespace\"\x81\x03\n" +
+	"\x11_create_namespace\"\xa8\x03\n" +
 	"\rServiceStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1466,7 +1475,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06synced\x18\x05 \x01(\bR\x06synced\x12/\n" +
 	"\x13observed_generation\x18\x06 \x01(\x03R\x12observedGeneration\x12!\n" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12.\n" +
-	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\"\xd6\x01\n" +
+	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\x12%\n" +
+	"\x0eglobal_service\x18\b \x01(\tR\rglobalService\"\xd6\x01\n" +
 	"\vContentHold\x12\x18\n" +
 	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +

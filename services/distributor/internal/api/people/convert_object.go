@@ -107,12 +107,14 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return globalOf(object.GlobalService)
 	case *fleetv1.Document_RolloutPolicy:
 		return rolloutPolicyOf(object.RolloutPolicy)
+	case *fleetv1.Document_FleetSource:
+		return fleetSourceOf(object.FleetSource)
 	case *fleetv1.Document_Role:
 		return roleObjectOf(object.Role)
 	}
 	return nil, &fielderr.Error{
 		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end, a configuration set, a notifier, a global service or a rollout policy",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end, a configuration set, a notifier, a global service, a rollout policy or a fleet source",
 	}
 }
 

@@ -48,6 +48,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return globalMessage(o, r.Global)
 	case *catalog.RolloutPolicy:
 		return rolloutPolicyMessage(o)
+	case *catalog.FleetSource:
+		return fleetSourceMessage(o)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}
@@ -138,6 +140,9 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 		ObservedGeneration: status.ObservedGeneration,
 		SyncRequest:        s.SyncRequest,
 		Hold:               holdMessage(s, status.Hold),
+	}
+	if s.Derived != nil {
+		m.GlobalService = objectname.Display(s.Derived.Global)
 	}
 	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {
 		return &fleetv1.SourceStatus{

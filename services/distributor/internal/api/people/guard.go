@@ -138,8 +138,35 @@ func (e editing) checkContent(current, next catalog.Object) error {
 	case *catalog.TrustRule:
 		// The editor decides who becomes a user of the rule.
 		return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(o))
+	case *catalog.FleetSource:
+		last, _ := current.(*catalog.FleetSource)
+		return e.mayDirect(last, o)
+	case *catalog.Repository:
+		if current == nil {
+			return nil
+		}
+		// Who says what the repository holds says what its fleet sources write.
+		return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.view}.FleetSources(), func(f *catalog.FleetSource) bool {
+			return f.Spec.Source.Repository != o.Name
+		})...)
 	case *catalog.User:
 		return e.rights.MayBecome(e.view.Rights(fleet.Named(o.Name, o.Spec.Groups)))
+	}
+	return nil
+}
+
+// mayDirect returns an error unless the caller holds everything that the fleet sources may do. Those that
+// are nil are left out.
+func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
+	for _, source := range sources {
+		if source == nil {
+			continue
+		}
+		spec := source.Rights()
+		role, _ := catalog.BuiltinRole(spec.Role)
+		if err := e.rights.MayGive(spec, role); err != nil {
+			return err
+		}
 	}
 	return nil
 }

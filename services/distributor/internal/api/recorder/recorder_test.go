@@ -44,6 +44,8 @@ var targets = map[string]string{
 	"RefreshConfigBackend": "refresh ConfigBackend x",
 	"CreateSession":        "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
 	"CreateConfigSet": "create ConfigSet x", "UpdateConfigSet": "update ConfigSet x", "DeleteConfigSet": "delete ConfigSet x",
+	"CreateFleetSource": "create FleetSource x", "UpdateFleetSource": "update FleetSource x", "DeleteFleetSource": "delete FleetSource x",
+	"SyncFleetSource": "sync FleetSource x", "ConfirmFleetSource": "confirm FleetSource x",
 	"CreateNotifier": "create Notifier x", "UpdateNotifier": "update Notifier x", "DeleteNotifier": "delete Notifier x",
 	"CreateGlobalService": "create GlobalService x", "UpdateGlobalService": "update GlobalService x", "DeleteGlobalService": "delete GlobalService x",
 	"CreateRolloutPolicy": "create RolloutPolicy x", "UpdateRolloutPolicy": "update RolloutPolicy x", "DeleteRolloutPolicy": "delete RolloutPolicy x",
@@ -57,7 +59,7 @@ func TestTargets(t *testing.T) {
 	var methods []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
-		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto,
+		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
 	} {
 		for i := range file.Services().Len() {
 			for all, j := file.Services().Get(i).Methods(), 0; j < all.Len(); j++ {

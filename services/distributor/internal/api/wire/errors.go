@@ -68,6 +68,10 @@ func Error(err error) error {
 		return rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, e.Error()+"; update it, or choose another name",
 			kindOf(e.Key), nameOf(e.Key))
 	}
+	if e, ok := errors.AsType[*catalog.ManagedError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED, e.Error()+": change its document in Git, or suspend the fleet source",
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With("fleetsource", objectname.Display(e.Source)))
+	}
 	return mappedSentinel(err)
 }
 

@@ -59,6 +59,12 @@ func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + Referenc
 // Parse reads all documents of one file. Messages refer to the file by name. The error is Problems
 // if the content is invalid, and then holds every problem, not only the first.
 func Parse(name string, r io.Reader) ([]*Document, error) {
+	return ParseWithin(name, r, new(maxNodes))
+}
+
+// ParseWithin is Parse for one of several files, which share the budget of nodes that they may hold
+// together once aliases are expanded. It takes those of this file from the budget.
+func ParseWithin(name string, r io.Reader, budget *int) ([]*Document, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -66,8 +72,10 @@ func Parse(name string, r io.Reader) ([]*Document, error) {
 	if len(content) > maxFileBytes {
 		return nil, Problems{{Position: Position{File: name}, Message: "larger than 4 MiB; split the file"}}
 	}
-	d := decoder{file: name, budget: maxNodes}
+	most := min(maxNodes, *budget)
+	d := decoder{file: name, budget: most}
 	d.stream(content)
+	*budget -= most - max(d.budget, 0)
 	if len(d.problems) > 0 {
 		return nil, d.problems
 	}

@@ -18,12 +18,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -146,7 +146,7 @@ func TestParse(t *testing.T) {
 // TestExampleCredentials reads every kind of repository credential in the examples.
 func TestExampleCredentials(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("../../../examples/credentials/repositories.yaml")
+	file, err := os.Open("../../examples/credentials/repositories.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestExampleCredentials(t *testing.T) {
 // TestExampleVerification reads the required signers in the examples.
 func TestExampleVerification(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("../../../examples/verification/repositories.yaml")
+	file, err := os.Open("../../examples/verification/repositories.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestExampleVerification(t *testing.T) {
 // TestExampleSignedArtifacts reads the keys of charts and artifacts in the examples.
 func TestExampleSignedArtifacts(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("../../../examples/verification/artifacts.yaml")
+	file, err := os.Open("../../examples/verification/artifacts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestExampleSignedArtifacts(t *testing.T) {
 // displayed form.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("../../../examples/configuration/fleet.yaml")
+	file, err := os.Open("../../examples/configuration/fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestExampleConfiguration(t *testing.T) {
 // its original form.
 func TestExamplePolicy(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("../../../examples/policy/fleet.yaml")
+	file, err := os.Open("../../examples/policy/fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestExamplePolicy(t *testing.T) {
 // file and folder that they name is there.
 func TestExampleCharts(t *testing.T) {
 	t.Parallel()
-	const dir = "../../../examples/charts"
+	const dir = "../../examples/charts"
 	documents, err := document.Load([]string{dir}, nil)
 	if err != nil || len(documents) != 3 {
 		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
@@ -641,7 +641,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	kinds := []string{"accessbindings", "clusters", "configbackends", "configsets", "globalservices", "identityproviders", "notifiers", "projects", "repositories", "roles", "rolloutpolicies", "services", "trustrules", "users"}
+	kinds := []string{"accessbindings", "clusters", "configbackends", "configsets", "fleetsources", "globalservices", "identityproviders", "notifiers", "projects", "repositories", "roles", "rolloutpolicies", "services", "trustrules", "users"}
 	if diff := cmp.Diff(kinds, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}
@@ -682,7 +682,7 @@ func FuzzParse(f *testing.F) {
 // TestAccessPage reads the documents of docs/access.md.
 func TestAccessPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/access.md")
+	page, err := os.ReadFile("../../docs/access.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -707,7 +707,7 @@ func TestAccessPage(t *testing.T) {
 // TestChartDependenciesPage reads the documents of docs/chart-dependencies.md.
 func TestChartDependenciesPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/chart-dependencies.md")
+	page, err := os.ReadFile("../../docs/chart-dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleetsource holds the commands about a fleet that is defined in Git.
+package fleetsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// kind is the kind of fleet sources.
+const kind = "FleetSource"
+
+// New is `leat fleetsource`.
+func New(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fleetsource",
+		Short: "See what fleet sources did, and agree to removals",
+		Long: `See what fleet sources did, and agree to removals. Fleet sources are documents: leat apply, leat get fleetsources and
+leat delete fleetsource/NAME work as for others.`,
+		Example: `  leat fleetsource status fleet
+  leat fleetsource sync fleet
+  leat fleetsource confirm fleet`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(status(s), sync(s), confirm(s))
+	return cmd
+}
+
+func status(s *session.Session) *cobra.Command {
+	format := show.Table
+	cmd := &cobra.Command{
+		Use:   "status NAME",
+		Short: "Show what became of each document at the latest look",
+		Long: `Show what became of each document of a fleet source at the latest look, problems first: file and line, what was done, the
+object, and what is wrong. Objects whose documents are gone have no file.`,
+		Example: `  leat fleetsource status fleet
+  leat fleetsource status shop/fleet -o json`,
+		Args: oneName,
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			name := s.Reference(kind, named(args[0]))
+			documents, err := c.FleetSourceDocuments(ctx, name)
+			if err != nil {
+				return err
+			}
+			if format == show.Table {
+				object, err := c.Get(ctx, kind, name)
+				if err != nil {
+					return err
+				}
+				if err := show.Objects(s.Out, format, s.Style(s.Out), time.Now(), kind, []*fleetv1.Document{object}); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintln(s.Out); err != nil {
+					return err
+				}
+			}
+			return show.FleetSourceDocuments(s.Out, format, s.Style(s.Out), documents)
+		}),
+	}
+	cmd.Flags().VarP(&format, "output", "o", "how to print them")
+	return cmd
+}
+
+func sync(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:     "sync NAME",
+		Short:   "Fetch the repository, and look at it now",
+		Long:    `Fetch the repository of a fleet source, and have the source look at it within seconds instead of at the next poll.`,
+		Example: "  leat fleetsource sync fleet",
+		Args:    oneName,
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			name := s.Reference(kind, named(args[0]))
+			if _, err := c.SyncFleetSource(ctx, &fleetv1.SyncFleetSourceRequest{Name: name}); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.Out, "fleetsource/%s is being synced\n", name)
+			return err
+		}),
+	}
+}
+
+func confirm(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "confirm NAME [DIGEST]",
+		Short: "Agree to the removals that a fleet source holds back",
+		Long: `Agree to the removals that a fleet source holds back, because a commit removes more than its guard allows. The agreement is for exactly
+the objects that leat fleetsource status shows as held. With a DIGEST it is refused if others are held by now.`,
+		Example: `  leat fleetsource confirm fleet
+  leat fleetsource confirm fleet 5f2b0c8d9a7e6f10`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return errors.New("want the name of one fleet source, and at most a digest")
+			}
+			return nil
+		},
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			name := s.Reference(kind, named(args[0]))
+			object, err := c.Get(ctx, kind, name)
+			if err != nil {
+				return err
+			}
+			held := object.GetFleetSource().GetStatus()
+			digest := held.GetHeldDigest()
+			switch {
+			case digest == "":
+				return failure.New("fleetsource/"+name+" holds no removals that can be confirmed", "leat fleetsource status "+name+" shows what it did.")
+			case len(args) == 2 && args[1] != digest:
+				return failure.New("other removals are held now: "+digest, "Look at them with leat fleetsource status "+name+", and confirm again.")
+			}
+			if _, err := c.ConfirmFleetSource(ctx, &fleetv1.ConfirmFleetSourceRequest{Name: name, Digest: digest}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.Out, "%d removals of fleetsource/%s are confirmed\n", held.GetHeld(), name)
+			return err
+		}),
+	}
+}
+
+func oneName(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("want the name of one fleet source")
+	}
+	return nil
+}
+
+// named takes fleetsource/NAME for NAME.
+func named(word string) string { return strings.TrimPrefix(word, "fleetsource/") }

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+)
+
+// Sources is the view for fleet sources. It is safe for concurrent use.
+type Sources struct{ View *View }
+
+var _ fleetsync.Fleet = Sources{}
+
+// FleetSources implements fleetsync.Fleet.
+func (s Sources) FleetSources() []*catalog.FleetSource {
+	c := s.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []*catalog.FleetSource
+	for _, name := range c.names[catalog.KindFleetSource].all() {
+		if f, ok := c.objects[catalog.KindFleetSource][name].(*catalog.FleetSource); ok {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Managed implements fleetsync.Fleet. It looks at every object.
+func (s Sources) Managed(source string) []catalog.Object {
+	c := s.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	text := catalog.ManagerText(source)
+	var managed []catalog.Object
+	for _, kind := range catalog.Kinds() {
+		for name := range c.names[kind].from("") {
+			object := c.objectLocked(catalog.Key{Kind: kind, Name: name})
+			if object != nil && object.Meta().Annotations[catalog.ManagedBy] == text {
+				managed = append(managed, object)
+			}
+		}
+	}
+	return managed
+}
+
+// Version implements fleetsync.Fleet.
+func (s Sources) Version(key catalog.Key) int64 {
+	object := s.View.find(key)
+	if object == nil {
+		return 0
+	}
+	return object.Meta().ResourceVersion
+}
+
+// Refresh implements fleetsync.Fleet.
+func (s Sources) Refresh(ctx context.Context) error { return s.View.Refresh(ctx) }

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+)
+
+// FleetSources keeps what fleet sources did, and what people asked of them.
+type FleetSources struct{ store *Store }
+
+var (
+	_ fleetsync.Store  = (*FleetSources)(nil)
+	_ fleetsync.States = (*FleetSources)(nil)
+)
+
+// FleetSourcesOf returns the part of a store about fleet sources.
+func FleetSourcesOf(s *Store) *FleetSources { return &FleetSources{store: s} }
+
+// fleetSourceRow is a stored fleet source. Repository follows from the spec.
+type fleetSourceRow struct {
+	bun.BaseModel `bun:"table:fleet_sources,alias:fs"`
+	metaColumns
+	Project    string                          `bun:"project"`
+	Repository string                          `bun:"repository"`
+	Spec       column[catalog.FleetSourceSpec] `bun:"spec"`
+}
+
+type fleetSourceStateRow struct {
+	bun.BaseModel `bun:"table:fleet_source_states,alias:fss"`
+	SourceUID     string                       `bun:"source_uid,pk"`
+	State         column[fleetsync.State]      `bun:"state"`
+	Documents     column[[]fleetsync.Document] `bun:"documents"`
+	Asked         int64                        `bun:"asked"`
+	Confirmed     string                       `bun:"confirmed"`
+}
+
+type fleetSourceLeadRow struct {
+	bun.BaseModel `bun:"table:fleet_source_lead,alias:fsl"`
+	ID            int    `bun:"id,pk"`
+	Holder        string `bun:"holder"`
+	Term          int64  `bun:"term"`
+	Beat          int64  `bun:"beat"`
+}
+
+func (r *fleetSourceRow) fleetSource() *catalog.FleetSource {
+	return &catalog.FleetSource{Metadata: r.metadata(), Spec: r.Spec.v}
+}
+
+func (r *fleetSourceRow) object(context.Context, *tx) (catalog.Object, error) {
+	return r.fleetSource(), nil
+}
+
+func (t *tx) putFleetSource(ctx context.Context, meta metaColumns, f *catalog.FleetSource) error {
+	row := &fleetSourceRow{metaColumns: meta, Project: objectname.Project(f.Name), Repository: f.Spec.Source.Repository, Spec: columnOf(f.Spec)}
+	return t.upsert(ctx, row, "repository", "spec")
+}
+
+// fleetSourcesOf returns the fleet sources that read a repository, at most maxDependents.
+func (t *tx) fleetSourcesOf(ctx context.Context, repository string) ([]catalog.Key, error) {
+	var names []string
+	err := t.sql.NewSelect().Table("fleet_sources").Column("name").Where("repository = ?", repository).Order("name").Limit(maxDependents).Scan(ctx, &names)
+	keys := make([]catalog.Key, len(names))
+	for i, name := range names {
+		keys[i] = catalog.Key{Kind: catalog.KindFleetSource, Name: name}
+	}
+	return keys, translate("list fleet sources of repository", err)
+}
+
+// Lead implements fleetsync.Store.
+func (s *FleetSources) Lead(ctx context.Context) (fleetsync.Lead, error) {
+	var row fleetSourceLeadRow
+	err := s.store.db.NewSelect().Model(&row).Where("id = 1").Scan(ctx)
+	return fleetsync.Lead{Holder: row.Holder, Term: row.Term, Beat: row.Beat}, translate("read leader of fleet sources", err)
+}
+
+// Claim implements fleetsync.Store.
+func (s *FleetSources) Claim(ctx context.Context, holder string, seen fleetsync.Lead) (term int64, ok bool, err error) {
+	result, err := s.store.db.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("holder = ?, term = term + 1, beat = beat + 1", holder).
+		Where("id = 1 AND holder = ? AND term = ? AND beat = ?", seen.Holder, seen.Term, seen.Beat).Exec(ctx)
+	if err != nil {
+		return 0, false, translate("claim fleet sources", err)
+	}
+	n, err := result.RowsAffected()
+	return seen.Term + 1, n == 1, translate("count rows", err)
+}
+
+// hold locks the row of the leader of that term until the transaction ends, and counts a beat.
+func hold(ctx context.Context, tx bun.Tx, term int64) error {
+	result, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND term = ?", term).Exec(ctx)
+	if err != nil {
+		return translate("hold lead of fleet sources", err)
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n != 1 {
+		return fleetsync.ErrDeposed
+	}
+	return translate("count rows", err)
+}
+
+// lead runs fn in a transaction of the leader of that term.
+func (s *FleetSources) lead(ctx context.Context, verb string, term int64, fn func(ctx context.Context, tx bun.Tx) error) error {
+	err := s.store.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if err := hold(ctx, tx, term); err != nil {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+	if errors.Is(err, fleetsync.ErrDeposed) {
+		return fleetsync.ErrDeposed
+	}
+	return translate(verb, err)
+}
+
+// Beat implements fleetsync.Store.
+func (s *FleetSources) Beat(ctx context.Context, term int64) error {
+	return s.lead(ctx, "keep lead of fleet sources", term, func(context.Context, bun.Tx) error { return nil })
+}
+
+// Resign implements fleetsync.Store.
+func (s *FleetSources) Resign(ctx context.Context, term int64) error {
+	return s.lead(ctx, "resign lead of fleet sources", term, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("holder = ''").Where("id = 1").Exec(ctx)
+		return err
+	})
+}
+
+// Fenced implements fleetsync.Store.
+func (s *FleetSources) Fenced(term int64) catalog.Editable { return fencedEdits{s.store, term} }
+
+// fencedEdits is the catalog for edits of one term.
+type fencedEdits struct {
+	store *Store
+	term  int64
+}
+
+// Edit implements catalog.Editable.
+func (f fencedEdits) Edit(ctx context.Context, fn func(ctx context.Context, tx catalog.Tx) error) error {
+	return f.store.edit(ctx, func(ctx context.Context, t *tx) error {
+		if err := hold(ctx, t.sql, f.term); err != nil {
+			return err
+		}
+		return fn(ctx, t)
+	})
+}
+
+// Orders implements fleetsync.Store.
+func (s *FleetSources) Orders(ctx context.Context) (map[string]fleetsync.Order, error) {
+	var rows []*fleetSourceStateRow
+	err := s.store.db.NewSelect().Model(&rows).Column("source_uid", "asked", "confirmed").Scan(ctx)
+	orders := make(map[string]fleetsync.Order, len(rows))
+	for _, row := range rows {
+		orders[row.SourceUID] = fleetsync.Order{Asked: row.Asked, Confirmed: row.Confirmed}
+	}
+	return orders, translate("read orders of fleet sources", err)
+}
+
+// Save implements fleetsync.Store.
+func (s *FleetSources) Save(ctx context.Context, term int64, uid string, state fleetsync.State, documents []fleetsync.Document) error {
+	return s.lead(ctx, "write state of fleet source", term, func(ctx context.Context, tx bun.Tx) error {
+		isThere, err := tx.NewSelect().Table("fleet_sources").Where("uid = ?", uid).Exists(ctx)
+		if err != nil || !isThere {
+			return err
+		}
+		row := &fleetSourceStateRow{SourceUID: uid, State: columnOf(state), Documents: columnOf(documents)}
+		query := tx.NewInsert().Model(row).On("CONFLICT (source_uid) DO UPDATE").Set("state = EXCLUDED.state")
+		if documents != nil {
+			query = query.Set("documents = EXCLUDED.documents")
+		}
+		_, err = query.Exec(ctx)
+		return err
+	})
+}
+
+// States implements fleetsync.States.
+func (s *FleetSources) States(ctx context.Context, uids []string) (map[string]fleetsync.State, error) {
+	states := make(map[string]fleetsync.State, len(uids))
+	for chunk := range slices.Chunk(uids, maxKeys) {
+		var rows []*fleetSourceStateRow
+		err := s.store.db.NewSelect().Model(&rows).Column("source_uid", "state").Where("source_uid IN (?)", bun.List(chunk)).Scan(ctx)
+		if err != nil {
+			return nil, translate("read states of fleet sources", err)
+		}
+		for _, row := range rows {
+			states[row.SourceUID] = row.State.v
+		}
+	}
+	return states, nil
+}
+
+// Documents implements fleetsync.States.
+func (s *FleetSources) Documents(ctx context.Context, uid string) ([]fleetsync.Document, error) {
+	row := new(fleetSourceStateRow)
+	err := s.store.db.NewSelect().Model(row).Column("documents").Where("source_uid = ?", uid).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return row.Documents.v, translate("read documents of fleet source", err)
+}
+
+// Ask implements fleetsync.States.
+func (s *FleetSources) Ask(ctx context.Context, uid string) error { return s.order(ctx, uid, nil) }
+
+// Confirm implements fleetsync.States.
+func (s *FleetSources) Confirm(ctx context.Context, uid, digest string) error {
+	return s.order(ctx, uid, &digest)
+}
+
+func (s *FleetSources) order(ctx context.Context, uid string, confirmed *string) error {
+	row := &fleetSourceStateRow{SourceUID: uid, Asked: 1}
+	query := s.store.db.NewInsert().Model(row).On("CONFLICT (source_uid) DO UPDATE").Set("asked = fss.asked + 1")
+	if confirmed != nil {
+		row.Confirmed = *confirmed
+		query = query.Set("confirmed = EXCLUDED.confirmed")
+	}
+	_, err := query.Exec(ctx)
+	return translate("ask fleet source", err)
+}
