@@ -68,18 +68,8 @@ type Changes struct {
 	Roles     []*Role
 	// Backends are without their credentials.
 	Backends []*ConfigBackend
-	// ConfigSets are without their secrets.
-	ConfigSets []*ConfigSet
 	// Notifiers are without their secrets.
 	Notifiers    []*Notifier
-	// Globals are without their secrets: only their keys.
-	Globals []*GlobalService
-	// Requests are the latest requests for syncs of derived services.
-	Requests []SyncRequest
-	Policies []*RolloutPolicy
-	// Admissions may hold nothing.
-	Admissions   []Admission
-	FleetSources []*FleetSource
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.
@@ -87,6 +77,21 @@ type Changes struct {
 	Reports  []StoredReport
 	// Grants may have ended.
 	Grants []Grant
+	FleetChanges
+}
+
+// FleetChanges are the changes of what many services follow from.
+type FleetChanges struct {
+	FleetSources []*FleetSource
+	// ConfigSets are without their secrets.
+	ConfigSets []*ConfigSet
+	// Globals are without their secrets: only their keys.
+	Globals []*GlobalService
+	// Requests are the latest requests for syncs of derived services.
+	Requests []SyncRequest
+	Policies []*RolloutPolicy
+	// Admissions may hold nothing.
+	Admissions []Admission
 }
 
 // SyncRequest is the latest request for a sync of a derived service.

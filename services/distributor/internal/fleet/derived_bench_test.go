@@ -84,7 +84,7 @@ func BenchmarkDerived(b *testing.B) {
 		b.ReportMetric(float64(time.Since(start).Milliseconds())/2, "ms/label")
 
 		start = time.Now()
-		commit(catalog.Changes{Globals: []*catalog.GlobalService{derivedGlobal(9, 2)}})
+		commit(catalog.Changes{FleetChanges: catalog.FleetChanges{Globals: []*catalog.GlobalService{derivedGlobal(9, 2)}}})
 		b.ReportMetric(time.Since(start).Seconds(), "s/template")
 		entry, _ := planOf(clusters - 1).Entry("global-9")
 		if got := entry.Apply().Namespace; got != "next-eu" {
