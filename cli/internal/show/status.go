@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/enumname"
 )
 

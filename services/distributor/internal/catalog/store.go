@@ -69,7 +69,7 @@ type Changes struct {
 	// Backends are without their credentials.
 	Backends []*ConfigBackend
 	// Notifiers are without their secrets.
-	Notifiers    []*Notifier
+	Notifiers []*Notifier
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.
