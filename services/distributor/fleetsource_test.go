@@ -410,9 +410,7 @@ func TestFleetIsRestoredFromGit(t *testing.T) {
 		h.apply(t, parsedDocuments(t, fleetRepository+fleetItself)...)
 		h.at(t, "fleet", "c1", errorsv1.Reason_REASON_UNSPECIFIED)
 		var now []*fleetv1.Document
-		for _, d := range parsedDocuments(t, files["fleet.yaml"]) {
-			now = append(now, d)
-		}
+		now = append(now, parsedDocuments(t, files["fleet.yaml"])...)
 		res := h.apply(t, now...)
 		for i, outcome := range res.GetOutcomes() {
 			if outcome.GetAction() != fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
@@ -475,7 +473,7 @@ func TestSecFleetSourceRights(t *testing.T) {
 		"fleetsource/shop/more":             fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_FAILED, "configbackend/env": fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_FAILED,
 		"accessbinding/mallory": fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CREATED,
 	} {
-		if d[key].GetAction() != want && !(want == fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CREATED && d[key].GetAction() == fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_UNCHANGED) {
+		if got := d[key].GetAction(); got != want && (want != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CREATED || got != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_UNCHANGED) {
 			t.Errorf("%s: got %v, want %s, in %v", key, d[key], want, d)
 		}
 	}

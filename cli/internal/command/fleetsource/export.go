@@ -147,7 +147,7 @@ func fileName(object *fleetv1.Document) string {
 // replace writes the files into a directory, and removes those of an earlier export that are not among
 // them. It replaces nothing that has another origin.
 func replace(dir string, files map[string][]byte) (removed int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents are no secrets
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, fmt.Errorf("make directory: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// DefaultSize and MaxSize are those of windows.
-	DefaultSize = 100
-	MaxSize     = 500
+	// DefaultSize is how many rows a window has if the query does not say, and MaxSize the most that it may
+	// have.
+	DefaultSize, MaxSize = 100, 500
 	// maxGroupings bounds the fields of one query by which objects are counted, and maxGroups the values of
 	// each.
 	maxGroupings = 4

@@ -75,8 +75,11 @@ func TestJudgeOrder(t *testing.T) {
 	t.Parallel()
 	source := &catalog.FleetSource{Metadata: catalog.Metadata{Name: "fleet"}}
 	managed := []catalog.Key{
-		{Kind: catalog.KindProject, Name: "shop"}, {Kind: catalog.KindService, Name: "web@a"}, {Kind: catalog.KindCluster, Name: "a"},
-		{Kind: catalog.KindRole, Name: "r"}, {Kind: catalog.KindAccessBinding, Name: "b"},
+		{Kind: catalog.KindProject, Name: "shop"},
+		{Kind: catalog.KindService, Name: "web@a"},
+		{Kind: catalog.KindCluster, Name: "a"},
+		{Kind: catalog.KindRole, Name: "r"},
+		{Kind: catalog.KindAccessBinding, Name: "b"},
 	}
 	_, _, _, digest := fleetsync.Judge(source, managed, nil, false, "")
 	due, _, _, _ := fleetsync.Judge(source, managed, nil, false, digest)

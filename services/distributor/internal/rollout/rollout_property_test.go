@@ -445,7 +445,7 @@ func (w *world) checkWaves() {
 		if w.passed[state.Name] {
 			continue
 		}
-		isWell := !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave == i && !w.isExcused(a) && !(a.isAdmitted && a.isUp()) })
+		isWell := !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave == i && !w.isExcused(a) && (!a.isAdmitted || !a.isUp()) })
 		if !isWell {
 			w.broken[state.Name] = w.now
 		}
@@ -533,7 +533,7 @@ func (w *world) settle() {
 			batch = append(batch, rollout.Event{Kind: rollout.Command, At: w.now, Verb: rollout.Rollback, Person: "ann"})
 		}
 		if w.run.Blocked.By == rollout.ByPerson {
-			switch w.run.State { //nolint:exhaustive // the others wait for nobody
+			switch w.run.State {
 			case rollout.Paused:
 				batch = append(batch, rollout.Event{Kind: rollout.Command, At: w.now, Verb: rollout.Resume, Person: "ann"})
 			case rollout.Halted:

@@ -227,15 +227,6 @@ func newProgress(m Member, p place, at time.Time) Progress {
 	}
 }
 
-// member returns the member of that uid, or nil.
-func (r *Run) member(uid string) *Progress {
-	i := slices.IndexFunc(r.Members, func(p Progress) bool { return p.UID == uid })
-	if i < 0 {
-		return nil
-	}
-	return &r.Members[i]
-}
-
 // wave returns the strategy of the wave at an index of Waves.
 func (r *Run) wave(i int) Wave {
 	if i < len(r.Strategy.Waves) {

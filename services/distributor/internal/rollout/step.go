@@ -75,27 +75,29 @@ func (a *alarm) by(at time.Time) {
 	}
 }
 
-// isUnwell reports whether a member that should be settled has had its time, and why.
-func (d *decider) isUnwell(p *Progress, wake *alarm) (why string, isUnwell bool) {
+// isUnwell reports whether a member that should be settled has had its time: it has been failing for too
+// long with what it should have, or did not become healthy.
+func (d *decider) isUnwell(p *Progress, wake *alarm) bool {
 	s, now := &d.run.Strategy, d.run.Now
 	if !p.IsOnline {
-		return "", false
+		return false
 	}
 	if !p.FailingSince.IsZero() && p.Has == p.wants() {
-		if at := later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter); !at.After(now) {
-			return fmt.Sprintf("failing for %s", s.FailAfter), true
+		at := later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter)
+		if !at.After(now) {
+			return true
 		}
-		wake.by(later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter))
+		wake.by(at)
 	}
 	if p.isUp() {
-		return "", false
+		return false
 	}
 	due := later(p.UnsettledSince, p.OnlineSince).Add(s.HealthTimeout)
 	if !due.After(now) {
-		return fmt.Sprintf("not healthy after %s", s.HealthTimeout), true
+		return true
 	}
 	wake.by(due)
-	return "", false
+	return false
 }
 
 func later(a, b time.Time) time.Time {
@@ -112,7 +114,7 @@ func (d *decider) markFailed(wake *alarm) {
 		if !p.IsAdmitted || !p.FailedAt.IsZero() {
 			continue
 		}
-		if _, isUnwell := d.isUnwell(p, wake); isUnwell {
+		if d.isUnwell(p, wake) {
 			p.FailedAt = d.run.Now
 		}
 	}
@@ -439,7 +441,7 @@ func (d *decider) failedBack(wake *alarm) (why string, because []int64) {
 		if !p.IsWithdrawn || !p.WasUp {
 			continue
 		}
-		if _, isUnwell := d.isUnwell(p, wake); isUnwell {
+		if d.isUnwell(p, wake) {
 			names, because = append(names, p.Name), append(because, p.Seq)
 		}
 	}

@@ -83,7 +83,7 @@ func (w Wave) fits(m Member) bool {
 	for key, want := range w.Labels {
 		service, isService := m.Labels[key]
 		cluster, isCluster := m.ClusterLabels[key]
-		if !(isService && service == want) && !(isCluster && cluster == want) {
+		if (!isService || service != want) && (!isCluster || cluster != want) {
 			return false
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Queries) run(ctx context.Context, c *caller, q *find.Query) (*find.Resu
 	viewer := func() find.Viewer { return c.viewer(q) }
 	var result *find.Result
 	var err error
-	switch q.Kind() { //nolint:exhaustive // what is about the caller is visible without rights: see visibleIf
+	switch q.Kind() {
 	case catalog.KindService, catalog.KindCluster, catalog.KindRepository:
 		result, err = s.views.Run(ctx, q, c.rights, viewer)
 	default:
