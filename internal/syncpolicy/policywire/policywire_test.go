@@ -31,7 +31,8 @@ func fill(t *rapid.T, m protoreflect.Message, every bool) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		switch fields.Get(i).FullName() {
-		case "leat.fleet.v1.ServiceSpec.cluster", "leat.fleet.v1.ServiceSpec.sources", "leat.fleet.v1.ServiceSpec.config":
+		case "leat.fleet.v1.ServiceSpec.cluster", "leat.fleet.v1.ServiceSpec.sources", "leat.fleet.v1.ServiceSpec.config",
+			"leat.fleet.v1.ServiceSpec.config_sets":
 			continue // are no options
 		case "leat.type.v1.SyncPolicy.requires":
 			continue // is derived from the options; see TestRequiredWords

@@ -163,9 +163,9 @@ func (r Renderer) data(
 	case err != nil:
 		return nil, nil, err
 	}
-	data, err := dataOf(live)
-	if err != nil {
-		return nil, &refusal{text: object.String() + ": " + err.Error()}, nil
+	data, ok := dataOf(live)
+	if !ok {
+		return nil, &refusal{text: object.String() + ": its data cannot be read"}, nil
 	}
 	return data, nil, nil
 }
@@ -179,18 +179,19 @@ func isDenied(err error) bool {
 	return why == reason.TenantForbidden || why == reason.ApplyRejected
 }
 
-// dataOf returns the texts of a Secret or a ConfigMap. Values that are not text are left out.
-func dataOf(live *unstructured.Unstructured) (map[string]string, error) {
+// dataOf returns the texts of a Secret or a ConfigMap; false if its data cannot be read. Values that
+// are not text are left out.
+func dataOf(live *unstructured.Unstructured) (data map[string]string, ok bool) {
 	held, _, err := unstructured.NestedStringMap(live.Object, "data")
 	if err != nil {
-		return nil, errors.New("its data cannot be read")
+		return nil, false
 	}
-	data := map[string]string{}
+	data = map[string]string{}
 	for key, text := range held {
 		if live.GetKind() == clusterref.Secret {
 			plain, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
-				return nil, errors.New("its data cannot be read")
+				return nil, false
 			}
 			text = string(plain)
 		}
@@ -198,7 +199,7 @@ func dataOf(live *unstructured.Unstructured) (map[string]string, error) {
 			data[key] = text
 		}
 	}
-	return data, nil
+	return data, true
 }
 
 // take returns the values of an object's references, or why that is not possible for one of them.

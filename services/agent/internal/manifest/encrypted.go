@@ -132,9 +132,9 @@ func (r Renderer) keys(ctx context.Context, s plan.Service, all *Manifests) (*ke
 	case err != nil:
 		return nil, err
 	}
-	data, err := dataOf(live)
-	if err != nil {
-		return nil, &render.Error{Path: object.String(), Cause: err}
+	data, ok := dataOf(live)
+	if !ok {
+		return nil, &render.Error{Path: object.String(), Cause: errors.New("its data cannot be read")}
 	}
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(data)) {
