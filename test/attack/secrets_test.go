@@ -327,21 +327,36 @@ func (s *server) opensPath(ctx context.Context, path string, overHTTP2 bool, hea
 	return response.StatusCode != http.StatusUnauthorized && response.StatusCode != http.StatusForbidden, nil
 }
 
+// kept are the clients of doors, by server and protocol: thousands of tokens are tried, and a connection
+// for each would use up the ports of the address.
+var kept sync.Map
+
+// way is how a kept client reaches a door.
+type way struct {
+	public             string
+	overHTTP2, proxied bool
+}
+
 // authorized sends a request with a bearer token, unless the token is empty.
 func (s *server) authorized(request *http.Request, token string, overHTTP2 bool) (*http.Response, error) {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(!overHTTP2)
-	protocols.SetUnencryptedHTTP2(overHTTP2)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	at := way{s.public, overHTTP2, s.proxied}
+	if client, ok := kept.Load(at); ok {
+		return client.(*http.Client).Do(request) //nolint:forcetypeassert // nothing else is kept
+	}
 	client := s.client()
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("the client has a transport of type %T", client.Transport)
 	}
-	transport.Protocols = protocols
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	return client.Do(request)
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(!overHTTP2)
+	transport.Protocols.SetUnencryptedHTTP2(overHTTP2)
+	transport.DisableKeepAlives, transport.IdleConnTimeout = false, time.Second
+	first, _ := kept.LoadOrStore(at, client)
+	return first.(*http.Client).Do(request) //nolint:forcetypeassert // nothing else is kept
 }
 
 // opensRedis reports whether Redis accepts any of the passwords, or needs none.

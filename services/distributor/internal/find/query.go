@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// DefaultSize is how many rows a window has if the query does not say, and MaxSize the most that it may
-	// have.
-	DefaultSize, MaxSize = 100, 500
+	// DefaultSize is how many rows a window has if the query does not say.
+	DefaultSize = 100
+	// MaxSize is the most rows that a window may have.
+	MaxSize = 500
 	// maxGroupings bounds the fields of one query by which objects are counted, and maxGroups the values of
 	// each.
 	maxGroupings = 4
