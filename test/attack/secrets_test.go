@@ -343,8 +343,9 @@ func (s *server) authorized(request *http.Request, token string, overHTTP2 bool)
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	at := way{s.public, overHTTP2, s.proxied}
-	if client, ok := kept.Load(at); ok {
-		return client.(*http.Client).Do(request) //nolint:forcetypeassert // nothing else is kept
+	known, _ := kept.Load(at)
+	if client, ok := known.(*http.Client); ok {
+		return client.Do(request)
 	}
 	client := s.client()
 	transport, ok := client.Transport.(*http.Transport)
@@ -355,8 +356,8 @@ func (s *server) authorized(request *http.Request, token string, overHTTP2 bool)
 	transport.Protocols.SetHTTP1(!overHTTP2)
 	transport.Protocols.SetUnencryptedHTTP2(overHTTP2)
 	transport.DisableKeepAlives, transport.IdleConnTimeout = false, time.Second
-	first, _ := kept.LoadOrStore(at, client)
-	return first.(*http.Client).Do(request) //nolint:forcetypeassert // nothing else is kept
+	kept.Store(at, client) // of two at once, one serves this request alone
+	return client.Do(request)
 }
 
 // opensRedis reports whether Redis accepts any of the passwords, or needs none.
