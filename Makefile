@@ -157,7 +157,7 @@ registry: ## Build the OCI registry for tests, once
 	@echo "==> OCI registry (built once, two minutes; then cached)"
 	@tools/registry/build.sh >/dev/null
 
-system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, nginx)
+system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, openssl, nginx)
 	@tools/system.sh
 
 browser: ## Install Chromium, with which tests sign people in, if missing

@@ -102,7 +102,7 @@ type Subject interface {
 	// Any reports whether match is true of one of the field's values. It calls match with each value
 	// until then. key is what follows the prefix of the field's name.
 	Any(field, key string, match func(string) bool) bool
-	// At returns the time from which a field of type Age counts; zero: there is none.
+	// At returns the time from which a field of type Age counts; zero: the object has no such time.
 	At(field string) time.Time
 }
 

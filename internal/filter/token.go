@@ -171,7 +171,7 @@ func (r *reader) word(stop func(rune) bool) string {
 	return b.String()
 }
 
-// operator reads an operator; empty: there is none.
+// operator reads an operator; empty: none follows.
 func (r *reader) operator() string {
 	for _, operator := range []string{"!=", "!~", "=", "~", "<", ">"} {
 		if strings.HasPrefix(string(r.rest[:min(len(r.rest), len(operator))]), operator) {

@@ -18,7 +18,7 @@ func rolloutPolicyCells(p *fleetv1.RolloutPolicy, now time.Time) []cell {
 	return append([]cell{plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetServices()))}, rolloutCells(status.GetLatest(), now)...)
 }
 
-// rolloutCells shows where a rollout stands. Nil: there is none.
+// rolloutCells shows where a rollout stands. Nil stands for a policy without a rollout.
 func rolloutCells(r *fleetv1.Rollout, now time.Time) []cell {
 	if r == nil {
 		return []cell{plain("-"), plain("-"), plain("-"), plain("-"), plain("-"), plain("")}

@@ -83,7 +83,7 @@ type State struct {
 	Commit      string    `json:"commit,omitempty"`
 	LookedAt    time.Time `json:"lookedAt,omitzero"`
 	SucceededAt time.Time `json:"succeededAt,omitzero"`
-	// Problem is nil if there is none.
+	// Problem is what is wrong; nil: nothing.
 	Problem   *catalog.Problem `json:"problem,omitempty"`
 	Documents int              `json:"documents,omitempty"`
 	Managed   int              `json:"managed,omitempty"`

@@ -18,7 +18,7 @@ type Input struct {
 	// Layers are in their order, the lowest first.
 	Layers []Layer
 	Facts  catalog.ConfigFacts
-	// Find returns a set that the service's project may use. Nil: there is none.
+	// Find returns a set that the service's project may use. Nil: the project has no such set.
 	Find func(path string) *catalog.ConfigSet
 }
 

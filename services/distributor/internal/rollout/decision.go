@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// DecisionKind says what is to be done.
+// DecisionKind is what the caller of a run does.
 type DecisionKind string
 
 // The kinds of decisions.

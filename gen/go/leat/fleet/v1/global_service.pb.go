@@ -524,7 +524,7 @@ type GlobalServiceStatus struct {
 	Failing int32 `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
 	// How many clusters the selection covers that the project may not use. They are not selected.
 	Forbidden int32 `protobuf:"varint,5,opt,name=forbidden,proto3" json:"forbidden,omitempty"`
-	// What is wrong with the first cluster that has a conflict or fails. Unset if there is none.
+	// What is wrong with the first cluster that has a conflict or fails. Unset if no cluster has one or fails.
 	Problem       *v1.Problem `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -613,7 +613,7 @@ type GlobalServiceMember struct {
 	Overrides []string `protobuf:"bytes,3,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// The derived service with its state, or the service of the same name that a person wrote. Unset if the caller may not see it.
 	Service *Service `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
-	// A conflict, or why the service cannot be derived now. Unset if there is none.
+	// A conflict, or why the service cannot be derived now. Unset while all is well.
 	Problem       *v1.Problem `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -833,7 +833,7 @@ type RolloutContent struct {
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The commit, or the digest of a chart.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
-	// The version, for people. Empty: there is none.
+	// The version, for people. Empty for content of a Git repository without a version.
 	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1734,7 +1734,7 @@ func (x *GetRolloutResponse) GetMembers() []*RolloutMember {
 	return nil
 }
 
-// ControlRolloutRequest says what is to be done.
+// ControlRolloutRequest names what the hub does with a rollout.
 type ControlRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The policy's name. The call is about its latest rollout.
@@ -1999,7 +1999,7 @@ type ReplayRolloutResponse struct {
 	Events int64 `protobuf:"varint,1,opt,name=events,proto3" json:"events,omitempty"`
 	// How many decisions they led to.
 	Decisions int64 `protobuf:"varint,2,opt,name=decisions,proto3" json:"decisions,omitempty"`
-	// The first difference, as a sentence. Empty: there is none.
+	// The first difference, as a sentence. Empty: both are the same.
 	Difference    string `protobuf:"bytes,3,opt,name=difference,proto3" json:"difference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
