@@ -89,7 +89,7 @@ type Manifests struct {
 	// Reads are the objects of the cluster that were read for the configuration and for encrypted
 	// manifests: if one changes, the same sources make other objects.
 	Reads Reads
-	// Notice is a problem with which manifests are applied all the same. Nil: no such problem.
+	// Notice is a problem with which manifests are applied anyway. Nil: no such problem.
 	Notice *reason.Problem
 	// Download is how long bundles and the configuration took to arrive.
 	Download time.Duration
