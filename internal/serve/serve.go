@@ -213,8 +213,10 @@ func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut f
 		return
 	}
 	logger.WarnContext(ctx, "drain timed out, connections are cut", slog.Duration("timeout", timeout))
+	// The connections end first: a handler that hears of the end and returns would otherwise make half
+	// an answer look whole.
+	_ = server.Close() // its error is that of the listener, which is closed already
 	cut()
-	_ = server.Close() // closes what Shutdown left; its error is that of the listener, which is closed already
 }
 
 // shutdown blocks until the server has no connection, or until ctx ends. net/http sends a GOAWAY to
