@@ -4,6 +4,7 @@
 package httpvalues_test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -225,29 +226,30 @@ func TestSecHostileAnswersAreBounded(t *testing.T) {
 // ends that within the time of one read.
 func TestSecSlowAnswersEnd(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		conn, err := listener.Accept()
-		if err != nil {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/app" {
+			http.NotFound(w, r) // a call meant for the program that had the port before
 			return
 		}
-		defer func() { _ = conn.Close() }()
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{")
+		defer close(ended)
+		w.Header().Set("Content-Length", "1000000")
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
-		for range tick.C {
-			if _, err := io.WriteString(conn, " "); err != nil {
+		for {
+			_, err := io.WriteString(w, " ")
+			if err = cmp.Or(err, http.NewResponseController(w).Flush()); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
 				return
 			}
 		}
-	}()
-	b := open(t, catalog.HTTPBackend{URL: "http://" + listener.Addr().String()}, "", local)
+	}))
+	defer server.Close()
+	b := open(t, catalog.HTTPBackend{URL: server.URL}, "", local)
 	if _, err := b.Read(t.Context(), "app"); err == nil || !strings.Contains(err.Error(), "took too long") {
 		t.Errorf("got %v, want that the answer took too long", err)
 	}
