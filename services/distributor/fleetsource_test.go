@@ -567,3 +567,36 @@ func TestSecFleetSourceContent(t *testing.T) {
 		t.Error("the hub lost what it had")
 	}
 }
+
+// TestSecFleetSourceOfRefusedDocuments commits hundreds of documents that the catalog refuses. The hub
+// finds a hundred of them, in few transactions, and applies the good ones that come before.
+func TestSecFleetSourceOfRefusedDocuments(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, repositoryDocument("fleet"), fleetSourceDocument("", "fleet", "fleet"))
+	files := map[string]string{}
+	for i := range 20 {
+		files[fmt.Sprintf("cluster%d.yaml", i)] = yamlCluster(fmt.Sprintf("c%d", i), "")
+	}
+	const bad = 300
+	for i := range bad {
+		files[fmt.Sprintf("service%d.yaml", i)] = strings.NewReplacer("name: shop", fmt.Sprintf("name: shop%d", i), "berlin", "nowhere").Replace(fleetService)
+	}
+	h.commit(t, "fleet", "c1", files)
+	status := h.at(t, "fleet", "c1", errorsv1.Reason_REASON_FLEET_SOURCE_DOCUMENTS)
+	found, waiting := 0, 0
+	for _, d := range h.documentsOf(t, "fleet") {
+		switch {
+		case strings.Contains(d.GetMessage(), "does not exist"):
+			found++
+		case strings.Contains(d.GetMessage(), "other documents of the commit are refused"):
+			waiting++
+		}
+	}
+	if status.GetFailed() != bad || found < 100 || found+waiting != bad || waiting < bad/2 {
+		t.Errorf("got %v with %d refused and %d waiting documents, want %d failures, of which about 100 were tried", status, found, waiting, bad)
+	}
+	if !h.hasCluster(t, "c0") || !h.hasCluster(t, "c19") {
+		t.Error("good documents were not applied")
+	}
+}

@@ -21,8 +21,13 @@ import (
 // Procedure is what records of changes by fleet sources name as their call.
 const Procedure = "fleetsource"
 
-// lookTimeout bounds one look.
-const lookTimeout = 5 * time.Minute
+const (
+	// lookTimeout bounds one look.
+	lookTimeout = 5 * time.Minute
+	// maxRefused bounds the documents of one commit that are found to be refused. Each costs some twenty
+	// transactions, which are what all fleet sources and people share.
+	maxRefused = 100
+)
 
 // memory is what the last look at a source left, for its leader. A look is due when it no longer holds.
 type memory struct {
@@ -73,6 +78,10 @@ func (l *looker) look(ctx context.Context, source *catalog.FleetSource, last mem
 	err = run.apply(ctx, items)
 	if err == nil {
 		err = run.remove(ctx)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		err = &contentError{fmt.Sprintf("to apply the documents took more than %s; divide the folder among several fleet sources", lookTimeout)}
+		return l.unread(ctx, source, last, order, err) // other sources go on
 	}
 	if errors.Is(err, catalog.ErrManagerChanged) {
 		return memory{state: last.state}, l.p.Fleet.Refresh(ctx) // the next look goes by what it is now
@@ -151,6 +160,8 @@ type run struct {
 	// desired are the objects that documents describe, valid or not.
 	desired map[catalog.Key]struct{}
 	managed int
+	// refusals counts the documents that the catalog refused.
+	refusals int
 	// isPartial is set if something could not be read, and isBlocked if anything is left to be done.
 	isPartial, isBlocked bool
 	held                 removals
@@ -197,7 +208,8 @@ func (r *run) apply(ctx context.Context, items []Item) error {
 	return r.p.Fleet.Refresh(ctx)
 }
 
-// applyBatch applies items in one transaction, or one by one if one of them is refused.
+// applyBatch applies items in one transaction. If it is refused, so that at least one of them is, halves
+// of it are applied until that one is found.
 func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 	objects := make([]catalog.Object, len(batch))
 	for i, item := range batch {
@@ -215,13 +227,17 @@ func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 	case len(batch) == 1:
 		r.refused(batch[0], err)
 		return nil
-	}
-	for i := range batch {
-		if err := r.applyBatch(ctx, batch[i:i+1]); err != nil {
-			return err
+	case r.refusals >= maxRefused:
+		for _, item := range batch {
+			r.note(documentOf(item, ActionFailed, fmt.Sprintf("waits, because %d other documents of the commit are refused; correct those first", r.refusals)))
 		}
+		return nil
 	}
-	return nil
+	half := len(batch) / 2
+	if err := r.applyBatch(ctx, batch[:half]); err != nil {
+		return err
+	}
+	return r.applyBatch(ctx, batch[half:])
 }
 
 // isOfStore reports whether an error says nothing about the documents.
@@ -243,6 +259,7 @@ func (r *run) applied(item Item, outcome catalog.Outcome) {
 // refused notes a document that the catalog refuses.
 func (r *run) refused(item Item, err error) {
 	r.isBlocked = true
+	r.refusals++
 	if e, ok := errors.AsType[*catalog.ManagedError](err); ok {
 		r.note(documentOf(item, ActionConflict, fmt.Sprintf("%s, and %s has a document for it, too; remove one of the two", e.Error(), catalog.ManagerText(r.source.Name))))
 		return
