@@ -4,13 +4,18 @@
 package distributor_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +36,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 const (
@@ -86,6 +92,7 @@ func (h *hub) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.giveDatabase(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cfg := h.cfg
 	cfg.Serve.Listener = listener
@@ -93,6 +100,49 @@ func (h *hub) start(t *testing.T) {
 	h.url, h.cancel, h.done = "http://"+listener.Addr().String(), cancel, make(chan error, 1)
 	go func(done chan error) { done <- distributor.Run(ctx, cfg) }(h.done)
 	t.Cleanup(func() { h.stop(t) })
+}
+
+// emptyDatabase returns a SQLite file as a first start makes it with the usual keys. To make it takes longer
+// than most tests.
+var emptyDatabase = sync.OnceValues(func() (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "leat-empty-database")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	service := hubkeys.Config(identity.ServiceDistributor)
+	secrets, err := service.Secrets()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "leat.db")
+	store, err := sqlstore.Open(context.Background(), "sqlite://"+file, secrets[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// giveDatabase puts an empty database where a hub with the usual keys would make one.
+func (h *hub) giveDatabase(t *testing.T) {
+	t.Helper()
+	file, isFile := strings.CutPrefix(h.cfg.DatabaseURL, "sqlite://")
+	if !isFile || !reflect.DeepEqual(h.cfg.Keys, distributor.KeyConfig{}) || !reflect.DeepEqual(h.cfg.Service, hubkeys.Config(identity.ServiceDistributor)) {
+		return
+	}
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
+	content, err := emptyDatabase()
+	if err = cmp.Or(err, os.MkdirAll(filepath.Dir(file), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // stop ends the distributor and waits for it.
