@@ -51,11 +51,21 @@ type caller struct {
 	person person
 	// isAccess is true for the access token of a person, which buys no other one.
 	isAccess bool
-	// isAgain is true for a person who is among the callers with another kind of token. They make each
-	// call once: neither the form of a call nor the words of a refusal depend on the kind.
+	// isAgain is true for a person who is among the callers with another kind of token, and for all tokens
+	// but one that are worth nothing. They make each call once: neither the form of a call nor the words of
+	// a refusal depend on the kind.
 	isAgain bool
 	// user is the name of the owner of a token with a limit, who knows of themselves.
 	user string
+}
+
+// current returns the token to show now: those of services end within minutes, so each call has a new one.
+func (c caller) current(t *testing.T) string {
+	t.Helper()
+	if c.kind == services {
+		return serviceToken(t)
+	}
+	return c.token
 }
 
 // stage is a hub with the clusters one and two, the service app on one, and everybody who may come
@@ -106,7 +116,7 @@ func newStage(t *testing.T) *stage {
 		{name: "agent that was replaced", kind: ended, token: rekeyed.token},
 		{name: "agent", kind: agents, token: one.token},
 		{name: "agent of another cluster", kind: agents, token: two.token},
-		{name: "service", kind: services, token: serviceToken(t)},
+		{name: "service", kind: services},
 		{name: "person without a binding", kind: people, token: "leat_token-of-a-person-without-bindings"},
 		{name: "access token of a person without a binding", kind: people, token: issue(t, issuer, "eve", "everybody"), isAccess: true},
 		{name: "admin", kind: people, token: adminToken, person: person{role: catalog.RoleAdmin, scope: "hub"}},
@@ -238,6 +248,9 @@ func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string
 			caller{name: "signed by another key, the " + whose, kind: stranger, token: altered(t, foreign, token, "sub", "user:admin")},
 			caller{name: "without a signature, the " + whose, kind: stranger, token: token[:strings.LastIndexByte(token, '.')+1]},
 		)
+	}
+	for i := range all {
+		all[i].isAgain = i > 0
 	}
 	return all
 }

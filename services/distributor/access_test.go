@@ -378,6 +378,7 @@ func TestAccessToCalls(t *testing.T) {
 			t.Errorf("%s does not say who may call it", name)
 		}
 		for _, c := range s.callers {
+			c.token = c.current(t)
 			forms := formsOf(method)
 			if c.isAgain {
 				forms = forms[:1]
@@ -469,6 +470,7 @@ func TestAccessToPaths(t *testing.T) {
 	s := newStage(t)
 	held, absent := "/v1/bundles/"+s.content.snapshot.GetDigest(), "/v1/bundles/"+digest.FromBytes([]byte("nobody has this")).String()
 	for _, c := range s.callers {
+		c.token = c.current(t)
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			want := denied
 			switch {

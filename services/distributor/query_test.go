@@ -52,6 +52,9 @@ func selects(t *testing.T, c fleetv1connect.QueryServiceClient, q *fleetv1.Fleet
 func TestQueryFleet(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
+	for _, path := range []string{"a", "b"} {
+		c.git.set("demo", path, newFolder(t, "c1", path)) // without content, services fail
+	}
 	c.apply(t, inRegion("one", "eu"), inRegion("two", "us"), repositoryDocument("demo"),
 		serviceDocument("app", "one", "demo", "a"), inNamespace(serviceDocument("app", "two", "demo", "a"), "shop"), serviceDocument("web", "two", "demo", "b"))
 	admin := c.queries(t, adminToken)
@@ -107,6 +110,10 @@ func TestQueryFleet(t *testing.T) {
 func TestSecQueriesKeepVisibility(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
+	c.git.set("demo", "a", newFolder(t, "c1", "a")) // without content, services fail
+	for _, path := range []string{"b", "c", "d"} {
+		c.git.set("private", path, newFolder(t, "c1", path))
+	}
 	c.apply(t, inRegion("one", "eu"), inRegion("two", "secret"), repositoryDocument("demo"), repositoryDocument("private"),
 		inNamespace(serviceDocument("shop", "one", "demo", "a"), "shop"), inNamespace(serviceDocument("web", "one", "private", "b"), "web"),
 		inNamespace(serviceDocument("far", "two", "private", "c"), "shop"), inNamespace(serviceDocument("single", "two", "private", "d"), "shop"))

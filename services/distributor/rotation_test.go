@@ -46,7 +46,7 @@ func sizeOfKeys() (agents int, pause time.Duration) {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return 200, time.Second
 	}
-	return 24, 100 * time.Millisecond
+	return 24, 200 * time.Millisecond
 }
 
 const (
@@ -58,7 +58,8 @@ func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys
 	t.Helper()
 	url := postgrestest.New(t).Database(t)
 	set := func(c *distributor.Config) {
-		c.DatabaseURL, c.Keys.SigningLead = url, 11*time.Second
+		// The tunnel asks for keys again after 10 s, and a busy replica publishes a key seconds later.
+		c.DatabaseURL, c.Keys.SigningLead = url, 20*time.Second
 		change(c)
 	}
 	first := startHub(t, set)
