@@ -4,8 +4,9 @@
 // Package hubfiles reads configuration from folders and environment variables that the operator of
 // the hub has opened to it.
 //
-// Nothing outside a folder is read, whatever links stand in it. A folder that changes while it is
-// read is read again, so that an entry is of one state.
+// Nothing outside a folder is read, whatever links stand in it. An entry is of one state: of a volume
+// of Kubernetes, which replaces a folder behind its files, that folder is opened once; any other folder
+// is read until two readings agree.
 package hubfiles
 
 import (
@@ -28,12 +29,15 @@ import (
 const (
 	// contentKey is the key of a file that is neither a folder nor JSON.
 	contentKey = "content"
-	// attempts is how often a folder is read that changes meanwhile.
-	attempts = 5
+	// attempts is how often a folder is read until two readings agree.
+	attempts = 6
 	// Prefix begins the names of the environment variables that may be read.
 	Prefix = "LEAT_CONFIG_"
 	// separator stands between a path and a key in the name of a variable.
 	separator = "__"
+	// stateLink is the link in a volume of Kubernetes that leads to the folder of its files' current
+	// state. Kubernetes replaces the link when the state changes, and then removes the former folder.
+	stateLink = "..data"
 )
 
 // Folder reads the files of a folder.
@@ -63,22 +67,27 @@ func (f *Folder) Read(ctx context.Context, place string) (configs.Entry, error) 
 		return configs.Entry{}, errors.New("the folder of the hub's operator cannot be opened")
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	last, err := fieldsAt(root, place)
+	var last map[string]secret.Text
 	for range attempts {
-		if err != nil || ctx.Err() != nil {
-			return configs.Entry{}, errors.Join(err, ctx.Err())
-		}
-		again, err := fieldsAt(root, place)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return configs.Entry{}, err
 		}
-		if maps.Equal(last, again) {
-			return configs.Entry{Fields: again}, nil
+		fields, err := fieldsAt(root, place)
+		switch {
+		case errors.Is(err, errChanging):
+			continue
+		case err != nil:
+			return configs.Entry{}, err
+		case last != nil && maps.Equal(last, fields):
+			return configs.Entry{Fields: fields}, nil
 		}
-		last = again
+		last = fields
 	}
-	return configs.Entry{}, errors.New("the files change while they are read")
+	return configs.Entry{}, errChanging
 }
+
+// errChanging means that there is no state of which all files could be read.
+var errChanging = errors.New("the files change while they are read")
 
 // fieldsAt reads a folder or a file.
 func fieldsAt(root *os.Root, place string) (map[string]secret.Text, error) {
@@ -87,7 +96,7 @@ func fieldsAt(root *os.Root, place string) (map[string]secret.Text, error) {
 		return nil, answerOf(err)
 	}
 	if info.IsDir() {
-		return fieldsIn(root, place)
+		return fieldsOf(root, place)
 	}
 	content, err := readFile(root, place, configs.MaxEntryBytes)
 	if err != nil {
@@ -97,6 +106,27 @@ func fieldsAt(root *os.Root, place string) (map[string]secret.Text, error) {
 		return configs.FieldsOfJSON(content)
 	}
 	return map[string]secret.Text{contentKey: secret.Text(content)}, nil
+}
+
+// fieldsOf reads the files of a folder, or of the current state of a volume of Kubernetes. The error
+// is errChanging if another state took its place meanwhile.
+func fieldsOf(root *os.Root, place string) (map[string]secret.Text, error) {
+	link := path.Join(place, stateLink)
+	state, err := root.OpenRoot(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fieldsIn(root, place)
+	}
+	if err != nil {
+		return nil, answerOf(err)
+	}
+	defer func() { _ = state.Close() }() // it was only read
+	fields, err := fieldsIn(state, ".")
+	was, wasErr := state.Stat(".")
+	is, isErr := root.Stat(link)
+	if wasErr != nil || isErr != nil || !os.SameFile(was, is) {
+		return nil, errChanging
+	}
+	return fields, err
 }
 
 // fieldsIn reads the files of a folder. Names that begin with a dot are not keys: Kubernetes keeps

@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -86,44 +88,49 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestFoldersOfKubernetes reads a volume, whose files are links to a folder that is replaced whole,
-// while it is replaced: each answer is of one state.
+// TestFoldersOfKubernetes reads a volume while it is replaced as Kubernetes does that: a link leads to a
+// new folder, and the former one is removed. Each answer is of one state, and the entry is never absent.
 func TestFoldersOfKubernetes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	volume := filepath.Join(dir, "db")
 	must(t, os.Mkdir(volume, 0o700))
-	state := func(n string) {
-		folder := filepath.Join(volume, "..state"+n)
-		must(t, os.MkdirAll(folder, 0o700))
-		must(t, os.WriteFile(filepath.Join(folder, "user"), []byte(n), 0o600))
-		must(t, os.WriteFile(filepath.Join(folder, "password"), []byte(n), 0o600))
-		link := filepath.Join(volume, "..next")
-		must(t, os.Symlink("..state"+n, link))
-		must(t, os.Rename(link, filepath.Join(volume, "..data")))
+	names, states := []string{"user", "password"}, 0
+	replace := func() {
+		states++
+		folder := fmt.Sprintf("..state%d", states)
+		must(t, os.Mkdir(filepath.Join(volume, folder), 0o700))
+		for _, name := range names { // the same contents come back
+			must(t, os.WriteFile(filepath.Join(volume, folder, name), []byte(fmt.Sprint(states%2)), 0o600))
+		}
+		next := filepath.Join(volume, "..next")
+		must(t, os.Symlink(folder, next))
+		must(t, os.Rename(next, filepath.Join(volume, "..data")))
+		must(t, os.RemoveAll(filepath.Join(volume, fmt.Sprintf("..state%d", states-1))))
 	}
-	state("a")
-	for _, name := range []string{"user", "password"} {
+	replace()
+	for _, name := range names {
 		must(t, os.Symlink(filepath.Join("..data", name), filepath.Join(volume, name)))
 	}
-	done := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
-	go func() {
-		defer close(done)
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
 		for ctx.Err() == nil {
-			state("b")
-			state("a")
+			replace()
 		}
-	}()
+	})
 	backend := hubfiles.OpenFolder(dir)
 	for range 200 {
 		entry, err := backend.Read(t.Context(), "db")
+		if _, isAbsent := errors.AsType[*configs.NotFoundError](err); isAbsent {
+			t.Errorf("got %v for an entry that was there all the time", err)
+		}
 		if err == nil && (len(entry.Fields) != 2 || entry.Fields["user"] != entry.Fields["password"]) {
-			t.Errorf("got a user of %s with a password of %s", entry.Fields["user"].Reveal(), entry.Fields["password"].Reveal())
+			t.Errorf("got %d fields, a user of %s with a password of %s", len(entry.Fields), entry.Fields["user"].Reveal(), entry.Fields["password"].Reveal())
 		}
 	}
 	stop()
-	<-done
+	replacing.Wait()
 	if entry, err := backend.Read(t.Context(), "db"); err != nil || len(entry.Fields) != 2 {
 		t.Errorf("at rest: got %d fields, %v", len(entry.Fields), err)
 	}
