@@ -27,7 +27,7 @@ type Input struct {
 	Variables *Variables
 	// Facts are what is known of the service and its cluster.
 	Facts Facts
-	// Installed reports that the service was applied completely before.
+	// Installed reports that the service was applied completely before, with other content.
 	Installed bool
 	// Generated is what random functions returned before. Nil: they were never called.
 	Generated Generated

@@ -185,7 +185,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		want := inventory.Record{
 			Service: "web", Owner: "o", ServiceUID: "u", Prune: rapid.Bool().Draw(t, "prune"), Guarded: "sha256:1", Base: 3, Pruned: 2, Touched: true,
 			Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteOrphan, Timeout: time.Minute, Detach: true, Namespaces: true},
-			Applied:  inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second},
+			Applied:  inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second, First: rapid.Bool().Draw(t, "first")},
 			Objects:  inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
 			Hooks: inventory.Hooks{
 				Change: "c", Run: "r", Ended: map[string]string{"a": "", "b": "failed"},
@@ -208,6 +208,32 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatalf("record (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestInstalls follows a service: what is installed stays installed until something else is applied.
+func TestInstalls(t *testing.T) {
+	t.Parallel()
+	one, two := inventory.Applied{SpecDigest: "s", Digests: []string{"one"}}, inventory.Applied{SpecDigest: "s", Digests: []string{"two"}}
+	again := one
+	again.SyncRequest, again.Commits = "asked", []string{"c2"}
+	var last inventory.Applied
+	for _, step := range []struct {
+		next       inventory.Applied
+		isComplete bool
+		want       bool
+	}{
+		{one, false, true}, {two, false, true}, {one, true, true}, {one, true, true}, {again, true, true}, {two, false, false},
+		{one, true, true}, {two, true, false}, {two, true, false}, {one, true, false},
+	} {
+		got := last.Installs(step.next)
+		if got != step.want {
+			t.Fatalf("%v after %v: installs is %v", step.next, last, got)
+		}
+		if step.isComplete {
+			last = step.next
+			last.At, last.First = time.Unix(1, 0), got
+		}
+	}
 }
 
 func TestDecodeRefusesHalves(t *testing.T) {

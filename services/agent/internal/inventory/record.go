@@ -93,12 +93,20 @@ type Applied struct {
 	Versions []string      `json:"versions,omitempty"`
 	At       time.Time     `json:"at,omitzero"`    // when the run ended
 	Took     time.Duration `json:"took,omitempty"` // from the plan's arrival
+	// First means that no other content was applied completely before.
+	First bool `json:"first,omitempty"`
 }
 
-// Inputs returns a without the time and duration of its run.
+// Inputs returns a without what is known of its run.
 func (a Applied) Inputs() Applied {
-	a.At, a.Took = time.Time{}, 0
+	a.At, a.Took, a.First = time.Time{}, 0, false
 	return a
+}
+
+// Installs reports whether to apply next is to install the service, and not to upgrade it: nothing
+// else was applied completely before. To apply the first content again does not make it an upgrade.
+func (a Applied) Installs(next Applied) bool {
+	return a.At.IsZero() || a.First && a.SameContent(next)
 }
 
 // SameInputs reports whether a second run would do what the first did. Commits and versions do not
@@ -115,7 +123,7 @@ func (a Applied) SameContent(b Applied) bool {
 
 // Equal compares all fields by value, times with time.Time.Equal.
 func (a Applied) Equal(b Applied) bool {
-	return a.SameInputs(b) && slices.Equal(a.Commits, b.Commits) && slices.Equal(a.Versions, b.Versions) && a.At.Equal(b.At) && a.Took == b.Took
+	return a.SameInputs(b) && slices.Equal(a.Commits, b.Commits) && slices.Equal(a.Versions, b.Versions) && a.At.Equal(b.At) && a.Took == b.Took && a.First == b.First
 }
 
 // head is the JSON form of a Record without its objects.

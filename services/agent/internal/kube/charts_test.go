@@ -114,6 +114,11 @@ func chartScenarios() map[string]func(*scenario) {
 				s.t.Errorf("version: got %q", got)
 			}
 
+			s.refresh(first)
+			if got := s.data("ConfigMap", "web", "release"); got != "shop "+s.name+" true false" {
+				s.t.Errorf("rendered again: got %q, want what was installed", got)
+			}
+
 			second := s.chart(map[string]map[string]string{"chart": shopChart("1.1.0", "")}, helm(renderstep.HelmOptions{ReleaseName: "shop"}))
 			s.applied(second)
 			s.present("Job/migrate")

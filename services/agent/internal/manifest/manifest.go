@@ -127,7 +127,7 @@ func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.
 			tests = path.Join(t.folder, s.Spec.Policy.Tests.Path)
 		}
 		if err := r.renderTree(ctx, s, t, render.Input{
-			Service: s.Name, Folder: t.folder, Steps: t.steps, Except: tests, Variables: variables, Installed: !applied.At.IsZero(),
+			Service: s.Name, Folder: t.folder, Steps: t.steps, Except: tests, Variables: variables, Installed: !applied.Installs(s.Inputs()),
 		}, applied, given, &all); err != nil {
 			return all, err
 		}

@@ -101,7 +101,7 @@ func (r *run) recordEntry(context.Context) error {
 func (r *run) recordSuccess(ctx context.Context) error {
 	now, record := time.Now(), &r.record
 	applied := r.Service.Inputs()
-	applied.At, applied.Took = now, now.Sub(r.Arrived)
+	applied.At, applied.Took, applied.First = now, now.Sub(r.Arrived), record.Applied.Installs(applied)
 	r.Timings.Apply = now.Sub(r.rendered) - r.waited
 	if applied.SameInputs(record.Applied) {
 		applied.Took = record.Applied.Took // people look for the duration of the change
