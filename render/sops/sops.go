@@ -38,6 +38,8 @@ import (
 const MetadataField = "sops"
 
 const (
+	// maxBytes bounds a file. All of it is parsed before anything of it is proven.
+	maxBytes = 4 << 20
 	// maxDepth bounds the keys and items above a value. Each value costs the length of its path.
 	maxDepth = 100
 	// maxDocuments bounds the documents of a file.
@@ -68,6 +70,9 @@ type File struct {
 // OpenFile opens a file of YAML or JSON documents that SOPS has encrypted together. It returns a
 // *KeyError if none of the keys opens it. Other errors name keys of the file.
 func OpenFile(content []byte, keys Keys) (*File, error) {
+	if len(content) > maxBytes {
+		return nil, fmt.Errorf("has %d bytes; an encrypted file may have %d; split it", len(content), maxBytes)
+	}
 	documents, err := readDocuments(content)
 	if err != nil {
 		return nil, err

@@ -222,8 +222,16 @@ func TestInstalls(t *testing.T) {
 		isComplete bool
 		want       bool
 	}{
-		{one, false, true}, {two, false, true}, {one, true, true}, {one, true, true}, {again, true, true}, {two, false, false},
-		{one, true, true}, {two, true, false}, {two, true, false}, {one, true, false},
+		{one, false, true},
+		{two, false, true},
+		{one, true, true},
+		{one, true, true},
+		{again, true, true},
+		{two, false, false},
+		{one, true, true},
+		{two, true, false},
+		{two, true, false},
+		{one, true, false},
 	} {
 		got := last.Installs(step.next)
 		if got != step.want {

@@ -27,6 +27,9 @@ const (
 	KeysSecret = "leat-sops"
 	// keySuffix ends the names of its entries that are key files.
 	keySuffix = ".agekey"
+	// maxOpened bounds the bytes of files that are read for the encrypted objects of a tree. A file counts
+	// each time: one that holds the MACs of many others is read for each of those.
+	maxOpened = 64 << 20
 )
 
 // open opens the encrypted objects of a tree. Its values are secrets from then on.
@@ -48,7 +51,7 @@ func (r Renderer) open(ctx context.Context, s plan.Service, files *render.Files,
 		file := opened[mac]
 		if file == nil {
 			var err error
-			if file, err = openFile(files, mac, *keys); err != nil {
+			if file, err = keys.openFile(files, mac); err != nil {
 				return cmp.Or(asError(err), error(&render.Error{Path: o.Path, Document: o.Document, Cause: err}))
 			}
 			opened[mac] = file
@@ -80,7 +83,7 @@ func asError(err error) error {
 
 // openFile opens the file that has a MAC. It returns a *render.Error if the file cannot be opened,
 // and another error if there is none.
-func openFile(files *render.Files, mac string, keys keyring) (file *sops.File, err error) {
+func (k *keyring) openFile(files *render.Files, mac string) (file *sops.File, err error) {
 	err = errors.New("has a field sops of which no YAML or JSON file of the source has the mac; opened are files as sops has written them, " +
 		"and not what templates make of them")
 	start := mac
@@ -88,9 +91,13 @@ func openFile(files *render.Files, mac string, keys keyring) (file *sops.File, e
 		start = start[:room] // a writer of YAML may break the line behind it
 	}
 	files.Find([]byte(start), func(name string, content []byte) bool {
-		opened, failure := sops.OpenFile(content, keys.Keys)
+		if k.opened += len(content); k.opened > maxOpened {
+			err = &render.Error{Path: name, Cause: fmt.Errorf("encrypted by sops: more than %d bytes were read for the encrypted objects of the source", maxOpened)}
+			return false
+		}
+		opened, failure := sops.OpenFile(content, k.Keys)
 		if _, isKeyError := errors.AsType[*sops.KeyError](failure); isKeyError {
-			failure = fmt.Errorf("%w; %s", failure, keys.hint)
+			failure = fmt.Errorf("%w; %s", failure, k.hint)
 		}
 		if failure == nil && opened.MAC() == mac {
 			file, err = opened, nil
@@ -104,11 +111,12 @@ func openFile(files *render.Files, mac string, keys keyring) (file *sops.File, e
 	return file, err
 }
 
-// keyring is the keys of a service, and where they come from.
+// keyring is the keys of a service, and where they come from. It is for one tree.
 type keyring struct {
 	sops.Keys
 
-	hint string // what to do if none of them opens a file
+	hint   string // what to do if none of them opens a file
+	opened int    // bytes of files that were read
 }
 
 // keys reads the keys with the rights of the service's account. Without an account they are the
