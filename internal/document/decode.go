@@ -5,6 +5,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -100,7 +101,7 @@ func (d *decoder) mapping(message protoreflect.Message, node *yaml.Node, path st
 		if names := fieldNames(message); len(names) > 0 {
 			want = "want fields such as " + names[0]
 		}
-		d.problem(node, path, want+", got "+describe(node))
+		d.problem(node, path, want+", got "+kindOf(node)) // a text may be a secret
 		return
 	}
 	seen := make(map[string]*yaml.Node, len(node.Content)/2)
@@ -194,7 +195,11 @@ func (d *decoder) excluded(message protoreflect.Message, field protoreflect.Fiel
 
 func (d *decoder) mapField(target protoreflect.Map, field protoreflect.FieldDescriptor, node *yaml.Node, path string) {
 	if node.Kind != yaml.MappingNode {
-		d.problem(node, path, "want pairs such as key: value, got "+describe(node))
+		got := describe(node)
+		if sensitive(field) {
+			got = kindOf(node)
+		}
+		d.problem(node, path, "want pairs such as key: value, got "+got)
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -212,14 +217,26 @@ func (d *decoder) mapField(target protoreflect.Map, field protoreflect.FieldDesc
 			d.problem(key, at, "given twice")
 			continue
 		}
-		if sensitive(field) && (value.Tag == intTag || value.Tag == floatTag || value.Tag == boolTag) {
-			d.problem(value, at, "want text; put it into quotes") // without showing it
+		if sensitive(field) && !d.isText(value, at) {
 			continue
 		}
 		if decoded, ok := d.scalar(field.MapValue(), value, at); ok {
 			target.Set(name.MapKey(), decoded)
 		}
 	}
+}
+
+// isText reports whether a node is text, and otherwise adds a problem that does not show its value.
+func (d *decoder) isText(node *yaml.Node, path string) bool {
+	switch {
+	case node.Kind != yaml.ScalarNode:
+		d.problem(node, path, "want text, got "+kindOf(node))
+		return false
+	case slices.Contains([]string{stringTag, timestampTag, mergeTag}, node.Tag):
+		return true
+	}
+	d.problem(node, path, "want text; put it into quotes")
+	return false
 }
 
 // sensitive reports whether a field's value must not be repeated in messages.
@@ -252,23 +269,32 @@ func (d *decoder) listField(target protoreflect.List, field protoreflect.FieldDe
 
 func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
-// describe returns a node's kind in plain words.
+// describe returns a node's kind in plain words, and the beginning of its value.
 func describe(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	default: // a scalar
-	}
-	switch node.Tag {
-	case nullTag:
-		return "nothing"
-	case boolTag:
+	switch {
+	case node.Kind == yaml.MappingNode, node.Kind == yaml.SequenceNode, node.Tag == nullTag:
+		return kindOf(node)
+	case node.Tag == boolTag:
 		return "the boolean " + node.Value
-	case intTag, floatTag:
+	case node.Tag == intTag, node.Tag == floatTag:
 		return "the number " + node.Value
-	default:
-		return fmt.Sprintf("the text %.40q", node.Value)
 	}
+	return fmt.Sprintf("the text %.40q", node.Value)
+}
+
+// kindOf returns a node's kind in plain words, without its value, which may be a secret.
+func kindOf(node *yaml.Node) string {
+	switch {
+	case node.Kind == yaml.MappingNode:
+		return "a mapping"
+	case node.Kind == yaml.SequenceNode:
+		return "a list"
+	case node.Tag == nullTag:
+		return "nothing"
+	case node.Tag == boolTag:
+		return "a boolean"
+	case node.Tag == intTag, node.Tag == floatTag:
+		return "a number"
+	}
+	return "text"
 }

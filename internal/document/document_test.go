@@ -730,3 +730,29 @@ func TestChartDependenciesPage(t *testing.T) {
 		t.Errorf("got %v and %v, want two repositories and the chart's folder", listed, documents[3].Object)
 	}
 }
+
+// TestSecMessagesShowNoSecret has people write secrets in a wrong form: messages do not repeat them.
+func TestSecMessagesShowNoSecret(t *testing.T) {
+	t.Parallel()
+	const digits = "314159265358979323"
+	for _, spec := range []string{
+		"kind: Repository\nmetadata: {name: a}\nspec: {webhookSecret: " + digits + "}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {webhookSecret: {a: hunter2}}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {credential: hunter2}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {credential: {basic: hunter2}}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {credential: {basic: [hunter2]}}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {credential: {basic: {password: " + digits + "}}}",
+		"kind: Repository\nmetadata: {name: a}\nspec: {credential: {bearer: {token: !own hunter2}}}",
+		"kind: ConfigSet\nmetadata: {name: a}\nspec: {config: {secrets: hunter2}}",
+		"kind: ConfigSet\nmetadata: {name: a}\nspec: {config: {secrets: {A: " + digits + "}}}",
+		"kind: ConfigSet\nmetadata: {name: a}\nspec: {config: {secrets: {A: [hunter2]}}}",
+		"kind: ConfigSet\nmetadata: {name: a}\nspec: {config: hunter2}",
+		"kind: ConfigBackend\nmetadata: {name: a}\nspec: {vault: {token: {token: " + digits + "}}}",
+		"kind: Notifier\nmetadata: {name: a}\nspec: {slack: hunter2}",
+	} {
+		_, err := document.Parse("a.yaml", strings.NewReader("apiVersion: leat.dev/v1\n"+spec+"\n"))
+		if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), digits) {
+			t.Errorf("%s: got %v, want an error without the secret", spec, err)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func (d *decoder) timestamp(target *timestamppb.Timestamp, node *yaml.Node, path
 
 // scalar decodes a value that is neither a message nor repeated.
 func (d *decoder) scalar(field protoreflect.FieldDescriptor, node *yaml.Node, path string) (protoreflect.Value, bool) {
+	if sensitive(field) && !d.isText(node, path) {
+		return protoreflect.Value{}, false
+	}
 	if node.Kind != yaml.ScalarNode {
 		d.problem(node, path, "want "+wanted(field)+", got "+describe(node))
 		return protoreflect.Value{}, false

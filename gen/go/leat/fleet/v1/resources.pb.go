@@ -1404,7 +1404,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xd6\x04\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xdb\x04\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -1413,8 +1413,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"credential\x18\x04 \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12*\n" +
-	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12/\n" +
+	"\x0ewebhook_secret\x18\a \x01(\tB\x03\x80\x01\x01H\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
 	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\x12B\n" +
 	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
 	"\rpartial_clone\x18\n" +

@@ -1395,7 +1395,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x9c\x05\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xa1\x05\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1407,9 +1407,9 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"credential\x18\a \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\b \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\t \x01(\bR\tsuspended\x12%\n" +
+	"\tsuspended\x18\t \x01(\bR\tsuspended\x12*\n" +
 	"\x0ewebhook_secret\x18\n" +
-	" \x01(\tR\rwebhookSecret\x12\x1b\n" +
+	" \x01(\tB\x03\x80\x01\x01R\rwebhookSecret\x12\x1b\n" +
 	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\x12B\n" +
 	"\fverification\x18\f \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
 	"\rpartial_clone\x18\r \x01(\bR\fpartialClone\x12\x16\n" +
@@ -1438,36 +1438,36 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x10allow_plain_http\x18\n" +
 	" \x01(\bR\x0eallowPlainHttp\x12R\n" +
 	"\x12client_certificate\x18\v \x01(\v2#.leat.gitcache.v1.ClientCertificateR\x11clientCertificateB\b\n" +
-	"\x06method\"I\n" +
+	"\x06method\"N\n" +
 	"\x0fBasicCredential\x12\x1a\n" +
-	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
-	"\bpassword\x18\x02 \x01(\tR\bpassword\"(\n" +
-	"\x10BearerCredential\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"q\n" +
-	"\rSSHCredential\x12\x1f\n" +
-	"\vprivate_key\x18\x01 \x01(\tR\n" +
-	"privateKey\x12\x1e\n" +
+	"\busername\x18\x01 \x01(\tR\busername\x12\x1f\n" +
+	"\bpassword\x18\x02 \x01(\tB\x03\x80\x01\x01R\bpassword\"-\n" +
+	"\x10BearerCredential\x12\x19\n" +
+	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"{\n" +
+	"\rSSHCredential\x12$\n" +
+	"\vprivate_key\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
+	"privateKey\x12#\n" +
 	"\n" +
-	"passphrase\x18\x02 \x01(\tR\n" +
+	"passphrase\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
 	"passphrase\x12\x1f\n" +
 	"\vknown_hosts\x18\x03 \x01(\tR\n" +
-	"knownHosts\"\x8f\x01\n" +
+	"knownHosts\"\x94\x01\n" +
 	"\x13GitHubAppCredential\x12\x15\n" +
 	"\x06app_id\x18\x01 \x01(\x03R\x05appId\x12'\n" +
-	"\x0finstallation_id\x18\x02 \x01(\x03R\x0einstallationId\x12\x1f\n" +
-	"\vprivate_key\x18\x03 \x01(\tR\n" +
+	"\x0finstallation_id\x18\x02 \x01(\x03R\x0einstallationId\x12$\n" +
+	"\vprivate_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\n" +
 	"privateKey\x12\x17\n" +
-	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\"9\n" +
-	"\x16DockerConfigCredential\x12\x1f\n" +
-	"\vconfig_json\x18\x01 \x01(\tR\n" +
+	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\">\n" +
+	"\x16DockerConfigCredential\x12$\n" +
+	"\vconfig_json\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
 	"configJson\"\x8d\x01\n" +
 	"\x1aWorkloadIdentityCredential\x12;\n" +
 	"\bprovider\x18\x01 \x01(\x0e2\x1f.leat.gitcache.v1.CloudProviderR\bprovider\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
-	"\x05scope\x18\x03 \x01(\tR\x05scope\"d\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\"i\n" +
 	"\x11ClientCertificate\x12'\n" +
-	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12&\n" +
-	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\xa7\x04\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12+\n" +
+	"\x0fprivate_key_pem\x18\x02 \x01(\tB\x03\x80\x01\x01R\rprivateKeyPem\"\xa7\x04\n" +
 	"\x0fRepositoryState\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.leat.gitcache.v1.RepositoryPhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
