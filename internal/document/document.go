@@ -52,9 +52,12 @@ type Document struct {
 	fields map[string]Position // by path, such as spec.sources[0].path
 }
 
-// ID returns the object's name for people: "service/shop", or "service/PROJECT/shop" where it names a
-// project.
-func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + Reference(Metadata(d.Object)) }
+// ID returns the object's name for people: "repository/shop", or "repository/PROJECT/shop" where it
+// names a project. That of a service has its cluster: "service/shop@berlin".
+func (d *Document) ID() string {
+	_, name := Identify(d.Object)
+	return strings.ToLower(d.Kind) + "/" + name
+}
 
 // Parse reads all documents of one file. Messages refer to the file by name. The error is Problems
 // if the content is invalid, and then holds every problem, not only the first.

@@ -138,7 +138,7 @@ func TestParse(t *testing.T) {
 	if diff := cmp.Diff(wantFleet(), objects(documents), protocmp.Transform()); diff != "" {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
-	if got, want := documents[2].ID(), "service/shop"; got != want {
+	if got, want := documents[2].ID(), "service/shop@demo"; got != want {
 		t.Errorf("ID: got %q, want %q", got, want)
 	}
 }
@@ -581,6 +581,19 @@ func TestLoadRefuses(t *testing.T) {
 	_, err := document.Load([]string{a, b}, nil)
 	if want := b + `:1:1: metadata.name: cluster/a is described twice; first at ` + a + `:1:1`; err == nil || err.Error() != want {
 		t.Errorf("the same cluster in two files: got error\n%v\nwant\n%s", err, want)
+	}
+	service := func(cluster string) string {
+		return "apiVersion: leat.dev/v1\nkind: Service\nmetadata: {name: web}\nspec: {cluster: " + cluster + ", sources: [{repository: demo}]}\n"
+	}
+	write(t, a, service("berlin"))
+	write(t, b, service("paris"))
+	if _, err := document.Load([]string{a, b}, nil); err != nil {
+		t.Errorf("services of one name in two clusters: %v", err)
+	}
+	write(t, b, service("default/berlin"))
+	_, err = document.Load([]string{a, b}, nil)
+	if want := b + `:1:1: metadata.name: service/web@berlin is described twice; first at ` + a + `:1:1`; err == nil || err.Error() != want {
+		t.Errorf("the same service in two files: got error\n%v\nwant\n%s", err, want)
 	}
 	if _, err := document.Load([]string{filepath.Join(dir, "absent.yaml")}, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("absent file: got error %v, want one that matches %v", err, os.ErrNotExist)

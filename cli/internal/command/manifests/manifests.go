@@ -181,12 +181,19 @@ func (in *input) fromDocument(args []string, settings localrender.Settings) (loc
 	return localrender.FromDocument(wanted, documents, folders, settings)
 }
 
+// isNamed reports whether an argument names a document: by its reference, as leat get shows it, or for a
+// service without its cluster.
+func isNamed(d *document.Document, argument string) bool {
+	withoutCluster, _, _ := strings.Cut(d.ID(), "@")
+	return argument == d.ID() || argument == withoutCluster || argument == d.Name
+}
+
 // chosen returns the document of the service that the arguments name, or of the only one.
 func chosen(documents []*document.Document, args []string) (*document.Document, error) {
 	var services []*document.Document
 	var ids []string
 	for _, d := range documents {
-		if d.Kind == "Service" && (len(args) == 0 || d.ID() == args[0] || d.Name == args[0]) {
+		if d.Kind == "Service" && (len(args) == 0 || isNamed(d, args[0])) {
 			services, ids = append(services, d), append(ids, d.ID())
 		}
 	}
