@@ -139,7 +139,7 @@ var parametrised = regexp.MustCompile(`^(labels\.|annotations\.|values\.|sources
 	`options\.(namespace$|render\[|policy\.serviceAccount$))`)
 
 // Tree compiles the parameters of the body.
-func (b ServiceBody) Tree() (*parameter.Tree, error) {
+func (b ServiceBody) Tree() (*parameter.Tree[ServiceBody], error) {
 	return parameter.NewTree(b, parametrised.MatchString)
 }
 
@@ -326,12 +326,7 @@ func (g *GlobalService) validateBody(field string, overrides []int) error {
 	if err != nil {
 		return InBody(field, err)
 	}
-	if !tree.IsPlain() {
-		body = ServiceBody{}
-		if err := tree.Decode(tree.Samples(), &body); err != nil {
-			return err
-		}
-	}
+	body = tree.With(tree.Samples())
 	return InBody(field, body.Service(g.DerivedPath("x")).Validate())
 }
 

@@ -18,7 +18,8 @@
 // # Memory
 //
 // A fleet has many more derived services than different ones. Services with equal content share
-// sources, options, configuration, labels and annotations; of its own each has a name and a uid.
+// sources, options, configuration, labels and annotations; of its own each has a name and a uid. Contents
+// that differ, such as by the name of the cluster in the values of a chart, share what has no parameters.
 package derive
 
 import (
@@ -77,13 +78,14 @@ type target struct {
 
 // variant is the template with some overrides.
 type variant struct {
-	tree *parameter.Tree
-	body catalog.ServiceBody
+	tree *parameter.Tree[catalog.ServiceBody]
 	// field is that of the template, or of the last override.
 	field     string
 	overrides []int
-	// contents are by the texts of parameters; derivations by how the cluster is selected.
-	contents    map[string]*content
+	// options are those of every content; nil if they have parameters.
+	options *syncpolicy.Options
+	// contents are by the digest of the texts of parameters; derivations by how the cluster is selected.
+	contents    map[digest.Digest]*content
 	derivations map[string]*catalog.Derivation
 }
 
@@ -228,12 +230,16 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 		return v, nil
 	}
 	v := &variant{
-		body: g.global.Body(overrides), overrides: overrides, field: "spec.template", contents: map[string]*content{},
+		overrides: overrides, field: "spec.template", contents: map[digest.Digest]*content{},
 		derivations: map[string]*catalog.Derivation{},
 	}
+	body := g.global.Body(overrides)
 	var err error
-	if v.tree, err = v.body.Tree(); err != nil {
+	if v.tree, err = body.Tree(); err != nil {
 		return nil, err
+	}
+	if v.tree.IsPlainBelow("options") {
+		v.options = &body.Options
 	}
 	if len(g.variants) >= maxShared {
 		clear(g.variants)
@@ -268,19 +274,16 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 	if known, ok := v.contents[key]; ok {
 		return known, nil
 	}
-	body := v.body
-	if texts != nil {
-		body = catalog.ServiceBody{}
-		if err := v.tree.Decode(texts, &body); err != nil {
-			return nil, err
-		}
-	}
+	body := v.tree.With(texts)
 	service := body.Service(g.global.DerivedPath(c.Cluster.Name))
 	if err := service.Validate(); err != nil {
 		return nil, err
 	}
 	made := &content{
 		labels: body.Labels, annotations: body.Annotations, sources: service.Spec.Sources, options: service.Spec.Options,
+	}
+	if v.options != nil {
+		made.options = v.options
 	}
 	made.config, made.configDigest = g.config(body.Values, v.overrides)
 	if len(v.contents) >= maxShared {
@@ -290,15 +293,13 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 	return made, nil
 }
 
-// keyOf writes texts down such that different ones never read alike.
-func keyOf(texts []string) string {
-	var b strings.Builder
+// keyOf returns a digest of texts, because the texts may be long.
+func keyOf(texts []string) digest.Digest {
+	s := digest.NewSequence("leat.derived.content.v1")
 	for _, text := range texts {
-		b.WriteString(strconv.Itoa(len(text)))
-		b.WriteByte(':')
-		b.WriteString(text)
+		s.Text(text)
 	}
-	return b.String()
+	return s.Digest()
 }
 
 // config returns the configuration without secrets, and its digest: equal for equal content of one global
