@@ -6,6 +6,7 @@ package fleet_test
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,7 +25,10 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 		s.Spec.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{ServiceAccount: own("tenant")}}
 		return s, catalog.StoredReport{
 			Service: own(name), ServiceUID: own(s.UID), Entry: own("entry"),
-			Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy, AppliedDigests: []string{own("sha256:1")}, Counts: catalog.Counts{Total: 3}},
+			Report: &catalog.ServiceReport{
+				Phase: catalog.PhaseHealthy, AppliedDigests: []string{own("sha256:1")}, Counts: catalog.Counts{Total: 3},
+				AppliedConfigDigest: own("sha256:2"), ObservedConfigDigest: own("sha256:2"),
+			},
 		}
 	}
 	changes, want := catalog.Changes{}, catalog.Changes{}
@@ -55,6 +59,14 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	}
 	if &reports[0].AppliedDigests[0] != &reports[1].AppliedDigests[0] {
 		t.Error("equal lists of digests are held twice")
+	}
+	texts := map[*byte]bool{}
+	for _, report := range reports {
+		texts[unsafe.StringData(report.AppliedConfigDigest)] = true
+		texts[unsafe.StringData(report.ObservedConfigDigest)] = true
+	}
+	if len(texts) != 1 {
+		t.Errorf("equal digests of configuration are held %d times", len(texts))
 	}
 	if got[0].Spec.Options != got[1].Spec.Options {
 		t.Error("equal options are held twice")

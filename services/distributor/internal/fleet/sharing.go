@@ -80,6 +80,7 @@ func (s *sharing) report(of *catalog.Service, given catalog.StoredReport) catalo
 	next := *given.Report
 	next.Phase = catalog.Phase(s.text(string(next.Phase)))
 	next.ObservedSpecDigest = s.text(next.ObservedSpecDigest)
+	next.AppliedConfigDigest, next.ObservedConfigDigest = s.text(next.AppliedConfigDigest), s.text(next.ObservedConfigDigest)
 	next.AppliedDigests, next.AppliedCommits = s.list(next.AppliedDigests), s.list(next.AppliedCommits)
 	next.ObservedDigests, next.ObservedCommits = s.list(next.ObservedDigests), s.list(next.ObservedCommits)
 	next.AppliedVersions, next.ObservedVersions = s.list(next.AppliedVersions), s.list(next.ObservedVersions)
