@@ -202,7 +202,7 @@ func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	h.apply(t, repositoryDocument("demo"), repositoryDocument("other"), repositoryDocument("unowned"))
-	eventually(t, "the distributor to watch", func() bool { return h.git.watching() > 0 })
+	eventually(t, "the distributor to watch", func() bool { return h.git.watches() > 0 })
 	for _, name := range []string{"demo", "other", "unowned"} {
 		h.git.announce(name, "")
 	}

@@ -61,6 +61,7 @@ type fakeGit struct {
 	// gate holds downloads up until it is closed; nil lets them pass.
 	gate     chan struct{}
 	watchers map[chan *gitcachev1.WatchRepositoriesResponse]struct{}
+	watched  int
 }
 
 // folder is the content of one folder.
@@ -187,11 +188,8 @@ func (f *fakeGit) announce(repository, traceparent string, refs ...string) {
 	}
 }
 
-func (f *fakeGit) watching() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.watchers)
-}
+// watches is how many watches have begun. Those of a replica that was stopped may end later than it.
+func (f *fakeGit) watches() int { return f.count(&f.watched) }
 
 func (f *fakeGit) definition(name string) *gitcachev1.RepositoryDefinition {
 	f.mu.Lock()
@@ -320,6 +318,7 @@ func (f *fakeGit) WatchRepositories(ctx context.Context, _ *gitcachev1.WatchRepo
 	events := make(chan *gitcachev1.WatchRepositoriesResponse, 100)
 	f.mu.Lock()
 	f.watchers[events] = struct{}{}
+	f.watched++
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()

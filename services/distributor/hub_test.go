@@ -64,7 +64,7 @@ func startHub(t *testing.T, change ...func(*distributor.Config)) *hub {
 // startReplica starts a distributor that talks to the given gitcache.
 func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config)) *hub {
 	t.Helper()
-	watching := git.watching()
+	watches := git.watches()
 	h := &hub{git: git, dir: t.TempDir()}
 	h.cfg = distributor.Config{
 		DataDir:     filepath.Join(h.dir, "data"),
@@ -81,7 +81,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		c(&h.cfg)
 	}
 	h.start(t)
-	eventually(t, "the distributor to watch gitcache", func() bool { return git.watching() > watching })
+	eventually(t, "the distributor to watch gitcache", func() bool { return git.watches() > watches })
 	return h
 }
 

@@ -113,7 +113,8 @@ func testScenarios() map[string]func(*scenario) {
 		},
 		"tests take too long": func(s *scenario) {
 			s.limit = 2 * time.Second
-			s.tested(s.failed(s.check(app, job("ok"), s.gatedJob("stuck", "leat.dev/wave=1")), "not ended within 2s"), "+ok -stuck")
+			s.tested(s.failed(s.check(app, s.gatedJob("stuck"), job("later", "leat.dev/wave=1")), "not ended within 2s"), "-stuck")
+			s.absent("Job/later")
 		},
 		"a change runs the tests again": func(s *scenario) {
 			s.healthy(s.check(app, job("one")))
