@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package await has tests wait for what other goroutines and other processes do.
+//
+// A test that gives an event ten seconds fails on a busy machine, and says nothing about the code.
+// Tests therefore wait with [Patience], which only a hang exhausts, and fail with the name of the
+// event. They do not assert how long something takes: a test of time runs in a testing/synctest bubble,
+// or counts events. test/arch refuses other bounds of real time.
+//
+// All functions may be called in a bubble, where Patience is virtual. They must be called by the
+// goroutine of the test, except Context.
+package await
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for an event that must happen. It is far longer than any event
+// takes on a busy machine, and shorter than the timeout of go test.
+const Patience = 5 * time.Minute
+
+// pause is the time between two looks at a condition.
+const pause = 5 * time.Millisecond
+
+// Context returns a context that ends after Patience, or when the test ends.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// True blocks until holds returns true. It fails the test if that takes longer than Patience, or if
+// another goroutine fails the test meanwhile. what completes the sentence "waited in vain for …".
+func True(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	Poll(t, what, pause, func() (bool, string) { return holds(), "" })
+}
+
+// Success blocks until try returns nil, with the failures of True. The failure repeats the last error
+// of try. The context of try ends after Patience.
+func Success(t testing.TB, what string, try func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	Poll(t, what, pause, func() (bool, string) {
+		if err := try(ctx); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+}
+
+// Poll is True for a condition that costs much, with a pause of its own between two looks. look also
+// returns what it saw, which the failure repeats.
+func Poll(t testing.TB, what string, pause time.Duration, look func() (holds bool, seen string)) {
+	t.Helper()
+	patience := time.NewTimer(Patience)
+	defer patience.Stop()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		holds, seen := look()
+		switch {
+		case holds:
+			return
+		case t.Failed():
+			t.FailNow()
+		}
+		if seen != "" {
+			seen = "; last seen: " + seen
+		}
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			t.Fatalf("waited in vain for %s%s", what, seen)
+		case <-t.Context().Done():
+			t.Fatalf("the test ended before %s%s", what, seen)
+		}
+	}
+}
+
+// Value receives a value from a channel. It fails the test after Patience, or if the channel is closed.
+func Value[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	patience := time.NewTimer(Patience)
+	defer patience.Stop()
+	select {
+	case value, ok := <-from:
+		if !ok {
+			t.Fatalf("the channel of %s is closed", what)
+		}
+		return value
+	case <-patience.C:
+		t.Fatalf("waited in vain for %s", what)
+	}
+	panic("unreachable")
+}
+
+// Closed blocks until a channel is closed. It fails the test after Patience.
+func Closed(t testing.TB, what string, channel <-chan struct{}) {
+	t.Helper()
+	patience := time.NewTimer(Patience)
+	defer patience.Stop()
+	select {
+	case <-channel:
+	case <-patience.C:
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
