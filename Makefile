@@ -7,9 +7,13 @@ BIN := $(CURDIR)/.bin
 GO ?= go
 ARGS ?=
 
-# How many times each test runs, and which; for hunting: make test COUNT=20 PKG=./services/gitcache/...
+# How many times each test runs, and which; for hunting: make test COUNT=20 PKG=./services/gitcache/... RUN=TestClones
 COUNT ?= 1
 PKG ?= work
+RUN ?=
+
+# A failed test runs again, and is printed as FLAKY if it then passes; see tools/test/run.sh. Not in a hunt.
+export RERUNS ?= $(if $(filter 1,$(COUNT)),2,0)
 
 # Tests of files, and of programs in processes of their own: the race detector would watch the tests alone. And those of
 # WebAssembly: compiling a module takes ten times as long under it. (A library that is compiled without it cannot be
@@ -41,7 +45,8 @@ RACE := -race $(foreach package,$(COMPUTING),'-gcflags=$(package)=-race=false -d
 export GORACE ?= atexit_sleep_ms=50
 # Without the path of the checkout in it, what was compiled in one checkout serves every other one.
 export GOFLAGS ?= -trimpath
-TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
+FLAGS = $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m $(if $(RUN),-run '$(RUN)')
+TEST = tools/test/run.sh
 
 # How long `make fuzz` runs each target, and `make attack` each attack on each server.
 FUZZTIME ?= 30s
@@ -59,19 +64,19 @@ up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system browser kube registry ## Run every module's tests but sieges, with the race detector and in random order
+test: system browser kube registry $(BIN)/gotestsum ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
-	@failed=0; $(TEST) $$($(GO) list work | grep -E '^$(OUTSIDE)$$') || failed=1; \
+	@failed=0; $(TEST) outside "$$($(GO) list work | grep -E '^$(OUTSIDE)$$')" $(FLAGS) || failed=1; \
 		packages=$$($(GO) list work | grep -vE '^($(OUTSIDE)|$(SIEGES))$$'); \
-		$(TEST) $(RACE) $$(echo "$$packages" | grep -E '^$(FIRST)$$') $$(echo "$$packages" | grep -vE '^$(FIRST)$$') || failed=1; exit $$failed
+		$(TEST) test "$$(echo "$$packages" | grep -E '^$(FIRST)$$') $$(echo "$$packages" | grep -vE '^$(FIRST)$$')" $(FLAGS) $(RACE) || failed=1; exit $$failed
 else
-	@$(TEST) $(RACE) $(PKG)
+	@$(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
 	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, scripts with the real hub, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-siege: system kube ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
-	@$(TEST) $$($(GO) list work | grep -E '^$(SIEGES)$$')
+siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
+	@$(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS)
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
@@ -168,6 +173,10 @@ tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin
 $(BIN)/buf: tools/go.sum
 	@echo "==> building buf and the protoc plugins (two minutes the first time)"
 	@GOBIN=$(BIN) GOWORK=off $(GO) -C tools install tool && touch $@
+
+$(BIN)/gotestsum: tools/test/go.sum
+	@echo "==> building gotestsum"
+	@GOBIN=$(BIN) GOWORK=off $(GO) -C tools/test install tool && touch $@
 
 $(BIN)/golangci-lint: tools/lint/go.sum
 	@echo "==> building golangci-lint (two minutes the first time)"
