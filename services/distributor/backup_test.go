@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
@@ -118,7 +119,7 @@ func TestRestoredHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	var before *distributorv1.Plan
-	eventually(t, "the content of the service", func() bool {
+	await.True(t, "the content of the service", func() bool {
 		before = planOf(t, h, agent, "")
 		return len(before.GetServices()) == 1 && len(before.GetServices()[0].GetBundles()) == 1
 	})
@@ -130,7 +131,7 @@ func TestRestoredHub(t *testing.T) {
 			h.apply(t, clusterDocument(fmt.Sprintf("left-%d", n)), clusterDocument(fmt.Sprintf("right-%d", n)))
 		}
 	})
-	eventually(t, "edits", func() bool {
+	await.True(t, "edits", func() bool {
 		all, err := admin.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
 		return err == nil && len(all.GetClusters()) > 10
 	})
@@ -142,7 +143,7 @@ func TestRestoredHub(t *testing.T) {
 	if _, err := admin.DeleteToken(t.Context(), &fleetv1.DeleteTokenRequest{Id: token.GetToken().GetId()}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new service in the plan", func() bool { return len(planOf(t, h, agent, "").GetServices()) == len(before.GetServices())+1 })
+	await.True(t, "the new service in the plan", func() bool { return len(planOf(t, h, agent, "").GetServices()) == len(before.GetServices())+1 })
 	newest := planOf(t, h, agent, "")
 	h.stop(t)
 
@@ -207,7 +208,7 @@ func TestRestoredHub(t *testing.T) {
 
 	releaseCluster(t, first, "one")
 	for i, replica := range replicas {
-		eventually(t, fmt.Sprintf("replica %d to release the cluster", i), func() bool { return planOf(t, replica, agent, "").GetRemovalsHeldSince() == nil })
+		await.True(t, fmt.Sprintf("replica %d to release the cluster", i), func() bool { return planOf(t, replica, agent, "").GetRemovalsHeldSince() == nil })
 		if plan := planOf(t, replica, agent, ""); plan.GetVersion() != before.GetVersion() {
 			t.Errorf("replica %d: got version %s, want that of before the restore, %s", i, plan.GetVersion(), before.GetVersion())
 		}

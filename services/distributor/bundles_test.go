@@ -15,6 +15,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -136,7 +137,7 @@ func TestGitcacheDownDuringFill(t *testing.T) {
 		t.Errorf("got status %d and %v, want 503 and when to try again", res.StatusCode, err)
 	}
 	h.git.start(t, h.git.addr())
-	eventually(t, "the bundle after gitcache came back", func() bool {
+	await.True(t, "the bundle after gitcache came back", func() bool {
 		res, body := h.download(t, agent.token, d, nil)
 		return res.StatusCode == http.StatusOK && bytes.Equal(body, content.bytes)
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/nginxtest"
 )
 
@@ -203,7 +204,7 @@ func TestNginxInFront(t *testing.T) {
 	one, two, three := h.enrol(t, "one"), h.enrol(t, "two"), h.enrol(t, "three")
 	d := content.snapshot.GetDigest()
 	h.watchPlan(t, one.token, "").nextWith(t, d)
-	eventually(t, "all plans to be there", func() bool {
+	await.True(t, "all plans to be there", func() bool {
 		second, _ := h.download(t, two.token, d, nil)
 		third, _ := h.download(t, three.token, secret.snapshot.GetDigest(), nil)
 		return second.StatusCode == http.StatusOK && third.StatusCode == http.StatusOK

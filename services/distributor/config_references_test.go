@@ -20,6 +20,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/vaultdouble"
@@ -294,7 +295,7 @@ func TestBackEndIsClosedToAProject(t *testing.T) {
 	vault.Put("secret", "shop/db", map[string]string{"password": hunter2 + "-2"})
 	before := vault.Reads("secret", "shop/db")
 	h.refreshBackend(t, "")
-	eventually(t, "the hub to read", func() bool { return vault.Reads("secret", "shop/db") > before })
+	await.True(t, "the hub to read", func() bool { return vault.Reads("secret", "shop/db") > before })
 	digest := plan.GetServices()[0].GetConfigDigest()
 	got, err := h.agents(t, agent.token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: "app", ConfigDigest: digest})
 	if err != nil || got.GetConfigDigest() != digest || string(got.GetSecrets()["PASSWORD"]) != hunter2+"-1" {

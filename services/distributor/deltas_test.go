@@ -21,6 +21,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // tarFolder makes a real bundle of many files.
@@ -144,7 +145,7 @@ func (h *hub) fetch(t *testing.T, token, path string) (*http.Response, []byte, i
 // waits.
 func awaitDelta(t *testing.T, ask func() *http.Response) {
 	t.Helper()
-	eventually(t, "a delta", func() bool { return ask().Header.Get("Content-Type") == bundle.DeltaMediaType })
+	await.True(t, "a delta", func() bool { return ask().Header.Get("Content-Type") == bundle.DeltaMediaType })
 }
 
 // TestDeltaOfOneFile is the bar: of a folder of 10 MiB one file of 1 KiB changed, and at most 8 KiB

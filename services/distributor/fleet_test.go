@@ -24,6 +24,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 func TestApply(t *testing.T) {
@@ -202,7 +203,7 @@ func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	h.apply(t, repositoryDocument("demo"), repositoryDocument("other"), repositoryDocument("unowned"))
-	eventually(t, "the distributor to watch", func() bool { return h.git.watches() > 0 })
+	await.True(t, "the distributor to watch", func() bool { return h.git.watches() > 0 })
 	for _, name := range []string{"demo", "other", "unowned"} {
 		h.git.announce(name, "")
 	}
@@ -215,7 +216,7 @@ func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 		}
 		return res.GetRepository().GetStatus()
 	}
-	eventually(t, "the events", func() bool { return get("unowned") != nil })
+	await.True(t, "the events", func() bool { return get("unowned") != nil })
 
 	checked := time.Now().UTC().Truncate(time.Second)
 	for _, moment := range []time.Time{checked, checked.Add(time.Minute)} {
@@ -277,7 +278,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	if _, err := admin.UpdateRepository(t.Context(), &fleetv1.UpdateRepositoryRequest{Repository: update}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the updated definition with the old credential", func() bool {
+	await.True(t, "the updated definition with the old credential", func() bool {
 		d := h.git.definition("demo")
 		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2" &&
 			d.GetWebhookSecret() == "hunter2 and his webhooks"
@@ -285,23 +286,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	if _, err := admin.DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "demo"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the definition to be gone", func() bool { return h.git.definition("demo") == nil })
-}
-
-// eventually asks until the condition holds: for what the double sees, which nothing announces.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.True(t, "the definition to be gone", func() bool { return h.git.definition("demo") == nil })
 }
 
 func TestWatchFleet(t *testing.T) {
@@ -309,7 +294,7 @@ func TestWatchFleet(t *testing.T) {
 	h := startHub(t)
 	h.apply(t, clusterDocument("one"), repositoryDocument("demo"))
 	admin := h.fleet(t, adminToken)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	stream, err := admin.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // folderOf makes a real bundle of files; a content that begins with "-> " is a symbolic link.
@@ -99,7 +100,7 @@ func (h *hub) waitSource(t *testing.T, name, what string, holds func(*fleetv1.Fl
 			t.Logf("documents of %s: %v", name, res.GetDocuments())
 		}
 	}()
-	eventually(t, what, func() bool {
+	await.True(t, what, func() bool {
 		res, err := client.GetFleetSource(t.Context(), &fleetv1.GetFleetSourceRequest{Name: name})
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +224,7 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 	h.apply(t, suspended(t, true))
 	h.apply(t, edited)
 	h.apply(t, suspended(t, false))
-	eventually(t, "the edit to be put right", func() bool {
+	await.True(t, "the edit to be put right", func() bool {
 		res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "berlin"})
 		return err == nil && res.GetCluster().GetSpec().GetDescription() == "second"
 	})
@@ -297,7 +298,7 @@ func TestFleetSourcesClaimOneDocument(t *testing.T) {
 	}
 	// With adopt, what was there before is taken over, and what another source manages is not.
 	h.apply(t, fleetSourceDocument("", "second", "second", func(s *fleetv1.FleetSourceSpec) { s.Adopt = true }))
-	eventually(t, "the adoption", func() bool {
+	await.True(t, "the adoption", func() bool {
 		return h.documentsOf(t, "second")["cluster/old"].GetAction() != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CONFLICT
 	})
 	if h.documentsOf(t, "second")["cluster/berlin"].GetAction() != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CONFLICT {

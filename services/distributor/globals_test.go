@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -97,7 +98,7 @@ func TestGlobalServiceOnTwoReplicas(t *testing.T) {
 	entry := func(replica *hub, agent *agentKey) *distributorv1.PlanService {
 		t.Helper()
 		var found *distributorv1.PlanService
-		eventually(t, "the derived service", func() bool {
+		await.True(t, "the derived service", func() bool {
 			found = entryOf(planOf(t, replica, agent, ""), "web")
 			return found != nil && len(found.GetBundles()) == 1
 		})
@@ -163,7 +164,7 @@ func TestGlobalServiceOnTwoReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the sync on the other replica", func() bool { return entry(other, eu).GetSyncRequest() == sync.GetSyncRequest() })
+	await.True(t, "the sync on the other replica", func() bool { return entry(other, eu).GetSyncRequest() == sync.GetSyncRequest() })
 	if entry(h, us).GetSyncRequest() != "" {
 		t.Error("a sync of one derived service reached another cluster")
 	}

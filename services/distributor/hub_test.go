@@ -34,16 +34,13 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-const (
-	adminToken = "leat_the-admin-token-of-this-test"
-	// patience bounds every wait of a test; it is only used up by failures.
-	patience = 30 * time.Second
-)
+const adminToken = "leat_the-admin-token-of-this-test"
 
 // hub is a running distributor with the gitcache that it talks to.
 type hub struct {
@@ -81,7 +78,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		c(&h.cfg)
 	}
 	h.start(t)
-	eventually(t, "the distributor to watch gitcache", func() bool { return git.watches() > watches })
+	await.True(t, "the distributor to watch gitcache", func() bool { return git.watches() > watches })
 	return h
 }
 
@@ -350,7 +347,7 @@ type planStream struct {
 
 func (h *hub) watchPlan(t *testing.T, token, known string) *planStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	t.Cleanup(cancel)
 	stream, err := h.agents(t, token).WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: known})
 	if err != nil {
@@ -397,7 +394,7 @@ func (p *planStream) end() error {
 // waitService watches the fleet until the service satisfies the condition.
 func (h *hub) waitService(t *testing.T, name string, done func(*fleetv1.Service) bool) *fleetv1.Service {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	stream, err := h.fleet(t, adminToken).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: name})
 	if err != nil {

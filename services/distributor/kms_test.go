@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
@@ -61,7 +62,7 @@ func TestHubWithAKMS(t *testing.T) {
 				document.GetRepository().Spec.WebhookSecret = proto.String("hunter2 and his webhooks")
 				h.apply(t, document)
 			}
-			eventually(t, "the hub to start", func() bool { return keysOf(t, h) != nil })
+			await.True(t, "the hub to start", func() bool { return keysOf(t, h) != nil })
 			secretly("one")
 			if got := keysOf(t, h).GetSealingKeys()[0].GetRoot(); got != want {
 				t.Errorf("got root %q, want %q", got, want)
@@ -80,7 +81,7 @@ func TestHubWithAKMS(t *testing.T) {
 			}
 			h.stop(t)
 			h.start(t)
-			eventually(t, "the hub to say that it waits for the key", func() bool {
+			await.True(t, "the hub to say that it waits for the key", func() bool {
 				return logged.has("root of the sealing keys does not answer") && logged.has("enable the key")
 			})
 			clouds.DisableKeys(false)
@@ -109,7 +110,7 @@ func TestRootMustOpenWhatItWraps(t *testing.T) {
 	})
 	h.cfg.Keys.KMS = kmsConfig(t, clouds, cloudtest.AWSKey)
 	h.start(t)
-	eventually(t, "the hub to say what is missing", func() bool { return logged.has("give the distributor's identity the right to encrypt and decrypt") })
+	await.True(t, "the hub to say what is missing", func() bool { return logged.has("give the distributor's identity the right to encrypt and decrypt") })
 	h.cancel()
 	if err := <-h.done; err == nil {
 		t.Error("the hub had started")
@@ -145,7 +146,7 @@ func (r *rolling) restart(t *testing.T, change func(*distributor.KeyConfig), bet
 		}
 	}
 	calls := r.calls.Load()
-	eventually(t, "calls at both replicas", func() bool { return r.calls.Load() > calls+20 || t.Failed() })
+	await.True(t, "calls at both replicas", func() bool { return r.calls.Load() > calls+20 || t.Failed() })
 }
 
 // load reads and writes secrets until ctx is done.
@@ -199,7 +200,7 @@ func TestRootChangesToAKMSAndBackUnderLoad(t *testing.T) {
 	}
 	wantRoot := func(prefix string) {
 		t.Helper()
-		eventually(t, "one key, wrapped by "+prefix, func() bool {
+		await.True(t, "one key, wrapped by "+prefix, func() bool {
 			keys := r.keys(t).GetSealingKeys()
 			return len(keys) == 1 && strings.HasPrefix(keys[0].GetRoot(), prefix)
 		})

@@ -26,6 +26,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/notifysink"
 )
@@ -118,7 +119,7 @@ func TestNotifierIsTold(t *testing.T) {
 	h.apply(t, webhookNotifier("", "ops", r.URL+"/hook?token=abc"))
 	h.apply(t, clusterDocument("berlin"))
 	connectOne(t, h, "berlin")
-	eventually(t, "a message", func() bool { return len(r.all()) > 0 })
+	await.True(t, "a message", func() bool { return len(r.all()) > 0 })
 	m := r.all()[0]
 	if e := m.event; e.SpecVersion != "1.0" || e.Type != "dev.leat.cluster.connected" || e.Subject != "berlin" || e.ID == "" || e.Data.Count != 1 {
 		t.Errorf("got %s", m.body)
@@ -132,7 +133,7 @@ func TestNotifierIsTold(t *testing.T) {
 		t.Errorf("got signature %s, want %s", m.header.Get("Leat-Signature"), want)
 	}
 	var shown *fleetv1.Notifier
-	eventually(t, "the message to be counted", func() bool {
+	await.True(t, "the message to be counted", func() bool {
 		got, err := h.notifiers(t, adminToken).GetNotifier(t.Context(), &fleetv1.GetNotifierRequest{Name: "ops"})
 		if err != nil {
 			t.Fatal(err)
@@ -194,9 +195,9 @@ func TestNotifierFollowsAService(t *testing.T) {
 	report(typev1.ServicePhase_SERVICE_PHASE_DEGRADED, &typev1.Problem{Reason: errorsv1.Reason_REASON_HEALTH_TIMEOUT, Message: "a pod crashes"})
 	forge.await(t, commit, "failure", "0 healthy, 1 failed, 0 in progress")
 	report(typev1.ServicePhase_SERVICE_PHASE_FAILED, &typev1.Problem{Reason: errorsv1.Reason_REASON_MANIFEST_INVALID, Message: "a folder that is no manifest"})
-	eventually(t, "the failure", func() bool { return len(r.all()) == 1 })
+	await.True(t, "the failure", func() bool { return len(r.all()) == 1 })
 	report(typev1.ServicePhase_SERVICE_PHASE_HEALTHY, nil)
-	eventually(t, "the recovery", func() bool { return len(r.all()) == 2 })
+	await.True(t, "the recovery", func() bool { return len(r.all()) == 2 })
 	forge.await(t, commit, "success", "1 healthy, 0 failed, 0 in progress")
 	var told []string
 	for _, m := range r.all() {
@@ -238,7 +239,7 @@ func newForge(t *testing.T) *forge {
 // await waits for a commit to have a status.
 func (f *forge) await(t *testing.T, commit, state, description string) {
 	t.Helper()
-	eventually(t, "the status "+state, func() bool {
+	await.True(t, "the status "+state, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.last[commit] == state+" "+description
@@ -261,11 +262,11 @@ func TestNotifierTriesAgain(t *testing.T) {
 		}
 		return got.GetNotifier().GetStatus()
 	}
-	eventually(t, "a failure", func() bool { return strings.Contains(status().GetLastError(), "503") })
+	await.True(t, "a failure", func() bool { return strings.Contains(status().GetLastError(), "503") })
 	h.stop(t)
 	r.answer(http.StatusGone)
 	h.start(t)
-	eventually(t, "the message to be given up", func() bool { return status().GetDead() == 1 })
+	await.True(t, "the message to be given up", func() bool { return status().GetDead() == 1 })
 	letters, err := h.notifiers(t, adminToken).ListDeadLetters(t.Context(), &fleetv1.ListDeadLettersRequest{Name: "ops"})
 	if err != nil || len(letters.GetDeadLetters()) != 1 {
 		t.Fatalf("got %v, %v", letters, err)
@@ -279,7 +280,7 @@ func TestNotifierTriesAgain(t *testing.T) {
 	if err != nil || again.GetCount() != 1 {
 		t.Fatalf("got %v, %v", again, err)
 	}
-	eventually(t, "the message", func() bool { return len(r.all()) == 1 })
+	await.True(t, "the message", func() bool { return len(r.all()) == 1 })
 	if got := r.all()[0].event.ID; got != dead.GetId() {
 		t.Errorf("got id %s, want %s", got, dead.GetId())
 	}
@@ -331,8 +332,8 @@ func TestSecNotifierSeesItsProject(t *testing.T) {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	eventually(t, "both clusters", func() bool { return len(named(all)) == 2 })
-	eventually(t, "the own cluster", func() bool { return len(named(own)) > 0 })
+	await.True(t, "both clusters", func() bool { return len(named(all)) == 2 })
+	await.True(t, "the own cluster", func() bool { return len(named(own)) > 0 })
 	if got := named(own); fmt.Sprint(got) != "[shop/berlin]" {
 		t.Errorf("the project's notifier was told of %v", got)
 	}

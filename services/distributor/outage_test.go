@@ -12,6 +12,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
@@ -50,7 +51,7 @@ func TestDatabaseDown(t *testing.T) {
 	}
 
 	database.Start(t)
-	eventually(t, "edits to work again", func() bool {
+	await.True(t, "edits to work again", func() bool {
 		_, err := admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{clusterDocument("two")}})
 		return err == nil
 	})

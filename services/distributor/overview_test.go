@@ -16,6 +16,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -47,7 +48,7 @@ func (o *overviews) shown(t *testing.T, want *distributorv1.ClusterReport) {
 		}
 	}()
 	for _, replica := range o.replicas {
-		eventually(t, "the replica to show the report", func() bool {
+		await.True(t, "the replica to show the report", func() bool {
 			res, err := replica.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
 			if err != nil {
 				t.Fatal(err)

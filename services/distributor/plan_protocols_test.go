@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // over returns a client of the hub over HTTP/1.1 or HTTP/2.
@@ -82,7 +83,7 @@ func resolvedAt(commit string) func(*fleetv1.Service) bool {
 
 func checkProtocol(t *testing.T, h *hub, client distributorv1connect.DistributorServiceClient) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	res, err := client.GetPlan(ctx, &distributorv1.GetPlanRequest{AcceptDelta: true})
 	if err != nil || len(res.GetPlan().GetServices()) != 2 {
@@ -143,7 +144,7 @@ func TestStreamsResume(t *testing.T) {
 	client := h.agents(t, h.enrol(t, "one").token)
 	resume := func(version string, delta bool) *distributorv1.WatchPlanResponse {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		defer cancel()
 		stream, err := client.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: version, AcceptDelta: delta})
 		if err != nil {

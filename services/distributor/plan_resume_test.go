@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/plandelta"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // follower is an agent that knows how to follow its plan, and no more.
@@ -30,7 +31,7 @@ type follower struct {
 // hub has.
 func (f *follower) follow(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	for {
 		current, err := f.client.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: f.plan.GetVersion()})

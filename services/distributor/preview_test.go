@@ -16,6 +16,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -66,7 +67,7 @@ func TestPreviewIsForItsClusterOnly(t *testing.T) {
 		t.Errorf("got a grant for %s, want 15 min", life)
 	}
 	for name, h := range map[string]*hub{"here": here, "there": there} {
-		eventually(t, "the granted bundle "+name, func() bool { return read(h, one) == http.StatusOK }) // a miss just before makes it wait
+		await.True(t, "the granted bundle "+name, func() bool { return read(h, one) == http.StatusOK }) // a miss just before makes it wait
 		if got := read(h, two); got != http.StatusNotFound {
 			t.Errorf("%s: another cluster got %d, want 404", name, got)
 		}
@@ -133,7 +134,7 @@ func TestPreviewOfOneRepository(t *testing.T) {
 	both.GetService().Spec.Sources = append(both.GetService().Spec.Sources, &typev1.Source{Repository: "other"})
 	h.apply(t, repositoryDocument("other"), both)
 	var got string
-	eventually(t, "both repositories", func() bool {
+	await.True(t, "both repositories", func() bool {
 		res, err := h.fleet(t, adminToken).PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "both", Ref: branch("next"), Repository: "demo"})
 		got = fmt.Sprint(res.GetService().GetBundles())
 		return err == nil

@@ -14,6 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 func (h *hub) queries(t *testing.T, token string) fleetv1connect.QueryServiceClient {
@@ -191,7 +192,7 @@ func TestWatchQuery(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
 	c.apply(t, clusterDocument("one"), repositoryDocument("demo"), serviceDocument("a", "one", "demo", "a"), serviceDocument("b", "one", "demo", "b"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	secret, _ := c.join(t, "ada")
 	viewer := &fleetv1.AccessBindingSpec{Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Clusters: named("one")}

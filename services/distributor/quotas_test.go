@@ -11,6 +11,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -97,7 +98,7 @@ func TestQuotaOfBundles(t *testing.T) {
 	agent := h.enrolPath(t, "shop/one", "shop.one")
 	// A replica that does not know yet what the project holds would have room for the large one.
 	for _, replica := range []*hub{h, second} {
-		eventually(t, "both contents at each replica", func() bool {
+		await.True(t, "both contents at each replica", func() bool {
 			return replica.delivers(t, "shop/a", first) && replica.delivers(t, "shop/b", other) && replica.delivers(t, "shop/copy", first)
 		})
 	}
@@ -126,30 +127,30 @@ func TestQuotaOfBundles(t *testing.T) {
 	if h.source(t, "shop/b").GetSnapshot().GetCommit() != "c1" {
 		t.Errorf("got %v, want commit c1", h.source(t, "shop/b"))
 	}
-	eventually(t, "the refusal at the other replica", func() bool { return second.isRefused(t, "shop/b") })
+	await.True(t, "the refusal at the other replica", func() bool { return second.isRefused(t, "shop/b") })
 	if !second.delivers(t, "shop/b", other) || second.projectStatus(t, "shop").GetBundleBytes() != 2*unit {
 		t.Errorf("the other replica delivers %v, and the project has %v", second.source(t, "shop/b"), second.projectStatus(t, "shop"))
 	}
 
 	h.stop(t)
 	h.start(t)
-	eventually(t, "the refusal after a restart", func() bool { return h.isRefused(t, "shop/b") })
+	await.True(t, "the refusal after a restart", func() bool { return h.isRefused(t, "shop/b") })
 	wantPlan()
 	smaller := sized(t, "c3", 4, 3000)
 	h.push("shop.demo", "a", smaller)
-	eventually(t, "a service that is not refused", func() bool { return h.delivers(t, "shop/a", smaller) })
+	await.True(t, "a service that is not refused", func() bool { return h.delivers(t, "shop/a", smaller) })
 
 	h.apply(t, bounded("shop", 20*unit, 0))
 	h.sync(t, "shop/b")
-	eventually(t, "the content that has room now", func() bool { return h.delivers(t, "shop/b", large) && !h.isRefused(t, "shop/b") })
+	await.True(t, "the content that has room now", func() bool { return h.delivers(t, "shop/b", large) && !h.isRefused(t, "shop/b") })
 	want := first.snapshot.GetContentSize() + smaller.snapshot.GetContentSize() + large.snapshot.GetContentSize()
-	eventually(t, "the use", func() bool { return h.projectStatus(t, "shop").GetBundleBytes() == want })
+	await.True(t, "the use", func() bool { return h.projectStatus(t, "shop").GetBundleBytes() == want })
 
 	// A lowered quota takes nothing away, and what becomes smaller is delivered.
 	h.apply(t, bounded("shop", unit, unit))
 	half := sized(t, "c4", 5, 8000)
 	h.push("shop.demo", "b", half)
-	eventually(t, "less than before", func() bool { return h.delivers(t, "shop/b", half) })
+	await.True(t, "less than before", func() bool { return h.delivers(t, "shop/b", half) })
 	for _, service := range []string{"a", "copy"} {
 		if _, err := h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "shop/" + service}); err != nil {
 			t.Fatal(err)
@@ -186,7 +187,7 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 		in("guest", clusterDocument("one")), in("guest", repositoryDocument("demo")))
 	h.apply(t, services("a")...)
 	settled := func(prefix string) (held int) {
-		eventually(t, "an answer for each source of "+prefix, func() bool {
+		await.True(t, "an answer for each source of "+prefix, func() bool {
 			held = 0
 			for i := range sources {
 				service := fmt.Sprintf("shop/%s%d", prefix, i)
@@ -223,7 +224,7 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 				break
 			}
 		}
-		eventually(t, fmt.Sprint("another one in round ", round), func() bool {
+		await.True(t, fmt.Sprint("another one in round ", round), func() bool {
 			for i := range sources {
 				if res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: fmt.Sprintf("shop/a%d", i)}); err == nil && res.GetService().GetStatus().GetProblem().GetReason() == errorsv1.Reason_REASON_PROJECT_QUOTA_EXCEEDED {
 					h.sync(t, fmt.Sprintf("shop/a%d", i))
@@ -237,9 +238,9 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 
 	// Another project's services count for the owner of the content, and its own content does not.
 	h.apply(t, in("guest", serviceDocument("own", "one", "demo", "own")))
-	eventually(t, "the other project's own content", func() bool { return h.source(t, "guest/own").GetSnapshot() != nil })
+	await.True(t, "the other project's own content", func() bool { return h.source(t, "guest/own").GetSnapshot() != nil })
 	h.push("shop.demo", "more", sized(t, "c1", 200, 4000))
 	h.apply(t, in("guest", serviceDocument("more", "one", "shop/demo", "more")))
-	eventually(t, "the refusal of what another project adds", func() bool { return h.isRefused(t, "guest/more") })
+	await.True(t, "the refusal of what another project adds", func() bool { return h.isRefused(t, "guest/more") })
 	wantBounded("through another project", settled("a"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -45,7 +46,7 @@ func TestClustersThatAreDialled(t *testing.T) {
 	dialled := clusterDocument("vault")
 	dialled.GetCluster().GetSpec().AgentEndpoint = "vault.example.com:8443"
 	h.apply(t, dialled)
-	eventually(t, "the cluster in the list", func() bool { return !list(none.GetVersion()).GetUnchanged() })
+	await.True(t, "the cluster in the list", func() bool { return !list(none.GetVersion()).GetUnchanged() })
 	before := list(none.GetVersion())
 	if got := before.GetClusters(); len(got) != 1 || got[0].GetCluster() != "vault" || got[0].GetAgentEndpoint() != "vault.example.com:8443" || len(got[0].GetAgentKey()) != 0 {
 		t.Errorf("got %v, want the cluster without a key", got)

@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // chartSteps render a chart with values, and patch what comes of it.
@@ -193,7 +194,7 @@ func TestStepsWaitForTheFirstReport(t *testing.T) {
 	entry := entryOf(h.plan(t, agent), "app")
 	wantWithheld(t, "an agent without a report", entry, entry.GetUid())
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	stream, err := h.fleet(t, adminToken).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: "app"})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -58,7 +59,7 @@ func TestAReplicaThatLagsSendsNobodyBack(t *testing.T) {
 	ahead.git.set("demo", "app", fourth)
 	ahead.git.announce("demo", "", "refs/heads/main")
 	stream.nextWith(t, fourth.snapshot.GetDigest())
-	eventually(t, "the bundle of the new plan", func() bool { // a miss just before would make it wait for a second
+	await.True(t, "the bundle of the new plan", func() bool { // a miss just before would make it wait for a second
 		res, body := behind.download(t, agent.token, fourth.snapshot.GetDigest(), nil)
 		return res.StatusCode == http.StatusOK && bytes.Equal(body, fourth.bytes)
 	})

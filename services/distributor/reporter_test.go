@@ -15,6 +15,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // reporter reports as an agent does: one report at a time, every try in the newest form, until the
@@ -110,7 +111,7 @@ func (r *reporter) answered(request *distributorv1.ReportStatusRequest, response
 // flush reports until the hub has taken everything; call fails as often as it likes.
 func (r *reporter) flush(t *testing.T, call func(*distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error)) {
 	t.Helper()
-	eventually(t, "the hub to take a report", func() bool {
+	await.True(t, "the hub to take a report", func() bool {
 		request := r.next()
 		response, err := call(request)
 		if err == nil {

@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -47,7 +48,7 @@ func TestNoReportIsLost(t *testing.T) {
 			h.stop(t)
 			h.start(t)
 			hub = h.agents(t, agent.token)
-			eventually(t, "the hub to serve", func() bool {
+			await.True(t, "the hub to serve", func() bool {
 				_, err := hub.GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
 				return err == nil
 			})

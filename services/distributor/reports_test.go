@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -85,7 +86,7 @@ func newNetwork(t *testing.T, cluster string, random *rand.Rand, replicas ...*hu
 	agent := replicas[0].enrol(t, cluster)
 	for _, replica := range replicas {
 		agents := replica.agents(t, agent.token)
-		eventually(t, "the replica to know the agent", func() bool {
+		await.True(t, "the replica to know the agent", func() bool {
 			_, err := agents.GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
 			return err == nil
 		})
@@ -217,7 +218,7 @@ func (n *network) assertStatus(t *testing.T, people fleetv1connect.FleetServiceC
 			t.Errorf("service %s differs (-said +shown):\n%s", name, difference)
 		}
 	}()
-	eventually(t, "both replicas to show what the agent said last", func() bool {
+	await.True(t, "both replicas to show what the agent said last", func() bool {
 		res, err := people.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -227,7 +228,7 @@ func (w *watcher) tries(ctx context.Context, t *testing.T, m *ruleModel) {
 // settle waits until lists and stream are as in the model.
 func (w *watcher) settle(ctx context.Context, t *testing.T, m *ruleModel, history []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
@@ -174,16 +175,16 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	}
 	agents := newCrew(t, h, clusters...)
 	agents.spoil(bad)
-	eventually(t, "the first content everywhere", func() bool { return agents.has(first, clusters...) })
+	await.True(t, "the first content everywhere", func() bool { return agents.has(first, clusters...) })
 
 	h.apply(t, fleetdoc.Of(wavesPolicy("waves")))
-	eventually(t, "the policy to take the services over", func() bool {
+	await.True(t, "the policy to take the services over", func() bool {
 		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
 		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 5
 	})
 	moveTo(h, bad)
-	eventually(t, "the bad commit to go back", func() bool { return latestRollout(t, h, "waves").GetState() == "rolledBack" })
-	eventually(t, "the canary to have the first content again", func() bool { return agents.has(first, clusters...) })
+	await.True(t, "the bad commit to go back", func() bool { return latestRollout(t, h, "waves").GetState() == "rolledBack" })
+	await.True(t, "the canary to have the first content again", func() bool { return agents.has(first, clusters...) })
 	if !agents.ever(bad, "one") || agents.ever(bad, others...) {
 		t.Error("the bad commit must reach the canary, and nobody else")
 	}
@@ -193,7 +194,7 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	}
 
 	moveTo(h, fix)
-	eventually(t, "the fix to wait for an approval", func() bool {
+	await.True(t, "the fix to wait for an approval", func() bool {
 		r := latestRollout(t, h, "waves")
 		return r.GetNumber() == 2 && r.GetWave() == "canary" && r.GetArrived() == 1 && r.GetWaitsFor() != ""
 	})
@@ -204,11 +205,11 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 		t.Error("nobody approved what comes after the canary, and it came")
 	}
 	people := next.rollouts(t, adminToken)
-	eventually(t, "the wave to take an approval", func() bool {
+	await.True(t, "the wave to take an approval", func() bool {
 		_, err := people.ApproveRollout(t.Context(), &fleetv1.ApproveRolloutRequest{Name: "waves"})
 		return err == nil
 	})
-	eventually(t, "the fix everywhere", func() bool { return latestRollout(t, next, "waves").GetState() == "completed" })
+	await.True(t, "the fix everywhere", func() bool { return latestRollout(t, next, "waves").GetState() == "completed" })
 	if !agents.has(fix, clusters...) || agents.ever(bad, others...) {
 		t.Error("the rollout is complete, and not all clusters have the fix")
 	}
@@ -233,7 +234,7 @@ func TestRollbackPinsAService(t *testing.T) {
 	first, second := newFolder(t, "c1", "first"), newFolder(t, "c2", "second")
 	h.demo(t, first)
 	agents, people := newCrew(t, h, "one"), h.rollouts(t, adminToken)
-	eventually(t, "the first content", func() bool { return agents.has(first, "one") })
+	await.True(t, "the first content", func() bool { return agents.has(first, "one") })
 	_, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app"})
 	wantReason(t, err, "REVISION_UNAVAILABLE")
 	moveTo(h, second)

@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -270,16 +271,16 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	}
 	_, err = f.replicas[1].keyService(t).RotateSigningKey(t.Context(), &fleetv1.RotateSigningKeyRequest{})
 	wantReason(t, err, "ROTATION_UNFINISHED")
-	eventually(t, "the old sealing key to be deleted", func() bool {
+	await.True(t, "the old sealing key to be deleted", func() bool {
 		keys := f.keys(t)
 		return len(keys.GetSealingKeys()) == 1 && keys.GetSealingKeys()[0].GetId() == sealing.GetId()
 	})
-	eventually(t, "the new signing key to sign", func() bool {
+	await.True(t, "the new signing key to sign", func() bool {
 		keys := f.keys(t).GetSigningKeys()
 		return len(keys) == 2 && keys[1].GetCurrent() && keys[1].GetId() == signing.GetKey().GetId()
 	})
 	calls, shown := f.calls.Load(), f.shown.Load()
-	eventually(t, "calls and changes with the new keys", func() bool {
+	await.True(t, "calls and changes with the new keys", func() bool {
 		return f.calls.Load() > calls+int64(40*len(f.agents)) && f.shown.Load() > shown+int64(len(f.agents)) || t.Failed()
 	})
 	stop()
@@ -340,7 +341,7 @@ func TestRootOfSealingKeysChangesOver(t *testing.T) {
 func keysOf(t *testing.T, h *hub) *fleetv1.GetKeysResponse {
 	t.Helper()
 	var keys *fleetv1.GetKeysResponse
-	eventually(t, "the hub to answer", func() bool {
+	await.True(t, "the hub to answer", func() bool {
 		var err error
 		keys, err = h.keyService(t).GetKeys(t.Context(), &fleetv1.GetKeysRequest{})
 		return err == nil

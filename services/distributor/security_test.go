@@ -20,6 +20,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -87,7 +88,7 @@ func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	hostile, honest := h.enrol(t, "hostile"), h.enrol(t, "honest")
 	began, opened := time.Now(), 0
 	for range 500 {
-		ctx, leave := context.WithTimeout(t.Context(), patience)
+		ctx, leave := context.WithTimeout(t.Context(), await.Patience)
 		if err := h.open(t, ctx, hostile.token); err == nil {
 			opened++
 		}
@@ -96,7 +97,7 @@ func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	if most := perCluster + int(time.Since(began)/time.Second) + 1; opened > most {
 		t.Errorf("one agent opened %d streams, want at most %d", opened, most)
 	}
-	ctx, leave := context.WithTimeout(t.Context(), patience)
+	ctx, leave := context.WithTimeout(t.Context(), await.Patience)
 	defer leave()
 	if err := h.open(t, ctx, honest.token); err != nil {
 		t.Errorf("got %v, want the stream of another agent opened", err)
@@ -141,7 +142,7 @@ func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 		Basic: &gitcachev1.BasicCredential{Username: "u", Password: "hunter2"},
 	}}
 	h.apply(t, document)
-	eventually(t, "the definition", func() bool { return h.git.definition("demo").GetCredential() != nil })
+	await.True(t, "the definition", func() bool { return h.git.definition("demo").GetCredential() != nil })
 	moved := repositoryDocument("demo")
 	moved.GetRepository().Spec.Url = "https://evil.example/demo.git"
 	admin := h.fleet(t, adminToken)
@@ -157,7 +158,7 @@ func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	}
 	moved.GetRepository().Spec.Credential = &gitcachev1.Credential{}
 	h.apply(t, moved)
-	eventually(t, "the moved definition without a credential", func() bool {
+	await.True(t, "the moved definition without a credential", func() bool {
 		d := h.git.definition("demo")
 		return d.GetUrl() == "https://evil.example/demo.git" && d.GetCredential() == nil
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -149,7 +150,7 @@ func TestMetricsOfSignIns(t *testing.T) {
 		`leat_signin_sessions{client="cli"}`:                                  0,
 		`leat_signin_sessions{client="device"}`:                               0,
 	} {
-		eventually(t, sample, func() bool {
+		await.True(t, sample, func() bool {
 			value, ok := sampleOf(t, scrape, sample)
 			if ok && value != want {
 				t.Logf("%s: got %v, want %v", sample, value, want)

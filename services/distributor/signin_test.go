@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -777,7 +778,7 @@ func TestSessionsOfReplicas(t *testing.T) {
 	if _, err := other.sessions(t, token).RevokeSession(t.Context(), &fleetv1.RevokeSessionRequest{Id: ada.id}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first replica to know that the session ended", func() bool {
+	await.True(t, "the first replica to know that the session ended", func() bool {
 		_, _, err := g.whoami(t, token)
 		return connect.CodeOf(err) == connect.CodeUnauthenticated
 	})

@@ -6,7 +6,6 @@ package distributor_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -14,6 +13,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -92,7 +92,7 @@ func TestOneClusterTakesNoOthersStreams(t *testing.T) {
 	h := startHub(t)
 	h.apply(t, clusterDocument("one"), clusterDocument("two"))
 	one, two := h.enrol(t, "one"), h.enrol(t, "two")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	held, refusals := 0, 0
 	for range 40 {
@@ -111,8 +111,8 @@ func TestOneClusterTakesNoOthersStreams(t *testing.T) {
 		t.Errorf("got %v for another cluster, want its stream", err)
 	}
 	cancel()
-	eventually(t, "a stream once the others ended", func() bool {
-		again, leave := context.WithTimeout(t.Context(), time.Second)
+	await.True(t, "a stream once the others ended", func() bool {
+		again, leave := context.WithTimeout(t.Context(), await.Patience)
 		defer leave()
 		return h.open(t, again, one.token) == nil
 	})

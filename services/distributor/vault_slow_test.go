@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/vaulttest"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -94,9 +95,9 @@ path "transit/decrypt/leat" { capabilities = ["update"] }`}, nil)
 	}
 	h.stop(t)
 	h.start(t)
-	eventually(t, "the hub to say that it waits for Vault", func() bool { return logged.has("root of the sealing keys does not answer") })
+	await.True(t, "the hub to say that it waits for Vault", func() bool { return logged.has("root of the sealing keys does not answer") })
 	vault.Restart(t)
-	eventually(t, "the hub to start", func() bool {
+	await.True(t, "the hub to start", func() bool {
 		_, err := h.fleet(t, adminToken).GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "two"})
 		return err == nil
 	})

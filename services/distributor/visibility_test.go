@@ -13,6 +13,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // inNamespace returns a service in a namespace of its cluster.
@@ -75,7 +76,7 @@ func TestWatchFollowsRights(t *testing.T) {
 	c.apply(t, clusterDocument("one"), clusterDocument("two"), repositoryDocument("demo"),
 		serviceDocument("app", "one", "demo", "a"), serviceDocument("other", "two", "demo", "b"))
 	secret, _ := c.join(t, "ada")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	stream, err := c.fleet(t, secret).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
 	if err != nil {
@@ -137,7 +138,7 @@ func TestWatchOfAProjectFollowsForeignServices(t *testing.T) {
 	c.bind(t, "b", &fleetv1.AccessBindingSpec{
 		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Clusters: named("one"), Rules: []*typev1.AccessRule{{Namespaces: []string{"seen"}}},
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	stream, err := c.fleet(t, secret).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Project: "lib"})
 	if err != nil {

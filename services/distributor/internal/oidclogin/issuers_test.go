@@ -136,11 +136,14 @@ func TestSecKeySetsOfIssuers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   error
+		within time.Duration // zero: the default
 	}{
 		"10 MiB": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"keys": [], "more": "`+strings.Repeat("x", 10<<20)+`"}`)
-		}, trust.ErrUnavailable},
+		}, trust.ErrUnavailable, 0},
 		"a trickle": {func(w http.ResponseWriter, r *http.Request) {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, " "); err != nil {
 					return
@@ -150,25 +153,25 @@ func TestSecKeySetsOfIssuers(t *testing.T) {
 				case <-released:
 					return
 				case <-r.Context().Done():
-				case <-time.After(10 * time.Millisecond):
+				case <-tick.C:
 				}
 			}
-		}, trust.ErrUnavailable},
+		}, trust.ErrUnavailable, 2 * time.Second},
 		"too many keys": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, `{"keys": [%s{}]}`, strings.Repeat("{},", 200))
-		}, trust.ErrUnavailable},
-		"no JSON":           {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, trust.ErrUnavailable},
-		"an error":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, trust.ErrUnavailable},
-		"another place":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, trust.ErrUnavailable},
-		"a shared key":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"keys": [%s]}`, private) }, trust.ErrToken},
-		"a short RSA key":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, rsaKey(64)) }, trust.ErrToken},
-		"an endless modulo": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, rsaKey(500_000)) }, trust.ErrToken},
+		}, trust.ErrUnavailable, 0},
+		"no JSON":           {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, trust.ErrUnavailable, 0},
+		"an error":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, trust.ErrUnavailable, 0},
+		"another place":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, trust.ErrUnavailable, 0},
+		"a shared key":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"keys": [%s]}`, private) }, trust.ErrToken, 0},
+		"a short RSA key":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, rsaKey(64)) }, trust.ErrToken, 0},
+		"an endless modulo": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, rsaKey(500_000)) }, trust.ErrToken, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startKeyServer(t)
 			s.answer(tc.answer)
-			if _, err := newIssuers(2*time.Second).Verify(t.Context(), s.rule(), s.token(t, "one")); !errors.Is(err, tc.want) {
+			if _, err := newIssuers(tc.within).Verify(t.Context(), s.rule(), s.token(t, "one")); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})

@@ -16,20 +16,17 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	// The driver "pgx".
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // binaries is where Debian keeps PostgreSQL 15; the search path comes first.
 const binaries = "/usr/lib/postgresql/15/bin"
-
-// patience bounds how long the server may take to answer.
-const patience = 30 * time.Second
 
 // nobody runs the server where the test is root, which PostgreSQL refuses to be.
 const nobody = 65534
@@ -90,9 +87,9 @@ func (s *Server) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's own may have ended
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience) // the test's own may have ended
 	defer cancel()
-	s.running.Await(t, patience, func() bool { return db.PingContext(ctx) == nil })
+	s.running.Await(t, await.Patience, func() bool { return db.PingContext(ctx) == nil })
 }
 
 // Kill ends the server at once, as a crash of the machine would. Killing it again does nothing.

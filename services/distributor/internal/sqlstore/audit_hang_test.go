@@ -36,7 +36,7 @@ func (h *held) Write(p []byte) (int, error) {
 // after the other, and what leaves no record goes on. Afterwards edits are made and recorded again.
 func TestSecAuditLogThatHangs(t *testing.T) {
 	t.Parallel()
-	const persons, timeout = 20, 2 * time.Second
+	const persons, timeout = 100, 2 * time.Second
 	store := open(t, sqliteURL(t))
 	log := &held{released: make(chan struct{})}
 	w := recorded(t, store, log, timeout)
