@@ -9,19 +9,21 @@
 // expressions, bindings and comprehensions over two variables, Kubernetes' quantities, and short
 // words for conditions: self.isTrue('Ready'), self.isFalse('Ready'), self.reason('Ready'),
 // self.message('Ready') and self.condition('Ready').
+//
+// The author of an expression need not be somebody who may read the object. So errors of an
+// evaluation repeat nothing of the object, and no expression sees the content of a Secret.
 package expression
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
 )
 
 // Kind is the type of an expression's result.
@@ -54,22 +56,12 @@ const (
 	interruptEvery = 100
 )
 
-// Errors of an evaluation. The caller decides whether a missing field is a failure or a valid
-// answer.
-var (
-	// ErrMissing means that the object has no field, key or item that the expression reads.
-	ErrMissing = errors.New("the object has no such field")
-	// ErrTooExpensive means that the evaluation was aborted for its cost.
-	ErrTooExpensive = errors.New("the expression costs too much")
-	// ErrType means that a value is not of the type that the expression expects.
-	ErrType = errors.New("a value has another type than the expression expects")
-)
-
 // Expression is a compiled expression. It is immutable and safe for concurrent use.
 type Expression struct {
-	source  string
-	kind    Kind
-	program cel.Program
+	source    string
+	kind      Kind
+	program   cel.Program
+	positions *ast.SourceInfo // of the nodes that CEL's errors name
 }
 
 // environment compiles every expression. Making it takes milliseconds and a third of a mebibyte, so
@@ -85,21 +77,21 @@ func Compile(source string, kind Kind) (*Expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make CEL environment: %w", err)
 	}
-	ast, issues := env.Compile(source)
+	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
 		return nil, explain(issues)
 	}
-	if !produces(ast.OutputType(), kind) {
+	if !produces(checked.OutputType(), kind) {
 		return nil, &CompileError{
-			Line: 1, Column: 1, Message: fmt.Sprintf("the expression makes %s, and should make %s", ast.OutputType(), kind),
+			Line: 1, Column: 1, Message: fmt.Sprintf("the expression makes %s, and should make %s", checked.OutputType(), kind),
 		}
 	}
-	program, err := env.Program(ast,
+	program, err := env.Program(checked,
 		cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
 		return nil, &CompileError{Line: 1, Column: 1, Message: err.Error()}
 	}
-	return &Expression{source: source, kind: kind, program: program}, nil
+	return &Expression{source: source, kind: kind, program: program, positions: checked.NativeRep().SourceInfo()}, nil
 }
 
 // produces reports whether a value of type t can be of kind. Fields of an object have no static
@@ -123,7 +115,7 @@ func (e *Expression) String() string {
 }
 
 // Holds reports whether a Bool expression is true for the object, which it does not change. Errors
-// wrap ErrMissing, ErrTooExpensive or ErrType, are ctx's own, or carry CEL's text.
+// are *EvalError, or ctx's own.
 func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, error) {
 	value, err := e.eval(ctx, object, Bool)
 	if err != nil {
@@ -131,7 +123,7 @@ func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, er
 	}
 	holds, ok := value.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("%w: the result is %s, and should be true or false", ErrType, value.Type().TypeName())
+		return false, &EvalError{Line: 1, Column: 1, Cause: ErrType}
 	}
 	return holds, nil
 }
@@ -145,39 +137,18 @@ func (e *Expression) Text(ctx context.Context, object map[string]any) (string, e
 	}
 	text, ok := value.Value().(string)
 	if !ok {
-		return "", fmt.Errorf("%w: the result is %s, and should be a text", ErrType, value.Type().TypeName())
+		return "", &EvalError{Line: 1, Column: 1, Cause: ErrType}
 	}
 	return text, nil
 }
 
 func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind) (ref.Val, error) {
 	if e.kind != kind {
-		return nil, fmt.Errorf("%w: the expression makes %s", ErrType, e.kind)
+		return nil, &EvalError{Line: 1, Column: 1, Cause: ErrType}
 	}
-	value, _, err := e.program.ContextEval(ctx, map[string]any{self: object})
+	value, _, err := e.program.ContextEval(ctx, map[string]any{self: withoutSecrets(object)})
 	if err != nil {
-		return nil, classify(ctx, err)
+		return nil, e.classify(ctx, err)
 	}
 	return value, nil
-}
-
-// classify maps the errors of CEL to those of this package. CEL reports a missing field only by its
-// text.
-func classify(ctx context.Context, err error) error {
-	if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return ErrTooExpensive
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	words := err.Error()
-	for _, missing := range []string{"no such key", "no such field", "no such attribute", "index out of bounds", "optional.none() dereference"} {
-		if what, found := strings.CutPrefix(words, missing); found {
-			return fmt.Errorf("%w%s", ErrMissing, what)
-		}
-	}
-	if strings.HasPrefix(words, "no such overload") || strings.HasPrefix(words, "unsupported conversion") {
-		return fmt.Errorf("%w: %s", ErrType, words)
-	}
-	return err
 }

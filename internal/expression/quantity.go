@@ -67,7 +67,7 @@ func parse(s ref.Val) ref.Val {
 	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		return types.NewErr("%q is not a quantity: %v", text, err)
+		return types.NewErr("the text is not a quantity")
 	}
 	return quantity{q}
 }
@@ -75,7 +75,7 @@ func parse(s ref.Val) ref.Val {
 func asInteger(q resource.Quantity) ref.Val {
 	whole, ok := q.AsInt64()
 	if !ok {
-		return types.NewErr("quantity %s is not an integer of 64 bits", q.String())
+		return types.NewErr("the quantity is not an integer of 64 bits")
 	}
 	return types.Int(whole)
 }

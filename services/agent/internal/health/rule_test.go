@@ -59,11 +59,11 @@ func TestRule(t *testing.T) {
 		"no status":                     {bare, nil, health.Verdict{State: health.Progressing, Message: "its controller has not reported a status yet"}},
 		"older than the newest version": {full, map[string]any{"turns": int64(11), "observedGeneration": int64(1)}, health.Verdict{State: health.Progressing, Message: "its controller has seen generation 1, the newest is 2"}},
 		"a field is missing": {full, map[string]any{}, health.Verdict{
-			State: health.Progressing, Message: "the rule for the state progressing cannot be evaluated: the object has no such field: turns",
+			State: health.Progressing, Message: "the rule for the state progressing cannot be evaluated: line 1, column 12: the object has no such field",
 		}},
 		"a value of another type": {bare, map[string]any{"turns": "many"}, health.Verdict{
 			State:   health.Progressing,
-			Message: "the rule for the state healthy cannot be evaluated: a value has another type than the expression expects: no such overload",
+			Message: "the rule for the state healthy cannot be evaluated: line 1, column 19: a value has another type than the expression expects",
 		}},
 		"a message that fails": {
 			syncpolicy.HealthRule{Kind: "Mill", Healthy: "false", Message: "self.status.lost"},
@@ -135,5 +135,25 @@ func TestCompileLeavesOutWhatIsWrong(t *testing.T) {
 	}
 	if _, ok := errors.AsType[*expression.CompileError](errs[0]); !ok {
 		t.Errorf("got %T inside, want a CompileError", errs[0])
+	}
+}
+
+// TestSecHealthRulesShowNoSecret has rules describe Secrets, by their messages and by their errors.
+func TestSecHealthRulesShowNoSecret(t *testing.T) {
+	t.Parallel()
+	const content = "aHVudGVyMg=="
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "db"}, "data": map[string]any{"password": content},
+	}}
+	for _, source := range []syncpolicy.HealthRule{
+		{Kind: "Secret", Degraded: "true", Message: "self.data.map(k, k + '=' + self.data[k]).join(',')"},
+		{Kind: "Secret", Degraded: "true", Message: "string(base64.decode(self.data.password))"},
+		{Kind: "Secret", Degraded: "timestamp(self.data.password) > timestamp(0)"},
+		{Kind: "*", Degraded: "self.data.password.startsWith('aHVu')"},
+	} {
+		got := health.NewLibrary().Judge(secret, rules(t, source))
+		if strings.Contains(got.Message, content) || strings.Contains(got.Message, "hunter2") || (source.Kind == "*" && got.State == health.Degraded) {
+			t.Errorf("got %v %q, want nothing of the Secret from %+v", got.State, got.Message, source)
+		}
 	}
 }
