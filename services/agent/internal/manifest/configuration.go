@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/clusterref"
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -42,23 +42,29 @@ type Configuration struct {
 }
 
 // Reads are objects of the cluster that a render has read.
-type Reads struct {
-	// Account is the one that read them, and Cluster the cluster as that account uses it.
-	Account k8s.Account
-	Cluster k8s.Reader
-	// Versions are resource versions. Empty: the object does not exist, or cannot be read.
-	Versions map[inventory.Ref]string
+type Reads map[inventory.Ref]Read
+
+// Read is how an object was read.
+type Read struct {
+	// Reader has read it.
+	Reader *confine.Reader
+	// Version is the resource version. Empty: the object does not exist, or the cluster refuses it.
+	Version string
 }
 
-// add records that an object was read.
-func (r *Reads) add(account k8s.Account, cluster k8s.Reader, ref inventory.Ref, live *unstructured.Unstructured) {
-	if r.Versions == nil {
-		r.Account, r.Cluster, r.Versions = account, cluster, map[inventory.Ref]string{}
+// add records that an object was read, with the answer. A read beyond the service's bounds was none.
+func (r *Reads) add(reader *confine.Reader, ref inventory.Ref, live *unstructured.Unstructured, err error) {
+	if confine.IsRefusal(err) {
+		return
 	}
-	r.Versions[ref] = ""
+	if *r == nil {
+		*r = Reads{}
+	}
+	read := Read{Reader: reader}
 	if live != nil {
-		r.Versions[ref] = live.GetResourceVersion()
+		read.Version = live.GetResourceVersion()
 	}
+	(*r)[ref] = read
 }
 
 // follow puts what the references of a configuration lead to among its variables.
@@ -86,14 +92,14 @@ func (r Renderer) follow(ctx context.Context, s plan.Service, c *Configuration, 
 	if len(groups) > clusterref.MaxObjects {
 		return reason.Errorf(reason.ConfigMissing, "the references name %d objects of the cluster; at most %d are allowed", len(groups), clusterref.MaxObjects)
 	}
-	account, cluster, err := r.Accounts.As(s.Spec)
+	reader, err := r.Readers.Reader(s)
 	if err != nil {
 		return err
 	}
 	c.Values, c.Secrets = clone(c.Values), clone(c.Secrets)
 	next := map[string]GivenValue{}
 	for _, object := range slices.SortedFunc(maps.Keys(groups), func(a, b clusterref.Object) int { return strings.Compare(a.String(), b.String()) }) {
-		data, why, err := r.data(ctx, s, account, cluster, object, all)
+		data, why, err := data(ctx, reader, object, all)
 		if err != nil {
 			return err
 		}
@@ -142,19 +148,10 @@ type refusal struct {
 }
 
 // data returns what an object holds, or why the service cannot be given it.
-func (r Renderer) data(
-	ctx context.Context, s plan.Service, account k8s.Account, cluster k8s.API, object clusterref.Object, all *Manifests,
-) (map[string]string, *refusal, error) {
-	if object.Namespace == r.Namespace && account.Namespace != r.Namespace {
-		return nil, &refusal{text: "the namespace " + r.Namespace + " is the agent's own, and holds the keys of the cluster; keep the value in another namespace"}, nil
-	}
-	if limits := s.Spec.Policy.Limits; limits != nil && !limits.Namespaces.Allows(object.Namespace) {
-		return nil, nil, reason.Errorf(reason.ProjectForbidden, "project %s does not allow this: the configuration refers to %s, and the project allows %s",
-			objectname.Project(s.Name), object, limits.Namespaces)
-	}
+func data(ctx context.Context, reader *confine.Reader, object clusterref.Object, all *Manifests) (map[string]string, *refusal, error) {
 	ref := inventory.Ref{Key: inventory.Key{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}, Version: "v1"}
-	live, err := cluster.Get(ctx, ref)
-	all.Reads.add(account, cluster, ref, live)
+	live, err := reader.Get(ctx, ref)
+	all.Reads.add(reader, ref, live, err)
 	switch {
 	case errors.Is(err, k8s.ErrNotFound):
 		return nil, &refusal{text: object.String() + " does not exist; create it, or correct the reference", isAbsent: true}, nil
@@ -170,7 +167,7 @@ func (r Renderer) data(
 	return data, nil, nil
 }
 
-// isDenied reports whether the API server refused a read.
+// isDenied reports whether the API server refused a read, or the agent one in its own namespace.
 func isDenied(err error) bool {
 	if err == nil {
 		return false

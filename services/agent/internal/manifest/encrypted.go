@@ -16,15 +16,11 @@ import (
 	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/sops"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 const (
-	// KeysSecret is the Secret with the age keys: in the namespace of the service's account, or in
-	// the agent's own for services without an account.
-	KeysSecret = "leat-sops"
 	// keySuffix ends the names of its entries that are key files.
 	keySuffix = ".agekey"
 	// maxOpened bounds the bytes of files that are read for the encrypted objects of a tree. A file counts
@@ -122,19 +118,18 @@ type keyring struct {
 // keys reads the keys with the rights of the service's account. Without an account they are the
 // agent's: those of a tenant are never tried for another one.
 func (r Renderer) keys(ctx context.Context, s plan.Service, all *Manifests) (*keyring, error) {
-	account, cluster, err := r.Accounts.As(s.Spec)
+	reader, err := r.Readers.Reader(s)
 	if err != nil {
 		return nil, err
 	}
-	namespace := cmp.Or(account.Namespace, r.Namespace)
-	object := clusterref.Object{Kind: clusterref.Secret, Namespace: namespace, Name: KeysSecret}
-	ref := inventory.Ref{Key: inventory.Key{Kind: object.Kind, Namespace: namespace, Name: KeysSecret}, Version: "v1"}
-	live, err := cluster.Get(ctx, ref)
-	all.Reads.add(account, cluster, ref, live)
+	reader, ref := reader.Keys()
+	object := clusterref.Object{Kind: clusterref.Secret, Namespace: ref.Namespace, Name: ref.Name}
+	live, err := reader.Get(ctx, ref)
+	all.Reads.add(reader, ref, live, err)
 	switch {
 	case errors.Is(err, k8s.ErrNotFound):
 		return &keyring{hint: fmt.Sprintf("%s does not exist; create it: kubectl -n %s create secret generic %s --from-file=NAME%s",
-			object, namespace, KeysSecret, keySuffix)}, nil
+			object, ref.Namespace, ref.Name, keySuffix)}, nil
 	case isDenied(err):
 		return nil, fmt.Errorf("open what sops encrypted: %w", err)
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -26,15 +27,16 @@ const (
 	maxLookedUp = 4 << 20
 )
 
-// Accounts gives access to the cluster with the rights of a service's account.
-type Accounts interface {
-	// As returns the account of a service, and the cluster as that account uses it.
-	As(s plan.Spec) (k8s.Account, k8s.API, error)
+// Readers gives access to objects of the cluster.
+type Readers interface {
+	// Reader returns what reads the cluster on behalf of a service. Error: TenantForbidden, if the
+	// service must name an account and names none.
+	Reader(s plan.Service) (*confine.Reader, error)
 }
 
 // lookups returns the objects that the steps of a service permit templates to read, as they are now.
-// Objects and kinds that do not exist are left out. Errors are those of [k8s.API], and
-// *render.LimitError.
+// Objects and kinds that do not exist are left out. Errors are those of
+// [confine.Reader], and *render.LimitError.
 func (r Renderer) lookups(ctx context.Context, s plan.Service, steps []renderstep.Step) ([]render.Lookup, error) {
 	var rules []renderstep.LookupRule
 	for _, step := range steps {
@@ -45,14 +47,14 @@ func (r Renderer) lookups(ctx context.Context, s plan.Service, steps []renderste
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	_, cluster, err := r.Accounts.As(s.Spec)
+	reader, err := r.Readers.Reader(s)
 	if err != nil {
 		return nil, err
 	}
 	var all []render.Lookup
 	size := 0
 	for _, rule := range rules {
-		found, err := find(ctx, cluster, rule, s.Spec.NamespaceOrDefault())
+		found, err := find(ctx, reader, rule, s.Spec.NamespaceOrDefault())
 		if err != nil {
 			return nil, fmt.Errorf("look up %s %s for templates: %w", rule.Kind, rule.Name, err)
 		}
@@ -74,7 +76,7 @@ func (r Renderer) lookups(ctx context.Context, s plan.Service, steps []renderste
 }
 
 // find returns the objects that a rule selects, sorted by name.
-func find(ctx context.Context, cluster k8s.Reader, rule renderstep.LookupRule, namespace string) ([]*unstructured.Unstructured, error) {
+func find(ctx context.Context, reader *confine.Reader, rule renderstep.LookupRule, namespace string) ([]*unstructured.Unstructured, error) {
 	version, err := schema.ParseGroupVersion(rule.APIVersion)
 	if err != nil {
 		return nil, &render.Error{Path: "lookup", Cause: err}
@@ -84,17 +86,17 @@ func find(ctx context.Context, cluster k8s.Reader, rule renderstep.LookupRule, n
 	}
 	kind := version.WithKind(rule.Kind)
 	if rule.Name == "*" {
-		found, err := cluster.List(ctx, kind, namespace, maxListed)
+		found, err := reader.List(ctx, kind, namespace, maxListed)
 		if errors.Is(err, k8s.ErrNotFound) {
 			return nil, nil
 		}
 		return found, err
 	}
-	if isNamespaced, err := cluster.Namespaced(ctx, kind); err == nil && !isNamespaced {
+	if isNamespaced, err := reader.Namespaced(ctx, kind); err == nil && !isNamespaced {
 		namespace = ""
 	}
 	ref := inventory.Ref{Key: inventory.Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: rule.Name}, Version: kind.Version}
-	object, err := cluster.Get(ctx, ref)
+	object, err := reader.Get(ctx, ref)
 	if errors.Is(err, k8s.ErrNotFound) {
 		return nil, nil
 	}

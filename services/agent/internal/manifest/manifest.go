@@ -54,14 +54,12 @@ type Renderer struct {
 	Bundles Bundles
 	Configs Configs
 	Cluster Cluster
-	// Accounts are needed for what templates look up.
-	Accounts Accounts
+	// Readers read what templates look up, what configurations refer to, and keys.
+	Readers Readers
 	// Generated keeps what templates generate.
 	Generated *Generated
 	// Given keeps what the cluster gave services. Nil keeps nothing.
 	Given GivenStore
-	// Namespace is the agent's own.
-	Namespace string
 	// IsTrial leaves unsaved what templates generate: nothing is applied.
 	IsTrial bool
 	// Engine renders. Its limits also bound what is read of bundles.

@@ -158,10 +158,10 @@ func New(p Params) *Engine {
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
-	known, accounts := &facts{Cluster: p.Facts}, &accounts{}
+	known, readers := &facts{Cluster: p.Facts}, &readers{}
 	renderer := manifest.Renderer{
-		Bundles: p.Bundles, Configs: p.Configs, Cluster: known, Accounts: accounts, Generated: manifest.NewGenerated(p.Generated), Engine: p.Render,
-		Given: p.Given, Namespace: p.Namespace,
+		Bundles: p.Bundles, Configs: p.Configs, Cluster: known, Readers: readers, Generated: manifest.NewGenerated(p.Generated), Engine: p.Render,
+		Given: p.Given,
 	}
 	s := &shared{
 		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
@@ -170,10 +170,10 @@ func New(p Params) *Engine {
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}
 	s.executor = execute.New(execute.Params{
-		Cluster: p.Cluster, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
+		Cluster: p.Cluster, Namespace: p.Namespace, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
-	accounts.Executor = s.executor
+	readers.Executor = s.executor
 	s.symptoms = symptoms.NewBoard(s.executor.Symptoms)
 	s.refresh.Store(int64(p.Settings.Refresh))
 	return &Engine{shared: s, facts: known, watches: p.Watches, planned: wake.NewSignal(), units: map[string]*unit{}}

@@ -15,9 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
@@ -47,6 +48,19 @@ func prerequisitesOf(s plan.Service) []prerequisite {
 	return all
 }
 
+// readerOf returns what reads the objects that a service depends on, and its bounds. The bounds are
+// zero without such objects, or if the service may read nothing.
+func readerOf(readers manifest.Readers, s plan.Service, wanted []prerequisite) (*confine.Reader, confine.Bounds, error) {
+	if len(wanted) == 0 {
+		return nil, confine.Bounds{}, nil
+	}
+	reader, err := readers.Reader(s)
+	if err != nil {
+		return nil, confine.Bounds{}, err
+	}
+	return reader, reader.Bounds(), nil
+}
+
 // judgeFunc returns the verdict on a live object.
 type judgeFunc func(*unstructured.Unstructured) health.Verdict
 
@@ -56,20 +70,24 @@ type judgeFunc func(*unstructured.Unstructured) health.Verdict
 // nothing.
 type prerequisites struct {
 	all      []prerequisite
-	changed  func() // called when one of unmet has changed
+	bounds   confine.Bounds // of the service that depends on them
+	changed  func()         // called when one of unmet has changed
 	follower *follow.Follower
 
 	mu    sync.Mutex
 	unmet map[prerequisite]string // "" if the object suffices
 }
 
-// followPrerequisites follows the objects with the rights of the dependent service: a condition
-// must not reveal objects that the service may not read. denied is the error if those rights do not
-// suffice.
+// followPrerequisites follows the objects with the Reader of the dependent service: neither a
+// condition nor a missing object must reveal what the service may not read. denied is the error if
+// the service has no Reader.
 func followPrerequisites(
-	ctx context.Context, cluster k8s.API, denied error, all []prerequisite, judge judgeFunc, changed func(),
+	ctx context.Context, reader *confine.Reader, denied error, all []prerequisite, judge judgeFunc, changed func(),
 ) *prerequisites {
 	p := &prerequisites{all: all, changed: changed, unmet: map[prerequisite]string{}}
+	if denied == nil {
+		p.bounds = reader.Bounds()
+	}
 	conditions := map[prerequisite]*expression.Expression{}
 	var refs []inventory.Ref
 	for _, one := range all {
@@ -86,7 +104,7 @@ func followPrerequisites(
 		}
 	}
 	slices.SortFunc(refs, func(a, b inventory.Ref) int { return a.Compare(b.Key) })
-	p.follower = follow.Start(ctx, cluster, slices.Compact(refs), func(ref inventory.Ref, seen follow.Sight) {
+	p.follower = follow.Start(ctx, reader, slices.Compact(refs), func(ref inventory.Ref, seen follow.Sight) {
 		for one, condition := range conditions {
 			if one.ref == ref {
 				p.set(one, one.evaluate(ctx, condition, seen, judge))
@@ -106,28 +124,28 @@ func (p *prerequisites) set(one prerequisite, why string) {
 	}
 }
 
-// areFor reports whether p follows exactly these objects.
-func (p *prerequisites) areFor(all []prerequisite) bool {
+// areFor reports whether p follows exactly these objects, within these bounds.
+func (p *prerequisites) areFor(all []prerequisite, bounds confine.Bounds) bool {
 	if p == nil {
 		return len(all) == 0
 	}
-	return slices.Equal(p.all, all)
+	return slices.Equal(p.all, all) && p.bounds.Equal(bounds)
 }
 
 // missing returns why a service must wait: one sentence for each object of all that does not
-// suffice.
-func (p *prerequisites) missing(all []prerequisite) []string {
+// suffice. What was read within other bounds does not count.
+func (p *prerequisites) missing(all []prerequisite, bounds confine.Bounds) []string {
 	var reasons []string
 	for _, one := range all {
-		if why := p.why(one); why != "" {
+		if why := p.why(one, bounds); why != "" {
 			reasons = append(reasons, why)
 		}
 	}
 	return reasons
 }
 
-func (p *prerequisites) why(one prerequisite) string {
-	if p == nil {
+func (p *prerequisites) why(one prerequisite, bounds confine.Bounds) string {
+	if p == nil || !p.bounds.Equal(bounds) {
 		return one.unseen()
 	}
 	p.mu.Lock()
@@ -162,6 +180,8 @@ func (w prerequisite) evaluate(
 	ctx context.Context, condition *expression.Expression, seen follow.Sight, judge judgeFunc,
 ) string {
 	switch {
+	case confine.IsRefusal(seen.Err):
+		return seen.Err.Error()
 	case seen.Err != nil:
 		return fmt.Sprintf("%s cannot be read: %v", w.ref.Key, seen.Err)
 	case seen.Live == nil:

@@ -165,15 +165,15 @@ func (u *unit) look(ctx context.Context, now time.Time) {
 	if u.state.HasChange() {
 		wanted = prerequisitesOf(u.state.Newest)
 	}
+	reader, bounds, denied := readerOf(u.shared.executor, u.state.Newest, wanted)
 	last := u.prerequisites
-	if last.areFor(wanted) {
+	if last.areFor(wanted, bounds) {
 		u.mu.Unlock()
 		return
 	}
 	u.prerequisites = nil
 	if len(wanted) > 0 {
-		_, cluster, err := u.shared.executor.As(u.state.Newest.Spec)
-		u.prerequisites = followPrerequisites(ctx, cluster, err, wanted, u.shared.rules.judge, u.Wake)
+		u.prerequisites = followPrerequisites(ctx, reader, denied, wanted, u.shared.rules.judge, u.Wake)
 	}
 	u.mu.Unlock()
 	last.stop() // without the lock, which its callbacks may take
@@ -194,7 +194,9 @@ func (u *unit) admitLocked(now time.Time) {
 func (u *unit) missingLocked() []string {
 	newest := u.state.Newest
 	services := u.shared.relations.unmet(u.name, newest.Spec.ServicesNeeded())
-	return append(services, u.prerequisites.missing(prerequisitesOf(newest))...)
+	wanted := prerequisitesOf(newest)
+	_, bounds, _ := readerOf(u.shared.executor, newest, wanted) // look reports the error
+	return append(services, u.prerequisites.missing(wanted, bounds)...)
 }
 
 // supersedeLocked ends a run whose entry is no longer desired.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
@@ -16,7 +17,8 @@ import (
 )
 
 // watchlist follows the objects that renders have read, such as Secrets that configurations refer
-// to. It follows an object once for all services of an account. Where the account may read an object
+// to. It follows an object once for all services of an account, by the
+// Reader of the first: each has read the object within its own bounds. Where the account may read an object
 // and not watch it, the object is read again whenever the watch is tried again, every 30 s. It is
 // safe for concurrent use. Its lock is never held while it calls others. The zero watchlist follows
 // nothing.
@@ -44,6 +46,8 @@ type reader struct {
 	changed func()
 }
 
+func accountOf(read manifest.Read) k8s.Account { return read.Reader.Bounds().Account }
+
 // set replaces what a service has read. changed is called, possibly more than once and before set
 // returns, when an object has another version than the service has read.
 func (w *watchlist) set(ctx context.Context, service string, reads manifest.Reads, changed func()) {
@@ -53,11 +57,11 @@ func (w *watchlist) set(ctx context.Context, service string, reads manifest.Read
 		return
 	}
 	idle := w.dropLocked(service, func(key watchKey) bool {
-		_, isRead := reads.Versions[key.ref]
-		return !isRead || key.account != reads.Account
+		read, isRead := reads[key.ref]
+		return !isRead || key.account != accountOf(read)
 	})
-	for ref, version := range reads.Versions {
-		key := watchKey{reads.Account, ref}
+	for ref, read := range reads {
+		key := watchKey{accountOf(read), ref}
 		if w.watched == nil {
 			w.watched = map[watchKey]*watched{}
 		}
@@ -65,12 +69,11 @@ func (w *watchlist) set(ctx context.Context, service string, reads manifest.Read
 		if one == nil {
 			one = &watched{readers: map[string]reader{}}
 			w.watched[key] = one
-			cluster := reads.Cluster
-			one.follower = follow.Start(context.WithoutCancel(ctx), cluster, []inventory.Ref{ref}, func(_ inventory.Ref, seen follow.Sight) {
-				w.see(ctx, cluster, key, seen)
+			one.follower = follow.Start(context.WithoutCancel(ctx), read.Reader, []inventory.Ref{ref}, func(_ inventory.Ref, seen follow.Sight) {
+				w.see(ctx, read.Reader, key, seen)
 			})
 		}
-		one.readers[service] = reader{version, changed}
+		one.readers[service] = reader{read.Version, changed}
 	}
 	w.mu.Unlock()
 	stopAll(idle)
@@ -80,8 +83,8 @@ func (w *watchlist) set(ctx context.Context, service string, reads manifest.Read
 // recheck compares versions that are known already with those that were just read: an object that
 // changed between a read and the start of its watch, or between two reads.
 func (w *watchlist) recheck(reads manifest.Reads) {
-	for ref := range reads.Versions {
-		key := watchKey{reads.Account, ref}
+	for ref, read := range reads {
+		key := watchKey{accountOf(read), ref}
 		w.mu.Lock()
 		one := w.watched[key]
 		var follower *follow.Follower
@@ -99,12 +102,12 @@ func (w *watchlist) recheck(reads manifest.Reads) {
 }
 
 // see takes over the state of an object.
-func (w *watchlist) see(ctx context.Context, cluster k8s.Reader, key watchKey, seen follow.Sight) {
+func (w *watchlist) see(ctx context.Context, from *confine.Reader, key watchKey, seen follow.Sight) {
 	if seen.Err == nil {
 		w.compare(key, seen.Live)
 		return
 	}
-	if live, err := cluster.Get(ctx, key.ref); err == nil {
+	if live, err := from.Get(ctx, key.ref); err == nil {
 		w.compare(key, live)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // reported. An object that the cluster would reject is reported with its problem. Diff needs
 // neither Turn nor Progress.
 func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, error) {
-	account, cluster, err := x.As(job.Service.Spec)
+	account, cluster, err := x.as(job.Service.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 // Preview returns the changes that Sync would make, as counts and a list. Unlike Diff, it fails if
 // the cluster would reject an object.
 func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error) {
-	account, cluster, err := x.As(job.Service.Spec)
+	account, cluster, err := x.as(job.Service.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,8 @@ func (d *differ) compareOrExplain(ctx context.Context, o *unstructured.Unstructu
 // compare adds the changes that the run would make in an object.
 func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) error {
 	full, err := complete(ctx, d.r.cluster, d.r.Service, o)
-	if k8s.IsUnknownKind(err) {
+	isUnknown := k8s.IsUnknownKind(err)
+	if isUnknown {
 		full, err = o, nil
 	}
 	if err != nil {
@@ -176,7 +177,10 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 	}
 	ref := inventory.RefOf(full)
 	d.desired.Put(inventory.Object{Ref: ref})
-	live, err := d.r.cluster.Get(ctx, ref)
+	var live *unstructured.Unstructured
+	if err = k8s.ErrNotFound; !isUnknown { // without a kind there is no object, and no scope to compare with limits
+		live, err = d.r.cluster.Get(ctx, ref)
+	}
 	if order.IsCreatedOnly(full) {
 		if full = withoutService(full); err == nil {
 			return nil // an existing object stays as it is

@@ -40,6 +40,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -54,7 +55,9 @@ import (
 
 // Params are what all runs share. All are required.
 type Params struct {
-	Cluster     k8s.API
+	Cluster k8s.API
+	// Namespace is the agent's own.
+	Namespace   string
 	Inventories *inventory.Cache
 	Renderer    manifest.Renderer
 	Ownership   *ownership.Registry
@@ -106,9 +109,20 @@ func (x *Executor) holds(d inventory.Departure) (isHeld bool, since time.Time) {
 	return !x.heldSince.IsZero() || x.params.Guard.Holds(d), x.heldSince
 }
 
-// As returns the account of a service, and the cluster as that account uses it. Error:
-// TenantForbidden, if the service must name an account and names none.
-func (x *Executor) As(s plan.Spec) (k8s.Account, k8s.API, error) {
+// Reader returns what reads the cluster on behalf of a service. Error: TenantForbidden, if the
+// service must name an account and names none.
+func (x *Executor) Reader(s plan.Service) (*confine.Reader, error) {
+	account, cluster, err := x.as(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return confine.New(cluster, confine.Bounds{Service: s.Name, Account: account, Limits: s.Spec.Policy.Limits, Home: x.params.Namespace}), nil
+}
+
+// as returns the account of a service, and the cluster as that account uses it. A run uses it for the
+// service's own objects: those that its manifests hold, after checkLimits or complete has admitted
+// them, and those of its inventory. Everything else is read by Reader.
+func (x *Executor) as(s plan.Spec) (k8s.Account, k8s.API, error) {
 	account, err := x.account(s)
 	if err != nil {
 		return k8s.Account{}, nil, err

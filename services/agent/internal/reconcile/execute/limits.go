@@ -4,6 +4,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,28 +87,45 @@ func checkLimits(ctx context.Context, r *run) error {
 			return err
 		}
 	}
+	admission := admission{r.Service, r.account, r.cluster, r.x.params.Namespace}
 	for _, stage := range r.schedule.Of(order.Foundation, order.PreSync, order.Sync, order.PostSync, order.SyncFail) {
 		for _, m := range stage.Members {
-			if err := admitRendered(ctx, r.cluster, r.Service, m.Object); err != nil {
+			if err := admission.rendered(ctx, m.Object); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range r.manifests.Tests {
-		if err := admitRendered(ctx, r.cluster, r.Service, t.Object); err != nil {
+		if err := admission.rendered(ctx, t.Object); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func admitRendered(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) error {
-	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
+// admission compares the objects of a service in a project with limits.
+type admission struct {
+	service plan.Service
+	account k8s.Account
+	cluster k8s.Reader
+	home    string // the agent's own namespace
+}
+
+func (a admission) rendered(ctx context.Context, o *unstructured.Unstructured) error {
+	isNamespaced, err := a.cluster.Namespaced(ctx, o.GroupVersionKind())
 	switch {
 	case k8s.IsUnknownKind(err):
 		return nil
 	case err != nil:
 		return err
+	case isNamespaced && a.isHome(cmp.Or(o.GetNamespace(), a.service.Spec.NamespaceOrDefault())):
+		return forbidden(a.service, o.GetKind()+" "+o.GetName()+" is in namespace "+a.home+", which is the agent's own and holds the keys of the cluster")
 	}
-	return admitObject(s, o, isNamespaced)
+	return admitObject(a.service, o, isNamespaced)
+}
+
+// isHome reports whether a namespace is the agent's own, and the service has no account and a limit
+// for namespaces: a pattern such as * does not mean that namespace.
+func (a admission) isHome(namespace string) bool {
+	return namespace == a.home && namespace != "" && a.account == (k8s.Account{}) && a.service.Spec.Policy.Limits.Namespaces != nil
 }

@@ -18,7 +18,7 @@ import (
 // Sync applies a service. Errors include *Failures, *HeldPrune and those of rendering; if ctx
 // ended, the error is its cause or wraps it.
 func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
-	account, cluster, err := x.As(job.Service.Spec)
+	account, cluster, err := x.as(job.Service.Spec)
 	r := x.newRun(job, account, cluster)
 	if err != nil {
 		return r.outcome(), err

@@ -64,7 +64,7 @@ type tester struct {
 // Test runs the tests and returns their results. An error means that they could not be run, and are
 // due again. Objects that they have created then stay for the next run.
 func (x *Executor) Test(ctx context.Context, job TestJob) (inventory.Tests, error) {
-	account, cluster, err := x.As(job.Service.Spec)
+	account, cluster, err := x.as(job.Service.Spec)
 	if err != nil {
 		return job.Tests, err
 	}

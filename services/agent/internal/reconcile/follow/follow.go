@@ -33,9 +33,15 @@ type Follower struct {
 	seen map[inventory.Ref]Sight
 }
 
+// Cluster is where the objects are.
+type Cluster interface {
+	// Follow is that of [k8s.Reader].
+	Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc)
+}
+
 // Start follows the objects, and calls changed with every new state of one of them: one call at a
 // time for each object. Stop must be called.
-func Start(ctx context.Context, cluster k8s.Reader, refs []inventory.Ref, changed func(inventory.Ref, Sight)) *Follower {
+func Start(ctx context.Context, cluster Cluster, refs []inventory.Ref, changed func(inventory.Ref, Sight)) *Follower {
 	ctx, stop := context.WithCancel(ctx)
 	f := &Follower{stop: stop, seen: make(map[inventory.Ref]Sight, len(refs))}
 	for _, ref := range refs {
