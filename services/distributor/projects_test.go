@@ -266,7 +266,13 @@ func TestSecProjectLimits(t *testing.T) {
 		"spec.namespace":              changed(func(s *fleetv1.ServiceSpec) { s.Namespace = "kube-system" }),
 		"spec.policy.service_account": changed(func(s *fleetv1.ServiceSpec) { s.Policy = nil }),
 		"spec.policy.limits":          changed(func(s *fleetv1.ServiceSpec) { s.Policy.Limits = &typev1.ServiceLimits{} }),
-		"metadata.project":            evil,
+		"spec.policy.depends_on[0].object.namespace": changed(func(s *fleetv1.ServiceSpec) {
+			s.Policy.DependsOn = []*typev1.Dependency{{Object: &typev1.DependencyObject{ApiVersion: "v1", Kind: "Secret", Namespace: "kube-system", Name: "db"}}}
+		}),
+		"spec.policy.depends_on[0].object.kind": changed(func(s *fleetv1.ServiceSpec) {
+			s.Policy.DependsOn = []*typev1.Dependency{{Object: &typev1.DependencyObject{ApiVersion: "v1", Kind: "Node", Name: "a"}}}
+		}),
+		"metadata.project": evil,
 	} {
 		_, err := admin.Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
 		wantReason(t, err, "FIELD_INVALID")

@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	maxShares         = 64
-	maxSelectedNames  = 1000
-	projectField      = "metadata.project"
-	serviceAccountKey = "spec.policy.service_account"
+	maxShares        = 64
+	maxSelectedNames = 1000
+	projectField     = "metadata.project"
 )
 
 // Validate implements Object.
@@ -221,43 +220,4 @@ func oneSpelling(raw string) string {
 		path = "/" + path
 	}
 	return strings.ToLower(scheme) + "://" + strings.ToLower(host) + path
-}
-
-// admitService checks what a service's spec says itself. What its manifests hold is the agent's to check.
-func (l ProjectLimits) admitService(s *Service) error {
-	project := objectname.Project(s.Name)
-	if cluster := objectname.Format(s.Spec.Cluster, project); !l.Clusters.Allows(cluster) {
-		return fielderr.New("spec.cluster", "%q is not among the clusters that project %s allows: %s", cluster, project, l.Clusters)
-	}
-	options := s.Spec.Wanted()
-	if namespace := options.NamespaceOrDefault(); !l.Namespaces.Allows(namespace) {
-		return fielderr.New("spec.namespace", "%q is not among the namespaces that project %s allows: %s", namespace, project, l.Namespaces)
-	}
-	for i, step := range options.Render {
-		if step.Helm == nil {
-			continue
-		}
-		for j, rule := range step.Helm.Lookup {
-			if namespace := cmp.Or(rule.Namespace, options.NamespaceOrDefault()); !l.Namespaces.Allows(namespace) {
-				return fielderr.New(fielderr.Indexed(fielderr.Indexed("spec.render", i)+".helm.lookup", j)+".namespace",
-					"%q is not among the namespaces that project %s allows: %s", namespace, project, l.Namespaces)
-			}
-		}
-	}
-	return l.admitAccount(project, options.Policy.ServiceAccount, options.NamespaceOrDefault())
-}
-
-func (l ProjectLimits) admitAccount(project, account, namespace string) error {
-	switch {
-	case l.ServiceAccounts == nil:
-		return nil
-	case account == "":
-		return fielderr.New(serviceAccountKey, "is required, because project %s allows only the service accounts %s", project, l.ServiceAccounts)
-	case !strings.Contains(account, "/"):
-		account = namespace + "/" + account
-	}
-	if !l.ServiceAccounts.Allows(account) {
-		return fielderr.New(serviceAccountKey, "%q is not among the service accounts that project %s allows: %s", account, project, l.ServiceAccounts)
-	}
-	return nil
 }
