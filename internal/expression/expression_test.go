@@ -238,3 +238,35 @@ func BenchmarkHolds(b *testing.B) {
 		})
 	}
 }
+
+// TestSecBudgetIsShared charges every evaluation of a context to one budget, and refuses those that
+// exceed it.
+func TestSecBudgetIsShared(t *testing.T) {
+	t.Parallel()
+	e, err := expression.Compile("lists.range(100).all(a, a >= 0)", expression.Bool) // some 500 units
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, evaluated := expression.WithBudget(t.Context(), 5000), 0
+	for ; evaluated < 100; evaluated++ {
+		if _, err = e.Holds(ctx, nil); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, expression.ErrTooExpensive) || evaluated < 5 || evaluated > 20 {
+		t.Errorf("got %v after %d evaluations, want that the budget is spent after some ten", err, evaluated)
+	}
+	if _, err := e.Holds(ctx, nil); !errors.Is(err, expression.ErrTooExpensive) {
+		t.Errorf("got %v, want a budget that stays spent", err)
+	}
+	if _, err := e.Holds(t.Context(), nil); err != nil {
+		t.Errorf("got %v without a budget", err)
+	}
+	cheap, err := expression.CompileWithin("lists.range(100).all(a, a >= 0)", expression.Bool, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cheap.Holds(t.Context(), nil); !errors.Is(err, expression.ErrTooExpensive) {
+		t.Errorf("got %v, want a bound of one evaluation", err)
+	}
+}

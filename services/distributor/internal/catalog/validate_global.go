@@ -23,6 +23,9 @@ import (
 const (
 	maxOverrides = 64
 	maxWhen      = 4 << 10
+	// MaxWhenCost bounds the cost of a condition for one cluster, in CEL's own unit. An edit waits until
+	// conditions are evaluated for every cluster that it concerns; a typical one costs less than twenty.
+	MaxWhenCost = 10_000
 	// maxTemplateBytes bounds the template and all overrides together, as JSON: derived services of all
 	// global services share the plan of their cluster.
 	maxTemplateBytes = 64 << 10
@@ -138,9 +141,9 @@ func (p ServicePatch) apply(body *ServiceBody) {
 var parametrised = regexp.MustCompile(`^(labels\.|annotations\.|values\.|sources\[\d+\]\.(path|root|ref\.value)$|` +
 	`options\.(namespace$|render\[|policy\.serviceAccount$))`)
 
-// Tree compiles the parameters of the body.
-func (b ServiceBody) Tree() (*parameter.Tree[ServiceBody], error) {
-	return parameter.NewTree(b, parametrised.MatchString)
+// Tree compiles the parameters of the body with the parser of its global service.
+func (b ServiceBody) Tree(parser *parameter.Parser) (*parameter.Tree[ServiceBody], error) {
+	return parameter.NewTree(parser, b, parametrised.MatchString)
 }
 
 // Service returns the body as the service of that path.
@@ -196,10 +199,15 @@ func (t ClusterTarget) validateTarget(field string) error {
 	if len(t.When) > maxWhen {
 		return fielderr.New(field+".when", "has %d bytes; at most %d are allowed", len(t.When), maxWhen)
 	}
-	if _, err := expression.Compile(t.When, expression.Bool); err != nil {
+	if _, err := t.Condition(); err != nil {
 		return fielderr.New(field+".when", "%s", err)
 	}
 	return nil
+}
+
+// Condition compiles When. An evaluation may cost MaxWhenCost.
+func (t ClusterTarget) Condition() (*expression.Expression, error) {
+	return expression.CompileWithin(t.When, expression.Bool, MaxWhenCost)
 }
 
 func (g *GlobalService) validateTemplate() error {
@@ -311,18 +319,19 @@ func inConfig(field string, err error) error {
 // validateBodies checks the template alone, and with each override over it, with an example for every
 // parameter.
 func (g *GlobalService) validateBodies() error {
-	if err := g.validateBody(templateField, nil); err != nil {
+	var parser parameter.Parser
+	if err := g.validateBody(&parser, templateField, nil); err != nil {
 		return err
 	}
 	return fielderr.Each("spec.overrides", "items", g.Spec.Overrides, maxOverrides, func(field string, o ServiceOverride) error {
 		i := slices.IndexFunc(g.Spec.Overrides, func(other ServiceOverride) bool { return other.Name == o.Name })
-		return g.validateBody(field, []int{i})
+		return g.validateBody(&parser, field, []int{i})
 	})
 }
 
-func (g *GlobalService) validateBody(field string, overrides []int) error {
+func (g *GlobalService) validateBody(parser *parameter.Parser, field string, overrides []int) error {
 	body := g.Body(overrides)
-	tree, err := body.Tree()
+	tree, err := body.Tree(parser)
 	if err != nil {
 		return InBody(field, err)
 	}

@@ -42,6 +42,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/parameter"
 )
 
+// MaxCost bounds the cost of one derived service, in CEL's own unit: of the conditions of all overrides
+// and of all parameters together. A typical parameter costs less than ten. The most expensive service
+// takes about half a second.
+const MaxCost = 200_000
+
 // maxShared bounds the different contents that one global service remembers. Beyond it everything is
 // forgotten, and what is derived later shares nothing with what was derived before.
 const maxShared = 1 << 14
@@ -67,6 +72,8 @@ type Global struct {
 	overrides []target
 	// variants are by the overrides that they have.
 	variants map[string]*variant
+	// parser compiles the parameters of all variants.
+	parser parameter.Parser
 }
 
 // target is a choice of clusters. when is nil if nothing is asked.
@@ -120,7 +127,7 @@ func newTarget(field string, t catalog.ClusterTarget) (target, error) {
 	if t.When == "" {
 		return compiled, nil
 	}
-	when, err := expression.Compile(t.When, expression.Bool)
+	when, err := t.Condition()
 	if err != nil {
 		return target{}, fielderr.New(compiled.field, "%s", err)
 	}
@@ -160,6 +167,7 @@ func (g *Global) Matches(ctx context.Context, c *Cluster) (how string, ok bool, 
 // Derive returns the service for a cluster that the global service selects in the given way. The error is an
 // *Error.
 func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, error) {
+	ctx = expression.WithBudget(ctx, MaxCost)
 	service, field, err := g.derive(ctx, c, how)
 	if err != nil {
 		return nil, g.failure(c, field, err)
@@ -214,7 +222,8 @@ func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, sha
 
 // Waiting returns what stands in the place of a service that was never derived for a cluster: agents
 // change nothing of it, and remove nothing.
-func (g *Global) Waiting(cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
+func Waiting(of *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
+	g := &Global{global: of}
 	waiting := g.service(cluster, &catalog.Derivation{Global: g.global.Name, GlobalUID: g.global.UID}, &content{})
 	waiting.ConfigWaits, waiting.ConfigProblem = true, problem
 	return waiting
@@ -235,7 +244,7 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 	}
 	body := g.global.Body(overrides)
 	var err error
-	if v.tree, err = body.Tree(); err != nil {
+	if v.tree, err = body.Tree(&g.parser); err != nil {
 		return nil, err
 	}
 	if v.tree.IsPlainBelow("options") {

@@ -244,3 +244,42 @@ func TestDerivationIsPure(t *testing.T) {
 		}
 	})
 }
+
+// TestSecTemplateHasOneBudget fills a template with parameters that are each allowed: together they
+// exceed the budget of one cluster, which fails the service and names the field.
+func TestSecTemplateHasOneBudget(t *testing.T) {
+	t.Parallel()
+	costly := "${{ lists.range(40).all(a, lists.range(40).all(b, a + b >= 0)) ? 'x' : '' }}" // some 15,000 units
+	with := func(values int) *derive.Global {
+		return compiled(t, web(func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Config = &catalog.Config{Values: map[string]string{}}
+			for i := range values {
+				s.Template.Spec.Config.Values[fmt.Sprintf("V%03d", i)] = costly
+			}
+			s.Overrides = []catalog.ServiceOverride{{Name: "all", Clusters: catalog.ClusterTarget{When: "lists.range(500).all(a, a >= 0)"}}}
+		}))
+	}
+	if _, err := with(5).Derive(t.Context(), cluster("berlin", nil, ""), "all"); err != nil {
+		t.Errorf("got %v for a template within the budget", err)
+	}
+	_, err := with(60).Derive(t.Context(), cluster("berlin", nil, ""), "all")
+	failed, ok := errors.AsType[*derive.Error](err)
+	if !ok || !strings.HasPrefix(failed.Field, "spec.template.config.values") || !strings.Contains(failed.Message, "costs too much") {
+		t.Errorf("got %v, want that the template costs too much", err)
+	}
+	if _, err := with(5).Derive(t.Context(), cluster("lima", nil, ""), "all"); err != nil {
+		t.Errorf("got %v, want a budget of its own for each cluster", err)
+	}
+}
+
+// TestSecConditionsAreCheap refuses the evaluation of a condition that costs more than one may, and keeps
+// the cluster selected.
+func TestSecConditionsAreCheap(t *testing.T) {
+	t.Parallel()
+	c := compiled(t, web(func(s *catalog.GlobalServiceSpec) {
+		s.Clusters.When = "lists.range(100).all(a, lists.range(100).all(b, a + b >= 0))"
+	}))
+	if _, ok, err := c.Matches(t.Context(), cluster("berlin", nil, "")); !ok || err == nil || !strings.Contains(err.Error(), "costs too much") {
+		t.Errorf("got %v, %v, want a selected cluster with an error", ok, err)
+	}
+}

@@ -229,7 +229,7 @@ func keptLocked(g *derive.Global, cluster *derive.Cluster, current *catalog.Serv
 	failed := g.Failure(cluster, err)
 	problem := &catalog.Problem{Reason: reason.DerivationFailed, Message: failed.Error()}
 	if current == nil || current.UID != catalog.DerivedUID(g.Spec().UID, cluster.Cluster.UID) || current.ConfigWaits {
-		return g.Waiting(cluster.Cluster, problem)
+		return derive.Waiting(g.Spec(), cluster.Cluster, problem)
 	}
 	kept := *current
 	kept.ConfigProblem = problem

@@ -21,6 +21,8 @@ const (
 	closing = "}}"
 	// maxExpressions bounds the parameters of one text.
 	maxExpressions = 32
+	// MaxParsed bounds the parameters in all different texts of one Parser.
+	MaxParsed = 512
 	// MaxResult bounds a text with its parameters filled in, in bytes.
 	MaxResult = 64 << 10
 	// sample stands for every parameter in Sample. It is a namespace, a folder, a ref and a version.
@@ -28,7 +30,11 @@ const (
 )
 
 // Text is a text with parameters. It is immutable and safe for concurrent use.
-type Text struct{ parts []part }
+type Text struct {
+	parts []part
+	// parameters counts the parts that are expressions.
+	parameters int
+}
 
 // part is a piece of a text: words, or an expression.
 type part struct {
@@ -42,7 +48,6 @@ func IsIn(text string) bool { return strings.Contains(text, opening) }
 // Parse compiles the parameters of a text. Its error is a sentence for the author of the text.
 func Parse(text string) (*Text, error) {
 	t := &Text{}
-	expressions := 0
 	for {
 		words, rest, found := strings.Cut(text, opening)
 		if !found {
@@ -58,7 +63,7 @@ func Parse(text string) (*Text, error) {
 		if !isClosed {
 			return nil, fmt.Errorf("%s has no %s after it; write $%s for the text %s itself", opening, closing, opening, opening)
 		}
-		if expressions++; expressions > maxExpressions {
+		if t.parameters++; t.parameters > maxExpressions {
 			return nil, fmt.Errorf("has more than %d parameters", maxExpressions)
 		}
 		compiled, err := expression.Compile(source, expression.Text)
@@ -89,6 +94,35 @@ func cutExpression(text string) (source, after string, isClosed bool) {
 		}
 	}
 	return "", "", false
+}
+
+// Parser compiles texts, equal ones once, and bounds how many parameters all of them have. What a
+// template costs to check, to keep and to fill in therefore has one bound, however many combinations
+// of overrides there are. Its zero value is ready. It is for one goroutine at a time.
+type Parser struct {
+	known map[string]*Text
+	// parameters counts those of the known texts.
+	parameters int
+}
+
+// Parse is the function Parse, within the bounds of the parser.
+func (p *Parser) Parse(text string) (*Text, error) {
+	if known, ok := p.known[text]; ok {
+		return known, nil
+	}
+	made, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if p.parameters+made.parameters > MaxParsed {
+		return nil, fmt.Errorf("is one of different texts with more than %d parameters together; use fewer, or write one expression for a part that several texts share", MaxParsed)
+	}
+	if p.known == nil {
+		p.known = map[string]*Text{}
+	}
+	p.known[text] = made
+	p.parameters += made.parameters
+	return made, nil
 }
 
 // Fill returns the text for a cluster, given its facts. Its error names the expression that fails.

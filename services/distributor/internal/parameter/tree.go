@@ -42,12 +42,12 @@ type step struct {
 	key   string // of a map
 }
 
-// NewTree compiles the parameters in the texts of a value: of structs, pointers, interfaces, slices and
+// NewTree compiles the parameters in the texts of a value with a parser: of structs, pointers, interfaces, slices and
 // maps with texts for keys. Fields have the names that they have in JSON, and those that JSON leaves out
 // have no parameters. mayHold reports whether the text of a field, such as sources[0].path, may have
 // some. The value must not change afterwards. Errors are *fielderr.Error.
-func NewTree[T any](value T, mayHold func(field string) bool) (*Tree[T], error) {
-	c := collector{mayHold: mayHold}
+func NewTree[T any](parser *Parser, value T, mayHold func(field string) bool) (*Tree[T], error) {
+	c := collector{parser: parser, mayHold: mayHold}
 	if err := c.collect(reflect.ValueOf(value), nil, ""); err != nil {
 		return nil, err
 	}
@@ -56,6 +56,7 @@ func NewTree[T any](value T, mayHold func(field string) bool) (*Tree[T], error) 
 
 // collector finds the texts with parameters of a value.
 type collector struct {
+	parser  *Parser
 	mayHold func(field string) bool
 	texts   []field
 }
@@ -128,7 +129,7 @@ func (c *collector) add(text string, path []step, name string) error {
 	if len(c.texts) == maxTexts {
 		return fielderr.New(name, "is one of more than %d texts with parameters", maxTexts)
 	}
-	compiled, err := Parse(text)
+	compiled, err := c.parser.Parse(text)
 	if err != nil {
 		return fielderr.New(name, "%s", err)
 	}

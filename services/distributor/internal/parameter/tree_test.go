@@ -6,6 +6,7 @@ package parameter_test
 import (
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func template(at func(place string) string) whole {
 func TestTreeFillsEveryPlace(t *testing.T) {
 	t.Parallel()
 	given := template(func(place string) string { return "${{ self.name }} at " + place })
-	tree, err := parameter.NewTree(given, everywhere)
+	tree, err := parameter.NewTree(&parameter.Parser{}, given, everywhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestTreeNamesFields(t *testing.T) {
 			}
 			return "plain"
 		})
-		tree, err := parameter.NewTree(given, everywhere)
+		tree, err := parameter.NewTree(&parameter.Parser{}, given, everywhere)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func TestTreeNamesFields(t *testing.T) {
 		if top != place && (tree.IsPlainBelow(top) || !tree.IsPlainBelow("other") || !tree.IsPlainBelow(top[:1])) {
 			t.Errorf("%s: got that the wrong field has parameters below it", place)
 		}
-		_, err = parameter.NewTree(given, func(field string) bool { return field != place })
+		_, err = parameter.NewTree(&parameter.Parser{}, given, func(field string) bool { return field != place })
 		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != place || !strings.Contains(e.Message, "may hold no parameter") {
 			t.Errorf("%s: got error %v where it may hold no parameter", place, err)
 		}
@@ -129,7 +130,7 @@ func TestTreeNamesFields(t *testing.T) {
 func TestSecTreesAreBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("${{ self.long }}", 3)
-	tree, err := parameter.NewTree([]string{long, long, long, long, long, long}, everywhere)
+	tree, err := parameter.NewTree(&parameter.Parser{}, []string{long, long, long, long, long, long}, everywhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestSecTreesAreBounded(t *testing.T) {
 	for i := range many {
 		many[i] = "${{ self.name }}"
 	}
-	if _, err := parameter.NewTree(many, everywhere); err == nil {
+	if _, err := parameter.NewTree(&parameter.Parser{}, many, everywhere); err == nil {
 		t.Error("got no error for too many texts with parameters")
 	}
 }
@@ -181,7 +182,7 @@ func TestTreeFillsAnyValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := map[string]any{"root": node(4).Draw(t, "value")}
 		before, want := naive(given, "${{ self.name }}"), naive(given, "berlin")
-		tree, err := parameter.NewTree(given, everywhere)
+		tree, err := parameter.NewTree(&parameter.Parser{}, given, everywhere)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,4 +197,25 @@ func TestTreeFillsAnyValues(t *testing.T) {
 			t.Fatalf("the value changed:\n%s", diff)
 		}
 	})
+}
+
+// TestSecParametersTogetherAreBounded refuses more parameters than all texts of one parser may have, and counts
+// equal texts once.
+func TestSecParametersTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	text := func(i int) string { return strings.Repeat("${{ self.name }}", 32) + strconv.Itoa(i) }
+	var parser parameter.Parser
+	var texts []string
+	for i := range parameter.MaxParsed / 32 {
+		texts = append(texts, text(i), text(i))
+	}
+	for range 2 {
+		if _, err := parameter.NewTree(&parser, texts, everywhere); err != nil {
+			t.Fatalf("got %v for %d parameters in different texts", err, parameter.MaxParsed)
+		}
+	}
+	_, err := parameter.NewTree(&parser, append(texts, "${{ self.project }}"), everywhere)
+	if err == nil || !strings.Contains(err.Error(), "more than 512 parameters") {
+		t.Errorf("got %v, want that there are too many parameters", err)
+	}
 }

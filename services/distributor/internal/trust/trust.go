@@ -40,6 +40,9 @@ const (
 	MaxToken = 16 << 10
 	// maxRules bounds the rules that are tried for a token whose bearer names none.
 	maxRules = 64
+	// maxCost bounds what the expressions of all rules that are tried for one token may cost together, in
+	// CEL's own unit. An ordinary one costs less than a hundred.
+	maxCost = 100_000
 	// maxCompiled bounds the compiled expressions that are kept.
 	maxCompiled = 1024
 )
@@ -143,6 +146,7 @@ func (d *Desk) Admit(ctx context.Context, token secret.Text, rule string) (Pass,
 	if err != nil {
 		return Pass{}, err
 	}
+	ctx = expression.WithBudget(ctx, maxCost)
 	var found []Pass
 	var addressed []error // refusals by rules that the token is meant for
 	isAway := false
