@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"math"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
@@ -29,20 +30,16 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 	return all
 }
 
-// Managed implements fleetsync.Fleet. It looks at every object.
+// Managed implements fleetsync.Fleet. It looks at every object, and holds the catalog's lock for a batch of
+// them at a time.
 func (s Sources) Managed(source string) []catalog.Object {
-	c := s.View.Catalog
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	text := catalog.ManagerText(source)
 	var managed []catalog.Object
 	for _, kind := range catalog.Kinds() {
-		for name := range c.names[kind].from("") {
-			object := c.objectLocked(catalog.Key{Kind: kind, Name: name})
-			if object != nil && object.Meta().Annotations[catalog.ManagedBy] == text {
-				managed = append(managed, object)
-			}
-		}
+		objects, _ := s.View.list(Query{Kind: kind, Limit: math.MaxInt, Keep: func(object catalog.Object) bool {
+			return object.Meta().Annotations[catalog.ManagedBy] == text
+		}})
+		managed = append(managed, objects...)
 	}
 	return managed
 }
