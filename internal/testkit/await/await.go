@@ -9,7 +9,8 @@
 // or counts events. test/arch refuses other bounds of real time.
 //
 // All functions may be called in a bubble, where Patience is virtual. They must be called by the
-// goroutine of the test, except Context.
+// goroutine of the test, except Context. All but Context may be called in its cleanups, too, whose
+// context has ended.
 package await
 
 import (
@@ -44,7 +45,7 @@ func True(t testing.TB, what string, holds func() bool) {
 // of try. The context of try ends after Patience.
 func Success(t testing.TB, what string, try func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
 	defer cancel()
 	Poll(t, what, pause, func() (bool, string) {
 		if err := try(ctx); err != nil {
@@ -77,8 +78,6 @@ func Poll(t testing.TB, what string, pause time.Duration, look func() (holds boo
 		case <-tick.C:
 		case <-patience.C:
 			t.Fatalf("waited in vain for %s%s", what, seen)
-		case <-t.Context().Done():
-			t.Fatalf("the test ended before %s%s", what, seen)
 		}
 	}
 }

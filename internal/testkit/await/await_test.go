@@ -70,6 +70,18 @@ func TestWaits(t *testing.T) {
 		"no success": {func(d *double) {
 			await.Success(d, "it", func(context.Context) error { return errors.New("broken") })
 		}, "waited in vain for it; last seen: broken", patience},
+		"success in a cleanup": {func(d *double) {
+			ctx, cancel := context.WithCancel(d.ctx)
+			cancel()
+			d.ctx = ctx
+			began := time.Now()
+			await.Success(d, "it", func(ctx context.Context) error {
+				if ctx.Err() == nil && time.Since(began) < time.Minute {
+					return errors.New("not yet")
+				}
+				return ctx.Err()
+			})
+		}, "", time.Minute},
 		"success that blocks": {func(d *double) {
 			await.Success(d, "it", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 		}, "waited in vain for it; last seen: context deadline exceeded", patience},
