@@ -30,11 +30,10 @@ func changes(edit, n int) []*audit.Record {
 func TestEditsShareWrites(t *testing.T) {
 	t.Parallel()
 	plain, prompt := &memory{}, &prompt{}
-	q1, _ := start(t, audit.QueueParams{Output: plain, Timeout: time.Minute})
-	q2, _ := start(t, audit.QueueParams{Output: prompt, Timeout: time.Minute})
+	q1, _ := start(t, audit.QueueParams{Output: plain, Timeout: time.Hour}) // a record that waits for it hangs the test
+	q2, _ := start(t, audit.QueueParams{Output: prompt, Timeout: time.Hour})
 	fan := audit.Fan{q1, q2}
 	var group sync.WaitGroup
-	began := time.Now()
 	for edit := range 8 {
 		group.Go(func() {
 			if err := fan.WriteAll(t.Context(), changes(edit, 600)); err != nil {
@@ -50,9 +49,6 @@ func TestEditsShareWrites(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if took := time.Since(began); took >= time.Minute {
-		t.Errorf("took %s: a record waited for its time-out", took)
-	}
 	for name, all := range map[string][]*audit.Record{"plain": plain.all(), "prompt": prompt.all()} {
 		written := map[string]int{}
 		for _, r := range all {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // role, set in its environment, makes the test binary a parent that starts a child and prints its
@@ -65,16 +66,12 @@ func TestChildEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // the error only reports that it was killed
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for deadline := time.After(30 * time.Second); alive(pid); {
-		select {
-		case <-look.C:
-		case <-deadline:
+	t.Cleanup(func() {
+		if t.Failed() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatal("the child outlives its parent")
 		}
-	}
+	})
+	await.True(t, "the child to end with its parent", func() bool { return !alive(pid) })
 }
 
 // alive reports whether a process runs. A process that has ended stays listed until its parent has
@@ -160,7 +157,7 @@ func TestKillGroupEndsGrandchildren(t *testing.T) {
 	}
 	childproc.KillGroup(cmd)
 	<-ended
-	if err := pipes.Out.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := pipes.Out.SetReadDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(pipes.Out); err != nil {
