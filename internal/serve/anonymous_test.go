@@ -21,6 +21,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
@@ -129,7 +130,7 @@ func TestSecOldestAnonymousConnectionIsClosed(t *testing.T) {
 		exchange(t, idle[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // the server accepts it before the next one is dialled
 	}
 	for i, conn := range idle[:bound] {
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(await.Patience))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("connection %d of %d: got %v, want it closed", i, len(idle), err)
 		}
@@ -154,7 +155,7 @@ func exchange(t *testing.T, conn net.Conn, request string) {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatalf("send: %v", err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(await.Patience))
 	answer := make([]byte, 4<<10)
 	n, err := conn.Read(answer)
 	if err != nil || !strings.HasPrefix(string(answer[:n]), "HTTP/1.1 200") {
@@ -277,7 +278,7 @@ func TestSecProxyProtocol(t *testing.T) {
 		t.Helper()
 		server := start(t, serve.Config{ProxyProtocol: true, TrustedProxies: []string{trusted}}, tell)
 		conn := dialRaw(t, server.addr)
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(await.Patience))
 		if _, err := io.WriteString(conn, first+"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
@@ -154,7 +155,7 @@ func TestHTTP2DrainEndsLateHandshakes(t *testing.T) {
 	}
 }
 
-// dial opens a connection that fails the test's reads and writes after 20 seconds.
+// dial opens a connection whose reads and writes fail after await.Patience.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
@@ -162,7 +163,7 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatalf("set deadline: %v", err)
 	}
 	return conn

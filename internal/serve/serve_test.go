@@ -23,6 +23,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
@@ -57,8 +58,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 // await waits until the log holds all of these.
 func (b *buffer) await(t *testing.T, texts ...string) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
+	ctx := await.Context(t)
 	for {
 		b.mu.Lock()
 		log := b.buf.String()
@@ -72,7 +72,7 @@ func (b *buffer) await(t *testing.T, texts ...string) {
 		}
 		select {
 		case <-changed:
-		case <-deadline.C:
+		case <-ctx.Done():
 			t.Fatalf("the log does not tell of %q:\n%s", texts, log)
 		}
 	}
@@ -217,12 +217,11 @@ func TestListenOnAnAddress(t *testing.T) {
 
 func TestDrainTellsStreamsAndIsQuick(t *testing.T) {
 	t.Parallel()
-	server := start(t, serve.Config{}, until(func(r *http.Request) <-chan struct{} { return serve.Draining(r.Context()) }))
+	server := start(t, serve.Config{DrainTimeout: time.Hour}, until(func(r *http.Request) <-chan struct{} { return serve.Draining(r.Context()) }))
 	var bodies []io.Reader
 	for _, client := range []*http.Client{server.client, server.client, http1Client(t)} {
 		bodies = append(bodies, open(t, client, "http://"+server.addr).Body)
 	}
-	began := time.Now()
 	server.stop()
 	for _, body := range bodies {
 		if got, err := io.ReadAll(body); string(got) != "hello goodbye" || err != nil {
@@ -232,15 +231,12 @@ func TestDrainTellsStreamsAndIsQuick(t *testing.T) {
 	if err := server.wait(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	if took := time.Since(began); took >= 10*time.Second { // the drain timeout is 25 s
-		t.Errorf("drained in %s, want no wait for the timeout", took)
-	}
 }
 
 func TestDrainLetsCallsFinish(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	server := start(t, serve.Config{}, until(func(*http.Request) <-chan struct{} { return release }))
+	server := start(t, serve.Config{DrainTimeout: time.Hour}, until(func(*http.Request) <-chan struct{} { return release }))
 	body := open(t, server.client, "http://"+server.addr).Body
 	server.stop()
 	close(release)

@@ -24,16 +24,15 @@ const stallTimeout = 30 * time.Second
 
 // stream writes blocks until a write fails, and returns when that was.
 type stream struct {
-	ended chan time.Duration
+	ended chan time.Time
 	ctx   chan error
 }
 
 func newStream() *stream {
-	return &stream{ended: make(chan time.Duration, 1), ctx: make(chan error, 1)}
+	return &stream{ended: make(chan time.Time, 1), ctx: make(chan error, 1)}
 }
 
 func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
 	block := bytes.Repeat([]byte("leat"), 1<<18)
 	for {
 		if _, err := w.Write(block); err != nil {
@@ -41,7 +40,7 @@ func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.(http.Flusher).Flush()
 	}
-	s.ended <- time.Since(began)
+	s.ended <- time.Now()
 	// Over HTTP/1.1 the context ends with the connection, which is when the handler returns.
 	if r.ProtoMajor == 2 {
 		<-r.Context().Done()
@@ -86,12 +85,12 @@ func closing(t *testing.T, c interface{ Close() error }) {
 func TestStalledStreamIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream()
+		s, began := newStream(), time.Now()
 		server := rpctest.Start(serve.CutStalled(s, stallTimeout))
 		defer closing(t, server)
 		res := request(t, server)
 		defer closing(t, res.Body)
-		if took := <-s.ended; took != stallTimeout {
+		if took := (<-s.ended).Sub(began); took != stallTimeout {
 			t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
 		}
 		if err := <-s.ctx; err == nil {
@@ -108,11 +107,11 @@ func TestStalledStreamIsCut(t *testing.T) {
 func TestStalledConnectionIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream()
+		s, began := newStream(), time.Now()
 		server := rpctest.Start(serve.CutStalled(s, stallTimeout))
 		defer closing(t, server)
 		defer closing(t, ask(t, server))
-		if took := <-s.ended; took != stallTimeout {
+		if took := (<-s.ended).Sub(began); took != stallTimeout {
 			t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
 		}
 	})
