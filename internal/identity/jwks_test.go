@@ -33,10 +33,9 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.asked++
 	status, body, delay := h.status, h.body, h.delay
 	h.mu.Unlock()
-	select {
-	case <-time.After(delay):
-	case <-r.Context().Done():
-	}
+	ctx, cancel := context.WithDeadline(r.Context(), time.Now().Add(delay))
+	defer cancel()
+	<-ctx.Done()
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

@@ -87,10 +87,9 @@ func params(store lease.Store, owner string) lease.KeeperParams {
 }
 
 func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	ctx, cancel := context.WithDeadline(ctx, time.Now().Add(d))
+	defer cancel()
+	<-ctx.Done()
 }
 
 func TestHoldRenewsAndReleases(t *testing.T) {

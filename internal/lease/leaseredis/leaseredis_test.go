@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
 	"github.com/leatdev/leat/internal/lease/leasetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -97,8 +98,10 @@ func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := time.NewTimer(2 * time.Millisecond) // Redis' clock has milliseconds
-	<-timer.C
+	granted := client.Time(t.Context()).Val()
+	await.True(t, "the next millisecond of Redis' clock", func() bool {
+		return client.Time(t.Context()).Val().Sub(granted) >= 2*time.Millisecond
+	})
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,28 +150,23 @@ func TestFailOverLosesALease(t *testing.T) {
 	if !ok || held.Owner != "" || held.Remaining > other.Grace {
 		t.Fatalf("acquire right after a fail-over: got %v, want it reserved for nobody for at most %s", err, other.Grace)
 	}
-	next := acquireAfter(t, after, other, held.Remaining)
+	next := acquireAfter(t, after, other)
 	if next.Epoch <= lost.Epoch {
 		t.Errorf("acquire after that: got epoch %d, want one above %d, which was lost", next.Epoch, lost.Epoch)
 	}
 }
 
 // acquireAfter acquires a lease that becomes free after a while.
-func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams, wait time.Duration) lease.Lease {
+func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams) (l lease.Lease) {
 	t.Helper()
-	for {
-		timer := time.NewTimer(wait)
-		<-timer.C
-		l, err := store.Acquire(t.Context(), p)
-		held, ok := errors.AsType[*lease.HeldError](err)
-		if err == nil {
-			return l
-		}
-		if !ok {
+	await.Success(t, "the lease", func(ctx context.Context) (err error) {
+		l, err = store.Acquire(ctx, p)
+		if _, isHeld := errors.AsType[*lease.HeldError](err); err != nil && !isHeld {
 			t.Fatalf("acquire: %v", err)
 		}
-		wait = max(held.Remaining, time.Millisecond)
-	}
+		return err
+	})
+	return l
 }
 
 // TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its

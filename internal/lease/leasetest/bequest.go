@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 func onlyTheHeirInherits(t *testing.T, s Subject) {
@@ -117,8 +118,8 @@ func reclaimAfterAmnesia(t *testing.T, s Subject) {
 // awaitAcquired asks for the lease until it is granted.
 func awaitAcquired(t *testing.T, s Subject, key, owner string) {
 	t.Helper()
-	await(t, "the lease of "+key+" is granted", func(ctx context.Context) bool {
+	await.Success(t, "the lease of "+key, func(ctx context.Context) error {
 		_, err := s.Store.Acquire(ctx, lease.AcquireParams{Key: key, Owner: owner, TTL: long})
-		return err == nil
+		return err
 	})
 }

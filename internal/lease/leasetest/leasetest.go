@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // Subject is a store under test, in which nothing is held.
@@ -24,12 +25,8 @@ type Subject struct {
 	Advance func(time.Duration)
 }
 
-const (
-	long = time.Minute // never ends during a test, unless time is advanced
-	// patience is how long the suite waits for a short lease to end, on a machine that is busy with
-	// other things.
-	patience = 20 * time.Second
-)
+// long never ends during a test, unless time is advanced.
+const long = time.Hour
 
 // short is a time that a test can wait for.
 func (s Subject) short() time.Duration {
@@ -90,29 +87,13 @@ func awaitFree(t *testing.T, s Subject, key string) {
 	if s.Advance != nil {
 		s.Advance(s.short())
 	}
-	await(t, "the lease of "+key+" has ended", func(ctx context.Context) bool {
-		_, err := s.Store.Holder(ctx, key)
+	await.True(t, "the end of the lease of "+key, func() bool {
+		_, err := s.Store.Holder(t.Context(), key)
 		if err != nil && !errors.Is(err, lease.ErrNotHeld) {
 			t.Fatalf("holder of %q: %v", key, err)
 		}
 		return err != nil
 	})
-}
-
-// await polls until the condition holds.
-func await(t *testing.T, what string, condition func(ctx context.Context) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition(ctx) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s until %s, in vain", patience, what)
-		}
-	}
 }
 
 func checkHolder(t *testing.T, s Subject, want lease.Lease, ttl time.Duration) {
