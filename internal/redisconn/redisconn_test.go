@@ -4,14 +4,13 @@
 package redisconn_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/redisconn"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -23,9 +22,7 @@ func ping(t *testing.T, url, caFile string) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	return client.Get(ctx, "leat:{gitcache}:none").Err()
+	return client.Get(await.Context(t), "leat:{gitcache}:none").Err()
 }
 
 const absent = "redis: nil"

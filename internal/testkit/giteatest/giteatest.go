@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/program"
@@ -41,9 +40,6 @@ type Server struct {
 
 // Account is a user with an access token, which also works as a password.
 type Account struct{ Name, Token string }
-
-// patience bounds how long Gitea may take to start.
-const patience = 2 * time.Minute
 
 // sshUser is the SSH user for every login.
 const sshUser = "git"
@@ -115,7 +111,7 @@ func Start(t testing.TB) *Server {
 	s.gitea(t, "migrate")
 	s.Owner, s.Stranger = s.user(t, "owner"), s.user(t, "stranger")
 	gitea := program.Start(t, s.command(context.WithoutCancel(t.Context()), "web"))
-	gitea.Await(t, patience, func() bool {
+	gitea.Await(t, func() bool {
 		status, _ := s.try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil)
 		return status == http.StatusOK
 	})

@@ -21,9 +21,6 @@ import (
 	"github.com/leatdev/leat/internal/testkit/program"
 )
 
-// patience bounds how long nginx may take to listen.
-const patience = 30 * time.Second
-
 // main is the part of the configuration that tests do not set: nginx writes nothing outside of the
 // folder, and reads nothing of the machine's configuration.
 const main = `daemon off;
@@ -93,7 +90,7 @@ func Start(tb testing.TB, workers int, config Config) *Server {
 // awaitPort waits until nginx listens.
 func (s *Server) awaitPort(tb testing.TB) {
 	tb.Helper()
-	s.program.Await(tb, patience, func() bool {
+	s.program.Await(tb, func() bool {
 		conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 		if err != nil {
 			return false

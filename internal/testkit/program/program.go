@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // Program is a running program. All methods may be called concurrently.
@@ -48,10 +49,10 @@ func Start(t testing.TB, command *exec.Cmd) *Program {
 func (p *Program) name() string { return filepath.Base(p.command.Path) }
 
 // Await polls until ready returns true. It fails the test, and says what the program printed, if the
-// program ends first, or if limit passes.
-func (p *Program) Await(t testing.TB, limit time.Duration, ready func() bool) {
+// program ends first, or after [await.Patience].
+func (p *Program) Await(t testing.TB, ready func() bool) {
 	t.Helper()
-	deadline := time.After(limit)
+	ctx := await.Context(t)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ready() {
@@ -59,8 +60,8 @@ func (p *Program) Await(t testing.TB, limit time.Duration, ready func() bool) {
 		case <-tick.C:
 		case <-p.ended:
 			t.Fatalf("%s ended instead of becoming ready (%s):\n%s", p.name(), p.command.ProcessState, p.said.String())
-		case <-deadline:
-			t.Fatalf("%s is not ready after %s:\n%s", p.name(), limit, p.said.String())
+		case <-ctx.Done():
+			t.Fatalf("%s is not ready:\n%s", p.name(), p.said.String())
 		}
 	}
 }

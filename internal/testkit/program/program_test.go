@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/testkit/program"
 )
@@ -19,7 +18,7 @@ func TestProgram(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ready")
 	p := program.Start(t, exec.Command("sh", "-c", "echo begun; : >"+file+"; exec sleep 600"))
-	p.Await(t, time.Minute, func() bool {
+	p.Await(t, func() bool {
 		_, err := os.Stat(file)
 		return err == nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -43,8 +44,8 @@ func Cluster(t testing.TB) *ServerCluster {
 	c.meet(t, buses)
 	c.replicate(t)
 	for _, node := range c.nodes {
-		await(t, "the cluster is whole", func(ctx context.Context) bool {
-			info, err := node.Client(t).ClusterInfo(ctx).Result()
+		await.True(t, "the cluster to be whole", func() bool {
+			info, err := node.Client(t).ClusterInfo(t.Context()).Result()
 			return err == nil && strings.Contains(info, "cluster_state:ok")
 		})
 	}
@@ -75,8 +76,8 @@ func (c *ServerCluster) meet(t testing.TB, buses []string) {
 		must(t, first.Do(t.Context(), "CLUSTER", "MEET", host, port, buses[i+1]).Err())
 	}
 	for _, node := range c.nodes {
-		await(t, "the nodes know one another", func(ctx context.Context) bool {
-			known, err := node.Client(t).ClusterNodes(ctx).Result()
+		await.True(t, "the nodes to know one another", func() bool {
+			known, err := node.Client(t).ClusterNodes(t.Context()).Result()
 			return err == nil && strings.Count(known, "\n") == clusterNodes && !strings.Contains(known, "handshake")
 		})
 	}
@@ -128,8 +129,8 @@ func (c *ServerCluster) KillMasterOf(t testing.TB, key string) {
 		}
 	}
 	for _, node := range left {
-		await(t, "a replica has taken over", func(ctx context.Context) bool {
-			master := c.masterOf(ctx, t, node, slot)
+		await.True(t, "a replica to take over", func() bool {
+			master := c.masterOf(t.Context(), t, node, slot)
 			return master != "" && master != killed
 		})
 	}

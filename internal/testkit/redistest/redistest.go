@@ -31,10 +31,6 @@ import (
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
 
-// startTimeout is generous: a loaded machine starts redis-server slowly, and a fast start does not
-// wait for it.
-const startTimeout = 20 * time.Second
-
 // Server is a redis-server child process that listens on loopback and keeps nothing on disk: a
 // restart empties it. Its address stays the same over restarts. It ends with the test. Methods that
 // take t fail that test.
@@ -237,11 +233,9 @@ func (s *Server) Restart(t testing.TB) {
 	o.DialTimeout, o.ContextTimeoutEnabled = time.Second, true
 	client := redis.NewClient(o)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout) // the test's own may have ended
-	defer cancel()
-	started.Await(t, startTimeout, func() bool {
+	started.Await(t, func() bool {
 		// Its process id proves that the server itself answers, and not another program on its port.
-		info, err := client.InfoMap(ctx, "server").Result()
+		info, err := client.InfoMap(context.WithoutCancel(t.Context()), "server").Result()
 		return err == nil && info["Server"]["process_id"] == strconv.Itoa(started.PID())
 	})
 }

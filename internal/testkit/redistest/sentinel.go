@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 const (
@@ -19,8 +20,6 @@ const (
 	replicas   = 2
 	sentinels  = 3
 	groupPass  = "password-of-a-test"
-	// failOverTimeout bounds how long a group or a cluster may take to agree, on a loaded machine.
-	failOverTimeout = 60 * time.Second
 )
 
 // SentinelGroup is a master with two replicas, watched by three Sentinels. The servers require a
@@ -86,8 +85,8 @@ func (g *SentinelGroup) KillMaster(t testing.TB) {
 			s.Kill(t)
 		}
 	}
-	await(t, "there is another master", func(ctx context.Context) bool {
-		after := g.master(ctx, t)
+	await.True(t, "another master", func() bool {
+		after := g.master(t.Context(), t)
 		return after != "" && after != before
 	})
 }
@@ -106,24 +105,8 @@ func (g *SentinelGroup) master(ctx context.Context, t testing.TB) string {
 func (s *Server) awaitInfo(t testing.TB, section, text string, times int) {
 	t.Helper()
 	client := s.Client(t)
-	await(t, "the "+section+" of "+s.addr+" has "+text, func(ctx context.Context) bool {
-		info, err := client.Info(ctx, section).Result()
+	await.True(t, s.addr+" to have "+text+" in its "+section, func() bool {
+		info, err := client.Info(t.Context(), section).Result()
 		return err == nil && strings.Count(info, text) == times
 	})
-}
-
-// await polls until the condition holds.
-func await(t testing.TB, what string, condition func(context.Context) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), failOverTimeout)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition(ctx) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s until %s, in vain", failOverTimeout, what)
-		}
-	}
 }

@@ -20,7 +20,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -36,11 +35,7 @@ const (
 	ChartType      = "application/vnd.cncf.helm.config.v1+json"
 )
 
-const (
-	// patience bounds how long a registry may take to listen.
-	patience  = time.Minute
-	emptyJSON = "{}"
-)
+const emptyJSON = "{}"
 
 // Config says how a registry is run. The zero value is one that everybody may push to.
 type Config struct {
@@ -125,7 +120,7 @@ func Start(t testing.TB, config Config) *Registry {
 	command.Dir = dir
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OTEL_TRACES_EXPORTER=none"}
 	r.running = program.Start(t, command)
-	r.running.Await(t, patience, func() bool {
+	r.running.Await(t, func() bool {
 		status, _ := r.try(t.Context(), http.MethodGet, "/v2/", "", nil)
 		return status == http.StatusOK || status == http.StatusUnauthorized
 	})

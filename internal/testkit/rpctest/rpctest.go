@@ -11,16 +11,13 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"time"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // BaseURL is the address of every server; only its own client reaches it.
 const BaseURL = "http://leat.test"
-
-// shutdownTimeout is how long the handlers of a finished test may run before they are cut off.
-const shutdownTimeout = 5 * time.Second
 
 // Serve serves handler until the test ends, and returns its base URL and the client that reaches
 // it, over HTTP/2 with prior knowledge. Inside a testing/synctest bubble use [Start], because the
@@ -51,7 +48,7 @@ func Start(handler http.Handler) *Server {
 	protocols.SetUnencryptedHTTP2(true)
 	pipes := loopback.NewPipes()
 	s := &Server{
-		server:    &http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: shutdownTimeout},
+		server:    &http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: await.Patience},
 		listener:  pipes,
 		transport: newTransport(pipes),
 		served:    make(chan error, 1),
@@ -74,9 +71,9 @@ func (s *Server) Client() *http.Client {
 // Transport returns the client's transport, for example for rpc.ClientParams.
 func (s *Server) Transport() *http.Transport { return s.transport }
 
-// Close waits for running handlers, for five seconds at most, and closes every connection.
+// Close waits for running handlers, for [await.Patience] at most, and closes every connection.
 func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	s.transport.CloseIdleConnections()
 	err := s.server.Shutdown(ctx)

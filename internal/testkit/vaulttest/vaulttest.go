@@ -35,9 +35,6 @@ type Server struct {
 	root, unseal    string
 }
 
-// patience bounds how long Vault may take to start.
-const patience = 2 * time.Minute
-
 // Start runs a Vault, compiles it first if necessary, and returns once it serves.
 func Start(t testing.TB) *Server {
 	t.Helper()
@@ -61,7 +58,7 @@ func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), s.program, "-listen", strings.TrimPrefix(s.URL, "http://"), "-folder", s.folder)
 	s.running = program.Start(t, command)
-	s.running.Await(t, patience, func() bool {
+	s.running.Await(t, func() bool {
 		status, _ := s.try(t.Context(), "", http.MethodGet, "sys/health", nil)
 		return status == http.StatusOK
 	})

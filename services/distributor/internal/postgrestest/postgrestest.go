@@ -89,7 +89,7 @@ func (s *Server) Start(t testing.TB) {
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), await.Patience) // the test's own may have ended
 	defer cancel()
-	s.running.Await(t, await.Patience, func() bool { return db.PingContext(ctx) == nil })
+	s.running.Await(t, func() bool { return db.PingContext(ctx) == nil })
 }
 
 // Kill ends the server at once, as a crash of the machine would. Killing it again does nothing.

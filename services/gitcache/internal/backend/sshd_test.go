@@ -90,7 +90,7 @@ func startSSHD(t *testing.T) *sshd {
 	host := write("host", hostPEM)
 	authorized := write("authorized_keys", append(ssh.MarshalAuthorizedKey(openKey), ssh.MarshalAuthorizedKey(lockedKey)...))
 	config := write("sshd_config", fmt.Appendf(nil, sshdConfig, s.addr, host, authorized))
-	program.Start(t, exec.Command(path, "-D", "-e", "-f", config)).Await(t, 30*time.Second, s.greets)
+	program.Start(t, exec.Command(path, "-D", "-e", "-f", config)).Await(t, s.greets)
 	return s
 }
 
