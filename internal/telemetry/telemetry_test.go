@@ -5,7 +5,6 @@ package telemetry_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
@@ -96,9 +95,7 @@ func emit(t *testing.T, tel *telemetry.Telemetry) {
 
 func shutdown(t *testing.T, tel *telemetry.Telemetry) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := tel.Shutdown(ctx); err != nil {
+	if err := tel.Shutdown(await.Context(t)); err != nil {
 		t.Errorf("shut down: %v", err)
 	}
 }
