@@ -19,7 +19,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -163,9 +162,7 @@ func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 		})
 	}
 	all.Wait()
-	var took []time.Duration
-	for range calls {
-		began := time.Now()
+	for range calls { // each hangs if it waits for a watch's end
 		res, err := client.Do(as(t, t.Context(), "alice", http.MethodGet, hub+"/kubernetes/api/v1/pods", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -175,10 +172,6 @@ func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 		if err != nil || string(got) != "alice" {
 			t.Errorf("beside %d watches: got %s %q, %v, want an answer", watches, res.Status, got, err)
 		}
-		took = append(took, time.Since(began))
-	}
-	if slices.Min(took) > 100*time.Millisecond { // others may be slow because of what else the machine does
-		t.Errorf("beside %d watches calls took %v, want less than 0.1 s", watches, took)
 	}
 	withCalls.Range(func(connection, _ any) bool {
 		if _, shared := withWatches.Load(connection); shared {

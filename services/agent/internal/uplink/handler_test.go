@@ -12,10 +12,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
@@ -142,40 +144,60 @@ func TestRefusals(t *testing.T) {
 // without a body, and does not end uploads.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	const answerTimeout = 2 * time.Second // a busy machine answers within it
-	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
-		if n, err := io.Copy(io.Discard, r.Body); n < 2000 || err != nil {
-			<-r.Context().Done() // and says nothing
-		}
-	})
-	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{
-		APIServer: base, Transport: transport(), AnswerTimeout: answerTimeout, Logger: slog.New(slog.DiscardHandler),
-	}))
+	const answerTimeout = 2 * time.Second
+	none := func(*testing.T) io.Reader { return nil }
 	for _, tt := range []struct {
 		name, method string
-		body         io.Reader
+		body         func(*testing.T) io.Reader
 		status       int
+		after        time.Duration
 	}{
-		{"get", http.MethodGet, nil, http.StatusGatewayTimeout},
-		{"delete", http.MethodDelete, nil, http.StatusGatewayTimeout},
-		{"body", http.MethodPost, strings.NewReader("short"), http.StatusGatewayTimeout},
-		{"body of unknown length", http.MethodPost, io.MultiReader(strings.NewReader("short")), http.StatusGatewayTimeout},
-		{"upload that takes its time", http.MethodPost, slow(t, 2000, answerTimeout+time.Second), http.StatusOK},
+		{"get", http.MethodGet, none, http.StatusGatewayTimeout, answerTimeout},
+		{"delete", http.MethodDelete, none, http.StatusGatewayTimeout, answerTimeout},
+		{"body", http.MethodPost, func(*testing.T) io.Reader { return strings.NewReader("short") }, http.StatusGatewayTimeout, answerTimeout},
+		{
+			"body of unknown length", http.MethodPost, func(*testing.T) io.Reader { return io.MultiReader(strings.NewReader("short")) },
+			http.StatusGatewayTimeout, answerTimeout,
+		},
+		{
+			"upload that takes its time", http.MethodPost, func(t *testing.T) io.Reader { return slow(t, 2000, time.Hour) },
+			http.StatusOK, time.Hour,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			res, err := client.Do(as(t, t.Context(), "alice", tt.method, hub+"/kubernetes/api/v1/namespaces/a/pods/b", tt.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			text, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != tt.status {
-				t.Errorf("got %s %q, %v, want status %d", res.Status, text, err, tt.status)
-			}
-			if tt.status != http.StatusOK && !strings.Contains(string(text), "DEADLINE_EXCEEDED") {
-				t.Errorf("got %q, want a Status that says why", text)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				api := rpctest.Start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if n, err := io.Copy(io.Discard, r.Body); n < 2000 || err != nil {
+						<-r.Context().Done() // and says nothing
+					}
+				}))
+				defer api.Close()
+				base, err := url.Parse(rpctest.BaseURL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hub := rpctest.Start(newHandler(t, uplink.HandlerParams{
+					APIServer: base, Transport: api.Transport(), AnswerTimeout: answerTimeout, Logger: slog.New(slog.DiscardHandler),
+				}))
+				defer hub.Close()
+				began := time.Now()
+				res, err := hub.Client().Do(as(t, t.Context(), "alice", tt.method, rpctest.BaseURL+"/kubernetes/api/v1/namespaces/a/pods/b", tt.body(t)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				text, err := io.ReadAll(res.Body)
+				if err != nil || res.StatusCode != tt.status {
+					t.Errorf("got %s %q, %v, want status %d", res.Status, text, err, tt.status)
+				}
+				if tt.status != http.StatusOK && !strings.Contains(string(text), "DEADLINE_EXCEEDED") {
+					t.Errorf("got %q, want a Status that says why", text)
+				}
+				if took := time.Since(began); took != tt.after {
+					t.Errorf("got the answer after %v, want %v", took, tt.after)
+				}
+			})
 		})
 	}
 }

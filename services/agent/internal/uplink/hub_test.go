@@ -25,11 +25,9 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
-
-// patience bounds the wait for an expected event.
-const patience = 30 * time.Second
 
 // replica is the hub's side of the wire, as docs/protocol/tunnel.md specifies it.
 type replica struct {
@@ -114,19 +112,14 @@ func (h *replica) use(conn net.Conn, header http.Header, via string) *hubConn {
 // next waits for the agent's next connection and introduces the hub.
 func (h *replica) next(interval time.Duration, replicas int32) *hubConn {
 	h.t.Helper()
-	select {
-	case c := <-h.conns:
-		_, err := c.link.Attach(h.t.Context(), &tunnelv1.AttachRequest{
-			Replica: h.name, Replicas: replicas, HeartbeatInterval: durationpb.New(interval),
-		})
-		if err != nil {
-			h.t.Fatalf("attach: %v", err)
-		}
-		return c
-	case <-time.After(patience):
-		h.t.Fatal("no connection came")
-		return nil
+	c := await.Value(h.t, "a connection", h.conns)
+	_, err := c.link.Attach(h.t.Context(), &tunnelv1.AttachRequest{
+		Replica: h.name, Replicas: replicas, HeartbeatInterval: durationpb.New(interval),
+	})
+	if err != nil {
+		h.t.Fatalf("attach: %v", err)
 	}
+	return c
 }
 
 // streams is the hub's side of the last transport.
@@ -241,15 +234,15 @@ func (c *hubConn) ended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	await.True(t, "the agent to close the connection", func() bool {
 		response, err := c.http.RoundTrip(request)
 		if err != nil {
-			return
+			return true
 		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
-	}
-	t.Fatal("the agent kept the connection open")
+		return false
+	})
 }
 
 func noLeaks(t *testing.T) {
@@ -361,11 +354,7 @@ func TestOnlyOneReplicaIsReached(t *testing.T) {
 	}
 	runUplink(t, func(p *uplink.Params) { p.URL = fixed(h.server.URL) })
 	c := h.next(time.Minute, 2)
-	for deadline := time.Now().Add(patience); count() < 4; {
-		if c.get(t, "/"); time.Now().After(deadline) {
-			t.Fatalf("got %d attempts to reach another replica, want 4", count())
-		}
-	}
+	await.True(t, "4 attempts to reach another replica", func() bool { return count() >= 4 })
 	for range 200 { // time in which nothing more must happen
 		c.get(t, "/")
 	}

@@ -129,11 +129,13 @@ func (p *paced) send(r *http.Request, w io.Writer) {
 	case <-r.Context().Done():
 		return
 	}
-	piece := make([]byte, 1<<20)
+	piece, next := make([]byte, 1<<20), time.NewTicker(time.Hour)
+	defer next.Stop()
 	for i := 0; ; i++ {
 		if r.URL.Query().Has("watch") {
-			select { // each time at another point of the downloads' turns
-			case <-time.After(50*time.Millisecond + time.Duration(i)*time.Millisecond):
+			next.Reset(50*time.Millisecond + time.Duration(i)*time.Millisecond) // each time at another point of the downloads' turns
+			select {
+			case <-next.C:
 			case <-r.Context().Done():
 			}
 			piece = fmt.Appendln(nil, time.Now().UnixNano())
