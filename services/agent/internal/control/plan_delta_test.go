@@ -161,6 +161,8 @@ func (h *changingHub) WatchPlan(
 		return connect.NewError(connect.CodeUnavailable, nil)
 	}
 	sent := r.GetKnownVersion()
+	beat := time.NewTicker(20 * time.Second)
+	defer beat.Stop()
 	for ctx.Err() == nil {
 		h.mu.Lock()
 		changed := h.changed
@@ -179,9 +181,10 @@ func (h *changingHub) WatchPlan(
 		if err := stream.Send(message); err != nil {
 			return err
 		}
+		beat.Reset(20 * time.Second)
 		select {
 		case <-changed:
-		case <-time.After(20 * time.Second):
+		case <-beat.C:
 		case <-ctx.Done():
 		}
 	}

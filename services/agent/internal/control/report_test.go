@@ -106,7 +106,7 @@ func withReports(t *testing.T, answer func(n int) (*distributorv1.ReportStatusRe
 }
 
 func pass(d time.Duration) {
-	<-time.After(d)
+	time.Sleep(d)
 	synctest.Wait()
 }
 
