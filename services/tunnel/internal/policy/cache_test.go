@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
@@ -30,12 +31,10 @@ func (d *decider) Check(ctx context.Context, _ policy.Question) (policy.Decision
 	d.asked++
 	answer, err, delay := d.answer, d.err, d.delay
 	d.mu.Unlock()
-	select {
-	case <-time.After(delay):
-		return answer, err
-	case <-ctx.Done():
-		return policy.Decision{}, errors.Join(policy.ErrUnavailable, ctx.Err())
+	if ended := backoff.Wait(ctx, delay); ended != nil {
+		return policy.Decision{}, errors.Join(policy.ErrUnavailable, ended)
 	}
+	return answer, err
 }
 
 func (d *decider) set(change func(*decider)) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -89,8 +90,7 @@ func TestEarlyBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	conn, err := dialer.Dial(ctx, hub, early, session.Info{})
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +134,7 @@ func TestRequestsThatTheAgentHasNotBegun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
+			ctx := await.Context(t)
 			conn, err := dialer.Dial(ctx, hub, nil, session.Info{})
 			if err != nil {
 				t.Fatal(err)
