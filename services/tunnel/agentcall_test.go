@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
@@ -193,7 +194,7 @@ func TestAgentCallsAreRecorded(t *testing.T) {
 	_, _ = client.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "shop"})
 	_, _ = client.Reconcile(t.Context(), &agentv1.ReconcileRequest{Service: "shop"})
 	var records []map[string]any
-	h.await("the audit log", func() bool { records = h.audit.records(t); return len(records) == 3 })
+	await.True(t, "the audit log", func() bool { records = h.audit.records(t); return len(records) == 3 })
 	got := map[string]bool{}
 	for _, r := range records {
 		got[fmt.Sprint(r["phase"], " ", r["subject"], " ", r["uri"], " ", r["allowed"], " ", r["reason"])] = true

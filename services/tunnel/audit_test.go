@@ -20,6 +20,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
@@ -51,7 +52,7 @@ func TestF38TraceIDLeadsToTheAuditRecord(t *testing.T) {
 			t.Errorf("got trace id %s, want the caller's", said[2])
 		}
 		found := false
-		h.await("the audit record", func() bool {
+		await.True(t, "the audit record", func() bool {
 			for _, record := range h.audit.records(t) {
 				if record["trace_id"] != said[2] || record["phase"] != tc.phase || ids[record["id"]] {
 					continue
@@ -186,7 +187,7 @@ func TestSessionIsRecorded(t *testing.T) {
 	id, _ := h.outcome()["id"].(string)
 	path := filepath.Join(dir, id+".cast")
 	var text []byte
-	h.await("the recording", func() bool { text, _ = os.ReadFile(path); return bytes.Contains(text, []byte("seen")) })
+	await.True(t, "the recording", func() bool { text, _ = os.ReadFile(path); return bytes.Contains(text, []byte("seen")) })
 	if !bytes.HasPrefix(text, []byte(`{"version":2,`)) || !bytes.Contains(text, []byte(`"subject":"user:ada","cluster":"demo","namespace":"n","pod":"p"`)) {
 		t.Errorf("got %s, want who was where", text)
 	}

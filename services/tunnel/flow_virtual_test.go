@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -236,10 +237,8 @@ func (p *paced) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(p.piece)
 			continue
 		}
-		select { // each time at another point of the downloads' turns
-		case <-time.After(50*time.Millisecond + time.Duration(i)*time.Millisecond):
-		case <-r.Context().Done():
-		}
+		// Each time at another point of the downloads' turns.
+		_ = backoff.Wait(r.Context(), 50*time.Millisecond+time.Duration(i)*time.Millisecond)
 		_, _ = fmt.Fprintf(w, "%19d\n", time.Now().UnixNano())
 		_ = http.NewResponseController(w).Flush()
 	}

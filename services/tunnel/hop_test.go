@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -155,7 +156,7 @@ func TestF01StalledDownloadsOverAHop(t *testing.T) {
 // TestErrorsOverAHop: what goes wrong elsewhere looks as if it had gone wrong here.
 func TestErrorsOverAHop(t *testing.T) {
 	hold := make(chan struct{})
-	people, agents := pair(t, agenttest.Options{MaxStreams: 1, OldAgent: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	people, _ := pair(t, agenttest.Options{MaxStreams: 1, OldAgent: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/abort":
 			panic(http.ErrAbortHandler)
@@ -190,7 +191,7 @@ func TestErrorsOverAHop(t *testing.T) {
 	close(hold)
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
-	agents.await("room", func() bool {
+	await.True(t, "room", func() bool {
 		status, _ := people.get(c, "ada", "demo", "/another")
 		return status == 200
 	})

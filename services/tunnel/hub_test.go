@@ -31,6 +31,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
@@ -293,8 +294,17 @@ func (h *hub) agentWith(opts agenttest.Options, cluster string) *agenttest.Agent
 		opts.Token = h.cluster(cluster)
 	}
 	agent := agenttest.Connect(h.tb, opts)
-	h.await("connection "+opts.ID, func() bool { return h.sessions()[opts.ID] })
+	await.True(h.tb, "connection "+opts.ID+", or its end", func() bool { return h.sessions()[opts.ID] || isDone(agent) })
 	return agent
+}
+
+func isDone(agent *agenttest.Agent) bool {
+	select {
+	case <-agent.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // sessions returns the ids of the connections.
@@ -309,20 +319,6 @@ func (h *hub) sessions() map[string]bool {
 		ids[s.GetId()] = true
 	}
 	return ids
-}
-
-// await asks again and again, less and less often, until the answer is yes.
-func (h *hub) await(what string, yes func() bool) {
-	h.tb.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	for pause := time.Millisecond; !yes(); pause = min(pause*3/2, 30*time.Millisecond) {
-		select {
-		case <-time.After(pause):
-		case <-deadline.C:
-			h.tb.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // serviceToken returns the token that a service of the hub sends to an audience.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
@@ -42,7 +43,7 @@ func (h *hub) awaitNoMoreThan(before held) {
 			h.tb.Logf("held before: %+v, now: %+v", before, holds(h.tb))
 		}
 	}()
-	h.await("goroutines and files to be given back", func() bool {
+	await.True(h.tb, "goroutines and files to be given back", func() bool {
 		h.streams() // takes its time, as every question
 		now := holds(h.tb)
 		return now.goroutines <= before.goroutines+slack && now.files <= before.files+slack
@@ -118,13 +119,13 @@ func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 		for _, c := range clients {
 			c.CloseIdleConnections()
 		}
-		h.await("the agent's handlers to end", func() bool { return h.streams() == 0 && running.Load() == 0 })
+		await.True(t, "the agent's handlers to end", func() bool { return h.streams() == 0 && running.Load() == 0 })
 	}
 	cancelMany(100)
 	before := holds(t)
 	cancelMany(requests)
 	h.awaitNoMoreThan(before)
-	h.await("an outcome for each decision to carry a request out", func() bool {
+	await.True(t, "an outcome for each decision to carry a request out", func() bool {
 		h.streams()
 		carried := slices.DeleteFunc(h.audit.records(t), func(record map[string]any) bool {
 			return record["phase"] != "decision" || record["allowed"] != true // one that was canceled before is refused, and has no outcome
@@ -176,11 +177,11 @@ func TestF10ReconnectsLeaveNothing(t *testing.T) {
 	for i := range 10 {
 		reconnect(i)
 	}
-	h.await("the first connections to be gone", gone)
+	await.True(t, "the first connections to be gone", gone)
 	before := holds(t)
 	for i := range reconnects {
 		reconnect(i)
 	}
-	h.await("the connections to be gone", gone)
+	await.True(t, "the connections to be gone", gone)
 	h.awaitNoMoreThan(before)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -127,11 +128,11 @@ func TestF25WithdrawnPermissionEndsAWatch(t *testing.T) {
 		t.Error("watch ended without an error, want it broken off")
 	}
 	_ = res.Body.Close()
-	h.await("the audit record", func() bool { return strings.Contains(h.audit.String(), `"outcome":"revoked"`) })
+	await.True(t, "the audit record", func() bool { return strings.Contains(h.audit.String(), `"outcome":"revoked"`) })
 }
 
 func TestDrain(t *testing.T) {
-	h := startHub(t, nil)
+	h := startHub(t, drainFor(time.Minute))
 	h.access.grant("ada", "demo")
 	finish := make(chan struct{})
 	agent := h.agent("demo", func(w http.ResponseWriter, r *http.Request) {

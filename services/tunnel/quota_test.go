@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -66,7 +67,7 @@ func TestQuotaUsedUpTwiceEndsWhatRuns(t *testing.T) {
 	if err == nil || errors.Is(err, io.EOF) || n > 3<<20 {
 		t.Errorf("got %d bytes and %v, want the answer to break off after 2 MiB", n, err)
 	}
-	h.await("the record", func() bool { return h.audited("outcome", "exceeded") == 1 })
+	await.True(t, "the record", func() bool { return h.audited("outcome", "exceeded") == 1 })
 
 	upload := h.request(t.Context(), http.MethodPost, "bob", "demo", "/", io.LimitReader(zeros{}, 1<<30))
 	if res, body := h.do(client(t, true), upload); res.StatusCode != http.StatusTooManyRequests {

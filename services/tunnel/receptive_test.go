@@ -20,6 +20,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
@@ -136,7 +137,7 @@ func TestLostConnectionIsDialledAgain(t *testing.T) {
 	h = h.replica(local(nil))
 	for range 3 {
 		tunnel := <-agent.Tunnels
-		h.await("the agent", func() bool { return h.sessions()["c"] })
+		await.True(t, "the agent", func() bool { return h.sessions()["c"] })
 		if status, body := h.get(client(t, false), "ada", "demo", "/api"); status != http.StatusOK || body != "GET /api " {
 			t.Errorf("got %d %q, want the agent's answer", status, body)
 		}
@@ -178,7 +179,7 @@ func TestHubSeesThroughOthers(t *testing.T) {
 			h.access.grant("ada", "demo")
 			test.serve(t, h)
 			h = h.replica(local(nil))
-			h.await("the log to tell "+test.want, func() bool { return strings.Contains(h.logs.String(), test.want) })
+			await.True(t, "the log to tell "+test.want, func() bool { return strings.Contains(h.logs.String(), test.want) })
 			if status, _ := h.get(client(t, false), "ada", "demo", "/api"); status != http.StatusServiceUnavailable {
 				t.Errorf("got %d, want 503", status)
 			}
@@ -218,7 +219,7 @@ func TestLocalAddressesAreNotDialled(t *testing.T) {
 	h := newHub(t)
 	agent := h.receptive("demo", agenttest.Reception{})
 	h = h.replica(nil)
-	h.await("the log", func() bool { return strings.Contains(h.logs.String(), "address_forbidden") })
+	await.True(t, "the log", func() bool { return strings.Contains(h.logs.String(), "address_forbidden") })
 	select {
 	case <-agent.Homes:
 		t.Error("the agent was dialled")
@@ -281,7 +282,7 @@ func TestEnrolmentOverADialledConnection(t *testing.T) {
 		t.Errorf("got scope %q after enrolment, want none", got)
 	}
 	<-agent.Tunnels
-	h.await("the agent", func() bool { return h.sessions()["c"] })
+	await.True(t, "the agent", func() bool { return h.sessions()["c"] })
 }
 
 // TestHomeLetsOnlyAgentsCallsPass with the agent's own credentials.
@@ -356,8 +357,8 @@ func TestOneReplicaDials(t *testing.T) {
 		status, _ := r.get(client(t, false), "ada", "demo", "/api")
 		return status == http.StatusOK
 	}
-	a.await("an answer through one replica", func() bool { return own(a) })
-	b.await("an answer through the other", func() bool { return own(b) })
+	await.True(t, "an answer through one replica", func() bool { return own(a) })
+	await.True(t, "an answer through the other", func() bool { return own(b) })
 	if len(agent.Tunnels) != 0 {
 		t.Error("both replicas have dialled")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
@@ -35,20 +36,27 @@ type replica struct {
 	// peers is the wire to its peer listener.
 	peers *wire
 	redis *redistest.Server
+	// changes are those of its settings.
+	changes []func(*tunnel.Config)
 }
 
 // startReplicas starts replicas that share a Redis.
-func startReplicas(tb testing.TB, count int) []*replica {
+func startReplicas(tb testing.TB, count int, changes ...func(*tunnel.Config)) []*replica {
 	tb.Helper()
 	redis := redistest.Start(tb)
-	return startReplicasOn(tb, redis.Addr(), redis, count)
+	return startReplicasOn(tb, redis.Addr(), redis, count, changes...)
 }
 
-func startReplicasOn(tb testing.TB, address string, redis *redistest.Server, count int) []*replica {
+// drainFor gives a drain so long that nothing which a test does meanwhile comes too late.
+func drainFor(timeout time.Duration) func(*tunnel.Config) {
+	return func(cfg *tunnel.Config) { cfg.Serve.DrainTimeout = timeout }
+}
+
+func startReplicasOn(tb testing.TB, address string, redis *redistest.Server, count int, changes ...func(*tunnel.Config)) []*replica {
 	tb.Helper()
 	var replicas []*replica
 	for range count {
-		r := &replica{address: address, redis: redis}
+		r := &replica{address: address, redis: redis, changes: changes}
 		join := r.join(tb)
 		if len(replicas) == 0 {
 			r.hub = startHub(tb, join)
@@ -64,7 +72,7 @@ func startReplicasOn(tb testing.TB, address string, redis *redistest.Server, cou
 // another starts one more replica.
 func (r *replica) another() *replica {
 	r.tb.Helper()
-	next := &replica{address: r.address, redis: r.redis}
+	next := &replica{address: r.address, redis: r.redis, changes: r.changes}
 	next.hub = r.replica(next.join(r.tb))
 	next.settle()
 	return next
@@ -78,6 +86,9 @@ func (r *replica) join(tb testing.TB) func(*tunnel.Config) {
 		cfg.PeerListener = listen(tb)
 		r.peers = newWire(tb, cfg.PeerListener.Addr().String())
 		cfg.RedisURL, cfg.AdvertiseURL = "redis://"+r.store.addr+"/0", "http://"+r.peers.addr
+		for _, change := range r.changes {
+			change(cfg)
+		}
 	}
 }
 
@@ -169,7 +180,7 @@ func (r *replica) reaches(user, cluster string) {
 func (r *replica) reachesWith(user, cluster string, want int) {
 	r.tb.Helper()
 	c := client(r.tb, true)
-	r.await("a way to "+cluster, func() bool {
+	await.True(r.tb, "a way to "+cluster, func() bool {
 		status, _ := r.get(c, user, cluster, "/")
 		return status == want
 	})
@@ -346,7 +357,7 @@ func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 	ctx, later := t.Context(), float64(time.Now().Add(time.Hour).UnixMilli())
 	store.ZAdd(ctx, redisroute.Prefix+"replicas", redis.Z{Score: later, Member: "evil"})
 	var server map[string]string
-	h.await("the row of the replica", func() bool {
+	await.True(t, "the row of the replica", func() bool {
 		server = store.HGetAll(ctx, redisroute.Prefix+"urls").Val()
 		return len(server) == 1
 	})
@@ -466,9 +477,5 @@ func TestCallerOverAHopWhoGoesAway(t *testing.T) {
 	<-began
 	cancel()
 	<-failed
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		t.Error("the agent's request goes on without its caller")
-	}
+	await.Closed(t, "the end of the agent's request", ended)
 }

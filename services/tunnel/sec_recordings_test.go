@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -70,7 +71,7 @@ func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 	}
 	type entry struct{ phase, verb, name, allowed, outcome any }
 	got := map[entry]int{}
-	h.await("the outcome", func() bool { return h.audited("outcome", "revoked") == 1 })
+	await.True(t, "the outcome", func() bool { return h.audited("outcome", "revoked") == 1 })
 	for _, r := range h.audit.records(t) {
 		if r["resource"] != "recordings" || r["subject"] != "user:root" || r["source_address"] == "" || r["api_group"] != "leat.tunnel.v1" {
 			t.Errorf("got %v, want who has seen recordings", r)

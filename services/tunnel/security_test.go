@@ -20,6 +20,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -224,7 +225,7 @@ func TestWithdrawnBindingsEndRunningRequests(t *testing.T) {
 	unchanged := func(*distributorv1.CheckAccessResponse) {}
 	watch := func() (*http.Response, func() bool) {
 		h.access.set("ada", "demo", decision(unchanged))
-		h.await("the decision", func() bool {
+		await.True(t, "the decision", func() bool {
 			status, _ := h.getBegin("ada", "demo", "/api/v1/nodes?watch=1")
 			return status == http.StatusOK
 		})
@@ -258,7 +259,7 @@ func TestWithdrawnBindingsEndRunningRequests(t *testing.T) {
 		d.Groups, d.Extra[0].Values = []string{"leat:group:a", "leat:admins"}, []string{"dev", "ops", "more"}
 	}))
 	asked := h.access.count()
-	h.await("two more rechecks", func() bool { return h.access.count() > asked+2 })
+	await.True(t, "two more rechecks", func() bool { return h.access.count() > asked+2 })
 	close(more)
 	line := make([]byte, 5)
 	if _, err := io.ReadFull(res.Body, line); err != nil || string(line) != "more\n" {
@@ -342,13 +343,13 @@ func TestF20AgentsComeBackWithoutAskingAnybody(t *testing.T) {
 			})
 		}
 		coming.Wait()
-		h.await("all agents", func() bool { return len(h.sessions()) >= agents })
+		await.True(t, "all agents", func() bool { return len(h.sessions()) >= agents })
 		for _, agent := range all {
 			if agent != nil {
 				agent.Close()
 			}
 		}
-		h.await("their end", func() bool { return len(h.sessions()) == 0 })
+		await.True(t, "their end", func() bool { return len(h.sessions()) == 0 })
 	}
 	connect(0)
 	before := h.keysAsked.Load()

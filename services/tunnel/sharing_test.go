@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -152,7 +153,7 @@ func TestF39FiftyTabsCostOneWatch(t *testing.T) {
 		t.Errorf("got %s viewers in the metrics, want 50", got)
 	}
 	cancel()
-	h.await("the records of all viewers", func() bool { return h.audited("outcome", "canceled") == 50 })
+	await.True(t, "the records of all viewers", func() bool { return h.audited("outcome", "canceled") == 50 })
 	if got := h.audited("decision", ""); got != 50 {
 		t.Errorf("got %d recorded decisions, want one of each viewer", got)
 	}
@@ -239,7 +240,7 @@ func TestRevokedViewerLeavesTheOthers(t *testing.T) {
 	if begun, open := api.counts(); begun != 1 || open != 1 {
 		t.Errorf("got %d watches begun and %d open, want the shared one", begun, open)
 	}
-	h.await("ada's record", func() bool { return h.audited("outcome", "revoked") == 1 })
+	await.True(t, "ada's record", func() bool { return h.audited("outcome", "revoked") == 1 })
 }
 
 func TestSharedWatchCountsForEachPerson(t *testing.T) {
@@ -277,7 +278,7 @@ func TestDrainEndsSharedWatches(t *testing.T) {
 	if rest, err := io.ReadAll(v.lines); len(rest) > 0 || err != nil {
 		t.Errorf("got %q, %v, want the end that API servers make", rest, err)
 	}
-	h.await("ada's record", func() bool { return h.audited("outcome", "drained") == 1 })
+	await.True(t, "ada's record", func() bool { return h.audited("outcome", "drained") == 1 })
 }
 
 // metric returns a number from /metrics, of the first series of that name.

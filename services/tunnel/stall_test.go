@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -26,7 +27,7 @@ func TestF47StalledCallerLosesTheRequest(t *testing.T) {
 		"HTTP/1.1, offers to upgrade": {upgrade: "SPDY/3.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := startHub(t, func(cfg *tunnel.Config) { cfg.StallTimeout = 500 * time.Millisecond })
+			h := startHub(t, func(cfg *tunnel.Config) { cfg.StallTimeout = 3 * time.Second })
 			h.access.grant("ada", "demo")
 			released, event := make(chan struct{}), make(chan struct{})
 			h.agent("demo", func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,7 @@ func TestF47StalledCallerLosesTheRequest(t *testing.T) {
 			defer res.Body.Close()
 
 			<-released // hangs if the request is not ended
-			h.await("the record", func() bool { return h.audited("outcome", "stalled") == 1 })
+			await.True(t, "the record", func() bool { return h.audited("outcome", "stalled") == 1 })
 			if !strings.Contains(h.metrics(), `outcome="stalled"`) {
 				t.Error("got no such outcome in the metrics")
 			}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
@@ -40,7 +41,7 @@ func TestOverTLSWritesLeaveWhole(t *testing.T) {
 	}))
 	for name, method := range map[string]string{"agents": http.MethodPost} {
 		h.largestWrite.Store(0)
-		h.await("a large write to "+name, func() bool {
+		await.True(t, "a large write to "+name, func() bool {
 			var body io.Reader
 			if method == http.MethodPost {
 				body = bytes.NewReader(make([]byte, large))
@@ -119,7 +120,7 @@ func secureHub(t *testing.T, handler http.Handler) (h *tallyingHub, ask func(*ht
 		}
 		return res.StatusCode, body
 	}
-	h.await("the agent's connection", func() bool {
+	await.True(t, "the agent's connection", func() bool {
 		status, _ := ask(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil))
 		return status != http.StatusServiceUnavailable
 	})

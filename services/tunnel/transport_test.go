@@ -22,6 +22,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -45,7 +46,7 @@ func overTransports(t *testing.T, change func(*tunnel.Config), opts agenttest.Op
 		waiting := h.receptive("demo", agenttest.Reception{Options: opts, Once: true})
 		h = h.replica(local(change))
 		agent := <-waiting.Tunnels
-		h.await("the dialled connection", func() bool { return h.sessions()[opts.ID] })
+		await.True(t, "the dialled connection", func() bool { return h.sessions()[opts.ID] })
 		run(t, h, agent)
 	})
 }
@@ -158,13 +159,13 @@ func TestHeartbeats(t *testing.T) {
 		cfg.HeartbeatInterval, cfg.HeartbeatTimeout = 50*time.Millisecond, 5*time.Second
 	}
 	overTransports(t, change, agenttest.Options{Handler: http.HandlerFunc(echo)}, func(t *testing.T, h *hub, agent *agenttest.Agent) {
-		h.await("heartbeats", func() bool { return agent.Heartbeats() >= 3 })
+		await.True(t, "heartbeats", func() bool { return agent.Heartbeats() >= 3 })
 		attached := agent.Attached()
 		if attached.GetHeartbeatInterval().AsDuration() != 50*time.Millisecond || attached.GetReplica() == "" || attached.GetEpoch() == 0 || attached.GetReplicas() != 1 {
 			t.Errorf("got %v, want the replica introduced", attached)
 		}
 		agent.Freeze()
-		h.await("the end of the connection", func() bool { return len(h.sessions()) == 0 })
+		await.True(t, "the end of the connection", func() bool { return len(h.sessions()) == 0 })
 	})
 }
 
@@ -195,7 +196,7 @@ func TestStolenToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer thief.Close()
-	h.await("the thief", func() bool { return h.sessions()["thief"] })
+	await.True(t, "the thief", func() bool { return h.sessions()["thief"] })
 	if _, err := dial("agent", stolen); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Fatalf("the agent, with the same token: got %v, want TOKEN_INVALID", err)
 	}
@@ -213,41 +214,44 @@ func TestStolenToken(t *testing.T) {
 // TestConnectionsEndWithTheirTokens lets only those agents stay that show a valid token of their
 // cluster again.
 func TestConnectionsEndWithTheirTokens(t *testing.T) {
-	h := startHub(t, func(cfg *tunnel.Config) {
+	t.Parallel()
+	beats := func(cfg *tunnel.Config) {
 		cfg.HeartbeatInterval, cfg.TokenGrace = 20*time.Millisecond, time.Millisecond
+	}
+	virtually(t, beats, func(t *testing.T, h *hub) {
+		issue := func(cluster, uid string, life time.Duration) string {
+			token, _, err := h.issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: cluster, UID: uid}, identity.ServiceTunnel, life)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return token
+		}
+		renewals := map[string]func() string{
+			"honest": func() string { return issue("honest", "u", time.Hour) }, "silent": nil,
+			"revoked": func() string { return issue("revoked", "another", time.Hour) },
+			"other":   func() string { return issue("honest", "u", time.Hour) },
+			"forger":  func() string { return "a.b.c" },
+		}
+		agents := map[string]*agenttest.Agent{}
+		for name, renew := range renewals {
+			agent, err := agenttest.Dial(t.Context(), agenttest.Options{
+				Dial: h.connect, Token: issue(name, "u", 2*time.Second), ID: name, Handler: http.HandlerFunc(echo), Renew: renew,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer agent.Close()
+			agents[name] = agent
+		}
+		for name, agent := range agents {
+			if name != "honest" {
+				<-agent.Done()
+			}
+		}
+		if !h.sessions()["honest"] {
+			t.Error("the agent that renewed its token is gone")
+		}
 	})
-	issue := func(cluster, uid string, life time.Duration) string {
-		token, _, err := h.issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: cluster, UID: uid}, identity.ServiceTunnel, life)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return token
-	}
-	renewals := map[string]func() string{
-		"honest": func() string { return issue("honest", "u", time.Hour) }, "silent": nil,
-		"revoked": func() string { return issue("revoked", "another", time.Hour) },
-		"other":   func() string { return issue("honest", "u", time.Hour) },
-		"forger":  func() string { return "a.b.c" },
-	}
-	agents := map[string]*agenttest.Agent{}
-	for name, renew := range renewals {
-		agent, err := agenttest.Dial(t.Context(), agenttest.Options{
-			Addr: h.addr, Token: issue(name, "u", 2*time.Second), ID: name, Handler: http.HandlerFunc(echo), Renew: renew,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer agent.Close()
-		agents[name] = agent
-	}
-	for name, agent := range agents {
-		if name != "honest" {
-			<-agent.Done()
-		}
-	}
-	if !h.sessions()["honest"] {
-		t.Error("the agent that renewed its token is gone")
-	}
 }
 
 // TestRefusalsOverTransports are the same whatever carries the connection.

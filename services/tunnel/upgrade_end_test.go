@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -48,36 +47,36 @@ func greet(t *testing.T, c *caller) {
 }
 
 func TestUpgradedConnectionOutlivesTheBeginningOfADrain(t *testing.T) {
-	h := startHub(t, func(c *tunnel.Config) {
-		c.Serve = serve.Config{Listener: c.Serve.Listener, DrainTimeout: 2 * time.Second}
-	})
-	h.access.grant("ada", "demo")
-	h.agent("demo", switching(func(s *stream) {
-		_, _ = s.Write([]byte{0x82, 2, 'h', 'i'})
-		_, _ = io.Copy(s, s)
-	}))
-	c := h.upgraded("websocket", "ada", "demo")
-	greet(t, c)
-	h.stop()
-	for { // until the drain has begun
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.addr)
-		if err != nil {
-			break
+	t.Parallel()
+	virtually(t, nil, func(t *testing.T, h *hub) {
+		h.access.grant("ada", "demo")
+		h.agent("demo", switching(func(s *stream) {
+			_, _ = s.Write([]byte{0x82, 2, 'h', 'i'})
+			_, _ = io.Copy(s, s)
+		}))
+		c := h.upgraded("websocket", "ada", "demo")
+		greet(t, c)
+		h.stop()
+		for { // until the drain has begun
+			conn, err := h.connect(t.Context())
+			if err != nil {
+				break
+			}
+			_ = conn.Close()
 		}
-		_ = conn.Close()
-	}
-	frame := []byte{0x82, 3, 'n', 'o', 'w'}
-	_, _ = c.Write(frame)
-	got := make([]byte, len(frame))
-	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, frame) {
-		t.Errorf("in the drain: got %q, %v, want the echo", got, err)
-	}
-	if code, reason := readClose(t, c); code != 1001 || !strings.Contains(reason, "shuts down") {
-		t.Errorf("got close %d %q, want 1001 because of the shutdown", code, reason)
-	}
-	if record := h.outcome(); record["outcome"] != "drained" {
-		t.Errorf("audit: got %v, want drained", record)
-	}
+		frame := []byte{0x82, 3, 'n', 'o', 'w'}
+		_, _ = c.Write(frame)
+		got := make([]byte, len(frame))
+		if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, frame) {
+			t.Errorf("in the drain: got %q, %v, want the echo", got, err)
+		}
+		if code, reason := readClose(t, c); code != 1001 || !strings.Contains(reason, "shuts down") {
+			t.Errorf("got close %d %q, want 1001 because of the shutdown", code, reason)
+		}
+		if record := h.outcome(); record["outcome"] != "drained" {
+			t.Errorf("audit: got %v, want drained", record)
+		}
+	})
 }
 
 func TestUpgradedConnectionEndsWithItsPermission(t *testing.T) {
@@ -155,25 +154,24 @@ func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 // the hub had closed its socket, anything that the caller sends meanwhile, such as a WebSocket
 // ping, would make the kernel drop them.
 func TestSlowCallerGetsTheLastBytes(t *testing.T) {
-	const (
-		size = 256 << 10
-		busy = 5 * time.Second
-	)
-	h := startHub(t, nil)
-	h.access.grant("ada", "demo")
-	h.agent("demo", switching(func(s *stream) { _, _ = s.Write(bytes.Repeat([]byte("x"), size)) }))
-	h.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			err = errors.Join(err, tcp.SetReadBuffer(16<<10))
-		}
-		return conn, err
-	}
+	const size = 256 << 10
 	for _, protocol := range []string{"websocket", "SPDY/3.1"} {
 		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
+			h := startHub(t, nil)
+			h.access.grant("ada", "demo")
+			h.agent("demo", switching(func(s *stream) { _, _ = s.Write(bytes.Repeat([]byte("x"), size)) }))
+			h.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				if tcp, ok := conn.(*net.TCPConn); ok {
+					err = errors.Join(err, tcp.SetReadBuffer(16<<10))
+				}
+				return conn, err
+			}
 			c := h.upgraded(protocol, "ada", "demo")
-			<-time.After(busy)
+			h.outcome() // is recorded before a hub could close the socket, which it then would do at once
+			for range 50 {
+				h.sessions()
+			}
 			_, _ = c.Write([]byte{0x89, 0x80, 1, 2, 3, 4}) // a ping; whether it is answered does not matter
 			got, err := io.ReadAll(c)
 			if err != nil || len(got) != size {

@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // TestF42TailsArrive sends bodies of random size both ways and compares them.
@@ -124,13 +126,13 @@ func TestF13PortForwardsLeaveNothing(t *testing.T) {
 	for mode := range 4 {
 		once(mode)
 	}
-	h.await("the first ones to end", idle)
+	await.True(t, "the first ones to end", idle)
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	for i := range 1000 {
 		once(i % 4)
 	}
-	h.await("all streams to end", idle)
-	h.await("goroutines and files to be as before", func() bool {
+	await.True(t, "all streams to end", idle)
+	await.True(t, "goroutines and files to be as before", func() bool {
 		return runtime.NumGoroutine() <= goroutines+10 && openFiles(t) <= files+10
 	})
 }

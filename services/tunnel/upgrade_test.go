@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // execPath is where commands are run.
@@ -139,7 +141,7 @@ func TestTokenOfAWebSocketStaysAtTheHub(t *testing.T) {
 func (h *hub) outcome() map[string]any {
 	h.tb.Helper()
 	var found map[string]any
-	h.await("an outcome in the audit log", func() bool {
+	await.True(h.tb, "an outcome in the audit log", func() bool {
 		for _, record := range h.audit.records(h.tb) {
 			if record["phase"] == "outcome" {
 				found = record
