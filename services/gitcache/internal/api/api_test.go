@@ -20,7 +20,6 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/cas/casmem"
 	"github.com/leatdev/leat/internal/digest"
@@ -30,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
@@ -208,13 +208,10 @@ func serve(t testing.TB, b *backend) gitcachev1connect.GitCacheServiceClient {
 func serveFetched(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	c := serve(t, b)
-	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond}, func(ctx context.Context) error {
+	await.Success(t, "the first fetch", func(ctx context.Context) error {
 		_, err := c.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: "demo", Wait: true})
 		return err // the lease is taken in the background; until then there is no owner
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return c
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/program"
@@ -119,13 +120,13 @@ func newKey(t *testing.T, passphrase string) (ssh.PublicKey, []byte) {
 
 // greets reports whether sshd sends its banner.
 func (s *sshd) greets() bool {
-	conn, err := net.DialTimeout("tcp", s.addr, time.Second)
+	conn, err := net.DialTimeout("tcp", s.addr, await.Patience)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
 	greeting := make([]byte, 4)
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(await.Patience))
 	n, _ := conn.Read(greeting)
 	return string(greeting[:n]) == "SSH-"
 }

@@ -17,9 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -65,7 +64,7 @@ esac
 func waitForPIDs(t *testing.T, path string) []int {
 	t.Helper()
 	var pids []int
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the processes of the fetch", func(context.Context) error {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -82,19 +81,10 @@ func waitForPIDs(t *testing.T, path string) []int {
 	return pids
 }
 
-func eventually(t *testing.T, try func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err := backoff.Retry(ctx, backoff.Policy{Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond}, try); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // gone waits until a process has ended. One that only waits for being buried by init has.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the end of a process", func(context.Context) error {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || (err == nil && bytes.Contains(status, []byte(") Z "))) {
 			return nil

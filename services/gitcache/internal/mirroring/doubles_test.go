@@ -89,10 +89,8 @@ func (u *fakeUpstream) Check(mirror.Definition) error { return nil }
 func (u *fakeUpstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
 	u.begin(p.Epoch, !p.Have.Exists())
 	defer u.end()
-	select {
-	case <-ctx.Done():
-		return mirror.Content{}, context.Cause(ctx)
-	case <-time.After(u.takes):
+	if err := backoff.Wait(ctx, u.takes); err != nil {
+		return mirror.Content{}, err
 	}
 	if err := p.Guard(); err != nil {
 		return mirror.Content{}, err

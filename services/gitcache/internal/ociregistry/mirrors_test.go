@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
@@ -25,8 +26,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// share has the subject use an operator's file of credentials and mirrors.
-func (s *subject) share(t *testing.T, text string) {
+// share has the subject use an operator's file of credentials and mirrors. A mirror may take as long
+// as patience to begin an answer.
+func (s *subject) share(t *testing.T, patience time.Duration, text string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "credentials.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -42,7 +44,7 @@ func (s *subject) share(t *testing.T, text string) {
 	var err error
 	s.Upstream, err = ociregistry.New(ociregistry.Params{
 		Carriers: client, Mirrors: s.store, Limits: bundle.Limits{Bytes: 1 << 20, Files: 100, FileBytes: 1 << 19},
-		MirrorPatience: 200 * time.Millisecond,
+		MirrorPatience: patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +62,7 @@ func TestMirrorsOfARegistry(t *testing.T) {
 	}
 	atOrigin, atCache := newFront(t, origin.Addr, false), newFront(t, cache.Addr, false)
 	s := newSubject(t, upstream.Definition{URL: atOrigin.url("team/web")})
-	s.share(t, `
+	s.share(t, await.Patience, `
 - urlPrefix: `+strings.TrimSuffix(atOrigin.url(""), "/")+`
   mirrors: [`+atCache.url("hub")+`]
 - urlPrefix: `+strings.TrimSuffix(atCache.url(""), "/")+`
@@ -112,7 +114,7 @@ func TestSecFrozenMirrors(t *testing.T) {
 		return true
 	})
 	s := newSubject(t, upstream.Definition{URL: atOrigin.url("team/web")})
-	s.share(t, "- {urlPrefix: '"+strings.TrimSuffix(atOrigin.url(""), "/")+"', mirrors: ['"+frozen.url("hub")+"']}\n")
+	s.share(t, 200*time.Millisecond, "- {urlPrefix: '"+strings.TrimSuffix(atOrigin.url(""), "/")+"', mirrors: ['"+frozen.url("hub")+"']}\n")
 	s.fetch(t)
 	if got := s.resolve(t, tag("1.0.0")); got != first {
 		t.Errorf("got %s, want %s", got, first)

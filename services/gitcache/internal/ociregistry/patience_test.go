@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
@@ -32,19 +33,11 @@ func (a answering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: r, Request: req}, nil
 }
 
-// pause waits for a time, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
 // every returns a body of that many bytes at each interval.
 func every(interval time.Duration, bytes, times int) answering {
 	return func(ctx context.Context, body *io.PipeWriter) {
 		for range times {
-			pause(ctx, interval)
+			_ = backoff.Wait(ctx, interval) // then the body is closed
 			if _, err := body.Write(make([]byte, bytes)); err != nil {
 				return
 			}
@@ -122,7 +115,7 @@ func TestSecTricklingMirrors(t *testing.T) {
 		return true
 	})
 	s := newSubject(t, upstream.Definition{URL: atOrigin.url("team/web")})
-	s.share(t, "- {urlPrefix: '"+strings.TrimSuffix(atOrigin.url(""), "/")+"', mirrors: ['"+trickling.url("hub")+"']}\n")
+	s.share(t, 200*time.Millisecond, "- {urlPrefix: '"+strings.TrimSuffix(atOrigin.url(""), "/")+"', mirrors: ['"+trickling.url("hub")+"']}\n")
 	s.fetch(t)
 	if got := s.resolve(t, tag("1.0.0")); got != first {
 		t.Errorf("got %s, want %s", got, first)

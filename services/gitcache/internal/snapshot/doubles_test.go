@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
@@ -144,10 +145,8 @@ func (r *reader) File(_ context.Context, id, name string) (content.File, error) 
 
 func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error) {
 	r.repo.lists.Add(1)
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-time.After(r.repo.takes):
+	if err := backoff.Wait(ctx, r.repo.takes); err != nil {
+		return nil, err
 	}
 	r.repo.mu.Lock()
 	defer r.repo.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -145,9 +145,7 @@ func TestSSHServerThatNeverEnds(t *testing.T) {
 		Method: upstream.MethodSSH, PrivateKey: secret.Text(gittest.New(t).SSHPrivateKey()),
 		KnownHosts: knownhosts.Line([]string{listener.Addr().String()}, mustPublic(t, key)),
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	upstream := wantReason(t, f.try(ctx), reason.UpstreamProtocol)
+	upstream := wantReason(t, f.try(await.Context(t)), reason.UpstreamProtocol)
 	if !strings.Contains(upstream.Message, "Welc") {
 		t.Errorf("got %q, want it to quote the greeting", upstream.Message)
 	}
@@ -209,11 +207,21 @@ func TestContextEndsFetch(t *testing.T) {
 	} {
 		f := newFixture(t, "")
 		f.def = def
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		if err := f.try(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough, taken := errors.New("enough"), make(chan struct{})
+		go func() {
+			defer close(taken)
+			if conn, err := silent.Accept(); err == nil {
+				cancel(enough)
+				_, _ = io.Copy(io.Discard, conn) // until the client gives up
+				_ = conn.Close()
+			}
+		}()
+		if err := f.try(ctx); !errors.Is(err, enough) && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v, want the context's error", def.URL, err)
 		}
-		cancel()
+		cancel(nil)
+		await.Closed(t, "the end of the connection", taken)
 	}
 }
 

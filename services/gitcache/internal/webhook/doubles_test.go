@@ -9,6 +9,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
@@ -125,12 +127,7 @@ func (h *hub) await(t *testing.T, n int) []string {
 	t.Helper()
 	var names []string
 	for range n {
-		select {
-		case name := <-h.done:
-			names = append(names, name)
-		case <-time.After(30 * time.Second):
-			t.Fatalf("got refreshes %v, want %d", names, n)
-		}
+		names = append(names, await.Value(t, fmt.Sprintf("a refresh after %q", names), h.done))
 	}
 	slices.Sort(names)
 	return names
