@@ -29,6 +29,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -129,7 +130,7 @@ func TestChartOutlivesItsRepository(t *testing.T) {
 		owner, other = other, owner
 	}
 	want := owner.resolve(t, chart("web", tag("1.0.0")))
-	eventually(t, func(context.Context) error { return holdsWhatItsOwnerHolds(t, owner, other, "charts") })
+	await.Success(t, "the copy at the follower", func(context.Context) error { return holdsWhatItsOwnerHolds(t, owner, other, "charts") })
 	repo.Stop()
 	if got := other.resolve(t, chart("web", tag("1.0.0"))); got.GetCommit() != first || got.GetDigest() != want.GetDigest() {
 		t.Errorf("got %v, want %v while the repository is away", got, want)
@@ -323,7 +324,7 @@ func TestChartPublishedAgain(t *testing.T) {
 	def.Version, def.Immutable = 3, false
 	r.put(t, def)
 	r.state(t, "charts", untroubled)
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the content that was published last", func(context.Context) error {
 		if got := r.resolve(t, chart("web", tag("1.0.0"))); got.GetCommit() != third {
 			return fmt.Errorf("got %s, want %s", got.GetCommit(), third)
 		}

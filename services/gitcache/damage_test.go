@@ -13,8 +13,8 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -68,7 +68,7 @@ func TestATurnedByteIsMended(t *testing.T) {
 			r.state(t, "demo", ready)
 			for range others {
 				follower := start(t, redis.URL(), t.TempDir())
-				eventually(t, func(ctx context.Context) error {
+				await.Success(t, "the follower's copy", func(ctx context.Context) error {
 					_, err := dialReplica(t, follower.url, "gitcache").GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: "demo", Uid: "uid-demo"})
 					return err
 				})
@@ -78,14 +78,14 @@ func TestATurnedByteIsMended(t *testing.T) {
 
 			var snap string
 			failed := 0
-			eventually(t, func(ctx context.Context) error {
+			await.Success(t, "a snapshot of the mirror that was damaged", func(ctx context.Context) error {
 				newCtx, info := newClientContext(ctx)
 				info.RequestHeader().Set("Leat-Forwarded", "holder") // this replica's own mirror is to answer
 				resp, err := r.ResolveSnapshot(newCtx, &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "data")})
 				if err != nil {
 					failed++
 					if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_INTERNAL {
-						return backoff.Permanent(err)
+						t.Fatal(err)
 					}
 				}
 				snap = resp.GetSnapshot().GetDigest()

@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -144,8 +144,7 @@ func TestDependenciesOfCharts(t *testing.T) {
 		return repo.Commit(t, "main", files)
 	}
 	commitAll()
-	lasting := func(c *gitcache.Config) { c.LeaseTTL, c.LeaseRenew = 30*time.Second, 5*time.Second } // no replica fails here
-	first, second := start(t, redis.URL(), t.TempDir(), lasting), start(t, redis.URL(), t.TempDir(), lasting)
+	first, second := start(t, redis.URL(), t.TempDir()), start(t, redis.URL(), t.TempDir())
 	demo, oci := definition("demo", repo.URL()), definition("api", "oci+http://"+registry.Addr+"/team/api")
 	demo.ChartRepositories, oci.Type = []string{"charts", "api", "not-there"}, gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI
 	first.put(t, charts(stable.URL()+"/"))
@@ -178,7 +177,7 @@ func TestDependenciesOfCharts(t *testing.T) {
 	if made != want || !strings.Contains(want, "from the parent") || !strings.Contains(want, "check-new") {
 		t.Errorf("Helm makes of the bundle:\n%s\nand of the folder after helm dependency update:\n%s", made, want)
 	}
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the same bundle from the other replica", func(context.Context) error {
 		if other := second.resolve(t, shop); other.GetDigest() != got.GetDigest() {
 			return fmt.Errorf("got %s from another replica, want %s", other.GetDigest(), got.GetDigest())
 		}
@@ -188,13 +187,13 @@ func TestDependenciesOfCharts(t *testing.T) {
 	stable.Publish(t, "web", "1.4.0", webWithTest("1.4.0", "published again"))
 	first.refresh(t, "charts")
 	var again *typev1.Snapshot
-	eventually(t, func(context.Context) error { // who owns the repository of the chart may follow that of charts
+	await.Success(t, "the content that was published again", func(context.Context) error { // who owns the repository of the chart may follow that of charts
 		if again = first.resolve(t, shop); again.GetCommit() != got.GetCommit() || again.GetDigest() == got.GetDigest() {
 			return fmt.Errorf("got %v after a version was published again, want another digest than %v", again, got)
 		}
 		return nil
 	})
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the same bundle from the other replica", func(context.Context) error {
 		if other := second.resolve(t, shop); other.GetDigest() != again.GetDigest() {
 			return fmt.Errorf("got %s from another replica, want %s", other.GetDigest(), again.GetDigest())
 		}
@@ -251,14 +250,14 @@ func TestSecDependenciesFromRepositoriesThatAreNotListed(t *testing.T) {
 	}
 	demo.Version, demo.ChartRepositories = 2, []string{"secret-charts"}
 	r.put(t, demo)
-	eventually(t, func(context.Context) error { return r.tryResolve(t, shop) })
+	await.Success(t, "the chart with its dependencies", func(context.Context) error { return r.tryResolve(t, shop) })
 
 	stable.Withdraw(t, "web", "1.0.0")
 	r.refresh(t, "secret-charts")
 	wantMessage(t, r.tryResolve(t, shop), errorsv1.Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE, "1.1.0")
 	def.Version, def.Charts = 2, []string{"api"}
 	r.put(t, def)
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the refusal that names the list of charts", func(context.Context) error {
 		if err := r.tryResolve(t, shop); !strings.Contains(rpcerr.Message(err), "under charts") {
 			return fmt.Errorf("got %w, want the list of charts named", err)
 		}
@@ -266,7 +265,7 @@ func TestSecDependenciesFromRepositoriesThatAreNotListed(t *testing.T) {
 	})
 	demo.Version, demo.ChartRepositories = 3, nil
 	r.put(t, demo)
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the end of the listing", func(context.Context) error {
 		if err := r.tryResolve(t, shop); err == nil {
 			return errors.New("the repository is not listed any more")
 		}
@@ -287,10 +286,7 @@ func TestDependenciesAreThoseOfTheOwner(t *testing.T) {
 	helm.run(t, "dependency", "update", "shop")
 	repo := git.Repo(t, "demo")
 	repo.Commit(t, "main", helm.read(t, "shop"))
-	noFollowers := func(c *gitcache.Config) {
-		c.Followers = 0
-		c.LeaseTTL, c.LeaseRenew = 30*time.Second, 5*time.Second // no replica fails here
-	}
+	noFollowers := func(c *gitcache.Config) { c.Followers = 0 }
 	r := start(t, redis.URL(), t.TempDir(), noFollowers)
 	start(t, redis.URL(), t.TempDir(), noFollowers)
 	r.put(t, charts(stable.URL()))
@@ -317,7 +313,7 @@ func TestDependenciesAreThoseOfTheOwner(t *testing.T) {
 	if len(before) != 1 {
 		t.Fatalf("got %v, want one digest", before)
 	}
-	eventually(t, func(context.Context) error {
+	await.Success(t, "one new digest from every replica", func(context.Context) error {
 		after := resolve()
 		for digest := range after {
 			if len(after) != 1 || before[digest] {

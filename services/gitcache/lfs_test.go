@@ -16,6 +16,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -135,7 +136,7 @@ func TestLFSOutlivesItsServer(t *testing.T) {
 	// Asked of the other one, which forwards: only the owner may download.
 	snap := other.resolve(t, source("demo", "main", "app"))
 	peer := dialReplica(t, other.url, "gitcache")
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the copy of the object at the follower", func(ctx context.Context) error {
 		held, err := peer.ListLFSObjects(ctx, &gitcachev1.ListLFSObjectsRequest{Repository: "demo", Uid: "uid-demo"})
 		if err == nil && len(held.GetObjects()) != 1 {
 			err = errors.New("not copied yet")
@@ -156,7 +157,7 @@ func TestLFSOutlivesItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := definition("demo", repo.URL()) // with the same uid, so that what was left would be seen
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the end of the object", func(ctx context.Context) error {
 		if _, err := other.PutRepository(ctx, &gitcachev1.PutRepositoryRequest{Repository: again}); err != nil {
 			return err
 		}

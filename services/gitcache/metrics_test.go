@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/otlptranslator"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -137,7 +138,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 
 	table := readTable(t)
 	delete(table, rareMetric)
-	eventually(t, func(context.Context) error { // the follower's copy takes its time
+	await.Success(t, "every metric of the table", func(context.Context) error { // the follower's copy takes its time
 		if seen := len(union(scrape(t, replicas[0]), scrape(t, replicas[1]))); seen < len(table) {
 			return fmt.Errorf("got %d metrics, want %d: %w", seen, len(table), errors.ErrUnsupported)
 		}

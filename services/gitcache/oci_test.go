@@ -29,6 +29,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
@@ -123,10 +124,7 @@ func TestRegistry(t *testing.T) {
 	counts := countRequests(t, registry)
 	replicas := []*replica{}
 	for range 3 {
-		replicas = append(replicas, start(t, redis.URL(), t.TempDir(), func(c *gitcache.Config) {
-			c.Followers = 2
-			c.LeaseTTL, c.LeaseRenew = 30*time.Second, 5*time.Second // requests are counted, so the owner must stay
-		}))
+		replicas = append(replicas, start(t, redis.URL(), t.TempDir(), func(c *gitcache.Config) { c.Followers = 2 }))
 	}
 	first := pushChart(t, registry, "1.0.0", "1.0.0")
 	second := pushChart(t, registry, "1.2.0", "1.2.0")
@@ -196,11 +194,11 @@ func TestRegistry(t *testing.T) {
 	}
 
 	// Both the owner and the registry go. What was copied is served by those that are left.
-	eventually(t, func(context.Context) error { return copied(t, replicas[:2], third) })
+	await.Success(t, "the copies of the third version", func(context.Context) error { return copied(t, replicas[:2], third) })
 	counts.Close()
 	replicas[2].stop()
 	for _, r := range replicas[:2] {
-		eventually(t, func(ctx context.Context) error {
+		await.Success(t, "the third version without the registry", func(ctx context.Context) error {
 			resp, err := r.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: inRange("1.x")})
 			if err == nil && resp.GetSnapshot().GetCommit() != third {
 				err = fmt.Errorf("got %v, want %s", resp, third)

@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache"
@@ -117,7 +118,7 @@ func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 		resp, err := dialReplica(t, r.url, "gitcache").GetMirror(t.Context(), &gitcachev1.GetMirrorRequest{Repository: "demo", Uid: "uid-demo"})
 		return resp.GetFingerprint(), err
 	}
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the copy at the follower", func(context.Context) error {
 		mine, err := held(owner)
 		theirs, err2 := held(other)
 		if err == nil && err2 == nil && mine != theirs {
@@ -217,7 +218,7 @@ func TestPartialCloneIsTakenBack(t *testing.T) {
 	r.state(t, "demo", ready)
 	def.PartialClone, def.Version = false, 2
 	r.put(t, def)
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "a mirror that is not partial", func(ctx context.Context) error {
 		resp, err := dialReplica(t, r.url, "gitcache").GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: "demo", Uid: "uid-demo"})
 		if err == nil && resp.GetPartial() {
 			err = errors.New("still partial")

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -19,6 +18,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -59,6 +59,7 @@ func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
+	options = append(options, shortLeases)
 	a, b := start(t, url, t.TempDir(), options...), start(t, url, t.TempDir(), options...)
 	def := definition("demo", repo.URL())
 	def.PollInterval = durationpb.New(5e9)
@@ -73,13 +74,11 @@ func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(
 
 	failOver()
 	commit := repo.Commit(t, "feature", map[string]string{"app/a.yaml": "a: 2\n"})
-	eventually(t, func(ctx context.Context) error {
-		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		if _, err := a.RefreshRepository(asking, &gitcachev1.RefreshRepositoryRequest{Name: "demo", Wait: true}); err != nil {
+	await.Success(t, "the new commit after the fail-over", func(ctx context.Context) error {
+		if _, err := a.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: "demo", Wait: true}); err != nil {
 			return err
 		}
-		resp, err := b.ResolveSnapshot(asking, &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "feature", "app")})
+		resp, err := b.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "feature", "app")})
 		if err == nil && resp.GetSnapshot().GetCommit() != commit {
 			return errors.New("another commit")
 		}

@@ -5,6 +5,7 @@ package gitcache_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -18,20 +19,17 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/gitcache"
 )
 
-const (
-	secret   = "a shared secret of more than 32 bytes, for tests"
-	patience = 60 * time.Second
-)
+const secret = "a shared secret of more than 32 bytes, for tests"
 
 // replica is one running service.
 type replica struct {
@@ -52,7 +50,8 @@ func start(t testing.TB, redisURL, dir string, change ...func(*gitcache.Config))
 	}
 	cfg := gitcache.Config{
 		RedisURL: redisURL, DataDir: dir, Service: hubkeys.Config(identity.ServiceGitCache), Debounce: 20 * time.Millisecond,
-		LeaseTTL: 2 * time.Second, LeaseRenew: 400 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Followers: 1,
+		LeaseTTL: 30 * time.Second, LeaseRenew: 5 * time.Second, // longer than any machine is too busy to renew one
+		Heartbeat: 200 * time.Millisecond, Followers: 1,
 		MaxFileBytes: 64 * config.KiB, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 	internal, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,6 +82,11 @@ func start(t testing.TB, redisURL, dir string, change ...func(*gitcache.Config))
 	return r
 }
 
+// shortLeases are for replicas that lose their leases.
+func shortLeases(c *gitcache.Config) {
+	c.LeaseTTL, c.LeaseRenew = 2*time.Second, 400*time.Millisecond
+}
+
 func dial(t testing.TB, url, service string) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	c := connection(t, url, service)
@@ -110,17 +114,6 @@ func connection(t testing.TB, url, service string) rpc.Client {
 	return c
 }
 
-// eventually calls try until it returns nil.
-func eventually(t testing.TB, try func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	policy := backoff.Policy{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond}
-	if err := backoff.Retry(ctx, policy, try); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func definition(name, url string) *gitcachev1.RepositoryDefinition {
 	return &gitcachev1.RepositoryDefinition{
 		Name: name, Uid: "uid-" + name, Version: 1, Url: url, PollInterval: durationpb.New(time.Hour),
@@ -129,10 +122,10 @@ func definition(name, url string) *gitcachev1.RepositoryDefinition {
 
 func (r *replica) put(t testing.TB, def *gitcachev1.RepositoryDefinition) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the definition of "+def.GetName()+" to be put", func(ctx context.Context) error {
 		_, err := r.PutRepository(ctx, &gitcachev1.PutRepositoryRequest{Repository: def})
 		if rpcerr.HasReason(err) && rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE {
-			return backoff.Permanent(err)
+			t.Fatal(err)
 		}
 		return err
 	})
@@ -142,21 +135,11 @@ func (r *replica) put(t testing.TB, def *gitcachev1.RepositoryDefinition) {
 func (r *replica) state(t testing.TB, name string, want func(*gitcachev1.RepositoryState) bool) *gitcachev1.RepositoryState {
 	t.Helper()
 	var last *gitcachev1.RepositoryState
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := backoff.Retry(ctx, backoff.Policy{Initial: 20 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
-		resp, err := r.GetRepository(ctx, &gitcachev1.GetRepositoryRequest{Name: name})
-		if err != nil {
-			return err
-		}
-		if last = resp.GetState(); !want(last) {
-			return io.ErrNoProgress
-		}
-		return nil
+	await.Poll(t, "another state of "+name, 20*time.Millisecond, func() (bool, string) {
+		resp, err := r.GetRepository(t.Context(), &gitcachev1.GetRepositoryRequest{Name: name})
+		last = resp.GetState()
+		return err == nil && want(last), fmt.Sprintf("%v (%v)", last, err)
 	})
-	if err != nil {
-		t.Fatalf("got state %v (%v), want another", last, err)
-	}
 	return last
 }
 

@@ -20,6 +20,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -93,7 +94,7 @@ func TestStatesOfManyRepositories(t *testing.T) {
 	for _, r := range []*replica{a, b} {
 		before := map[string]time.Time{}
 		for range 2 {
-			eventually(t, func(ctx context.Context) error {
+			await.Success(t, "the states of all repositories", func(ctx context.Context) error {
 				resp, err := r.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: append(names, "unknown")})
 				if err != nil {
 					return err
@@ -221,7 +222,7 @@ func TestRedisVanishes(t *testing.T) {
 	server, redis := gittest.New(t), redistest.Start(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
-	r := start(t, redis.URL(), t.TempDir())
+	r := start(t, redis.URL(), t.TempDir(), shortLeases)
 	def := definition("demo", repo.URL())
 	def.PollInterval = durationpb.New(5e9)
 	r.put(t, def)
@@ -313,7 +314,7 @@ func TestWatch(t *testing.T) {
 	if !seen || !resumed.Msg().GetEvent().GetDeleted() {
 		t.Errorf("got event missed (seen %t, last %v)", seen, resumed.Msg())
 	}
-	eventually(t, func(ctx context.Context) error { // replicas tell each other, which takes an instant
+	await.Success(t, "the end of the repository at the other replica", func(ctx context.Context) error { // replicas tell each other, which takes an instant
 		_, err := owner.GetRepository(ctx, &gitcachev1.GetRepositoryRequest{Name: "demo"})
 		if err == nil {
 			return errors.New("the deleted repository is still known")

@@ -12,6 +12,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -39,7 +40,7 @@ func TestHolderAnswersWhileNobodyOwns(t *testing.T) {
 	server.Stop()
 	holder = start(t, redis.URL(), dir)
 	other := start(t, redis.URL(), t.TempDir())
-	eventually(t, func(ctx context.Context) error { // until the two know one another
+	await.Success(t, "the replicas to know each other", func(ctx context.Context) error { // until the two know one another
 		_, err := other.ListRefs(ctx, &gitcachev1.ListRefsRequest{Repository: "demo"})
 		return err
 	})

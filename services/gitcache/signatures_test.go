@@ -17,8 +17,8 @@ import (
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
@@ -28,10 +28,10 @@ import (
 // wantDelivered wants what a source of a replica resolves to, once the repository has an owner.
 func (r *replica) wantDelivered(t *testing.T, src *typev1.Source, want string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, fmt.Sprintf("%v", src), func(ctx context.Context) error {
 		resp, err := r.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: src})
 		if got := resp.GetSnapshot().GetCommit(); err == nil && got != want {
-			return backoff.Permanent(fmt.Errorf("%v: got %q, want %q", src, got, want))
+			t.Fatalf("%v: got %q, want %q", src, got, want)
 		}
 		return err
 	})
@@ -40,7 +40,7 @@ func (r *replica) wantDelivered(t *testing.T, src *typev1.Source, want string) {
 // look has a repository fetched, once it has an owner.
 func (r *replica) look(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the fetch of "+name, func(ctx context.Context) error {
 		_, err := r.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
 		return err
 	})
@@ -110,12 +110,12 @@ func TestSignedArtifacts(t *testing.T) {
 	if replicas[0].state(t, "web", held).GetOwner() == replicas[1].url {
 		owner, follower = 1, 0
 	}
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the follower's copy", func(context.Context) error {
 		return holdsWhatItsOwnerHolds(t, replicas[owner], replicas[follower], "web")
 	})
 	counts.Close()
 	replicas[owner].stop()
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the commit from the follower", func(ctx context.Context) error {
 		resp, err := replicas[follower].ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: atTag("1.2.0")})
 		if err == nil && resp.GetSnapshot().GetCommit() != late {
 			err = fmt.Errorf("got %v, want %s", resp, late)
@@ -123,7 +123,7 @@ func TestSignedArtifacts(t *testing.T) {
 		return err
 	})
 	again := start(t, redis.URL(), dirs[owner])
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the commit from the replica that has restarted", func(ctx context.Context) error {
 		resp, err := again.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: atTag("1.2.0")})
 		if err == nil && resp.GetSnapshot().GetCommit() != late {
 			err = fmt.Errorf("got %v, want %s", resp, late)
@@ -153,7 +153,7 @@ func TestKeysOfArtifactsChange(t *testing.T) {
 			def.Verification = &gitcachev1.Verification{Mode: gitcachev1.VerificationMode_VERIFICATION_MODE_ARTIFACT, CosignKeys: keys}
 		}
 		r.put(t, def)
-		eventually(t, func(ctx context.Context) error {
+		await.Success(t, "the artifact that these keys accept", func(ctx context.Context) error {
 			resp, err := r.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: inRange("1.x")})
 			if got := resp.GetSnapshot().GetCommit(); got != want || want == "" && !strings.Contains(fmt.Sprint(err), "has no cosign signature") {
 				return fmt.Errorf("got %q (%w), want %q", got, err, want)

@@ -12,6 +12,7 @@ import (
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/otlptest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -87,7 +88,7 @@ func TestSpansHangTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	follower := start(t, redis.URL(), t.TempDir(), traced)
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "the follower's copy", func(ctx context.Context) error {
 		_, err := dialReplica(t, follower.url, "gitcache").GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: "demo", Uid: "uid-demo"})
 		return err
 	})

@@ -20,6 +20,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache"
@@ -218,7 +219,7 @@ func TestSubmoduleWaits(t *testing.T) {
 		t.Error("got no time to come back at")
 	}
 	slow.Start(t)
-	eventually(t, func(ctx context.Context) error {
+	await.Success(t, "a snapshot", func(ctx context.Context) error {
 		_, err := r.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "")})
 		return err
 	})
@@ -317,7 +318,7 @@ func TestSubmodulesOutliveTheirOwner(t *testing.T) {
 	def := owner.submodules(t)[lib.URL()]
 	peer := dialReplica(t, other.url, "gitcache")
 	for name, uid := range map[string]string{"demo": "uid-demo", def.GetName(): def.GetUid()} {
-		eventually(t, func(ctx context.Context) error {
+		await.Success(t, "the copy of "+name, func(ctx context.Context) error {
 			_, err := peer.GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: name, Uid: uid})
 			return err
 		})

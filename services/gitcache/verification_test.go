@@ -15,6 +15,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
@@ -148,7 +149,7 @@ func TestModesOfVerification(t *testing.T) {
 		},
 	} {
 		r.put(t, verified(def, mode, signer.PublicKey()))
-		eventually(t, func(ctx context.Context) error { // the old mode's answers end with the first of the new one
+		await.Success(t, "the answers of the new mode", func(ctx context.Context) error { // the old mode's answers end with the first of the new one
 			resp, err := r.GetRepository(ctx, &gitcachev1.GetRepositoryRequest{Name: "demo"})
 			if err == nil && (resp.GetRepository().GetVerification().GetMode() != mode || !held(resp.GetState())) {
 				err = io.ErrNoProgress
@@ -199,11 +200,11 @@ func TestPolicyComesLater(t *testing.T) {
 	r.wantRejected(t, branch("side"), bad)
 
 	r.put(t, verified(def, byCommit, other.PublicKey()))
-	eventually(t, func(ctx context.Context) error { return r.answers(ctx, branch("main"), "", signatureRejected) })
+	await.Success(t, "the refusal of the branch", func(ctx context.Context) error { return r.answers(ctx, branch("main"), "", signatureRejected) })
 
 	def.Version, def.Verification = def.GetVersion()+1, nil
 	r.put(t, def)
-	eventually(t, func(ctx context.Context) error { return r.answers(ctx, branch("side"), bad, 0) })
+	await.Success(t, "the branch without verification", func(ctx context.Context) error { return r.answers(ctx, branch("side"), bad, 0) })
 	r.wantCommit(t, branch("main"), good)
 }
 
@@ -240,7 +241,7 @@ func TestFollowerDeliversWhatTheOwnerDoes(t *testing.T) {
 	if ref := want.GetRefs()[0]; ref.GetGoodCommit() != good || ref.GetHeld() == "" || want.GetPolicy() == "" {
 		t.Errorf("got the ref %v under %q, want it held, %s instead", ref, want.GetPolicy(), good)
 	}
-	eventually(t, func(context.Context) error {
+	await.Success(t, "the follower's copy", func(context.Context) error {
 		got, err := mirrorOf(follower)
 		if err == nil && got.GetFingerprint() != want.GetFingerprint() {
 			err = io.ErrNoProgress
@@ -249,7 +250,7 @@ func TestFollowerDeliversWhatTheOwnerDoes(t *testing.T) {
 	})
 	server.Stop()
 	owner.stop()
-	eventually(t, func(ctx context.Context) error { return follower.answers(ctx, branch("main"), good, 0) })
+	await.Success(t, "the commit from the follower", func(ctx context.Context) error { return follower.answers(ctx, branch("main"), good, 0) })
 }
 
 func TestKeysAreChecked(t *testing.T) {
