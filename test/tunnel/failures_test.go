@@ -20,6 +20,7 @@ import (
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
 
@@ -77,9 +78,9 @@ func usePod(t *testing.T, w *way, protocol string) {
 	env, large := protocols[protocol], noise(rand.New(rand.NewPCG(1, 28)), copySize)
 	for _, s := range []step{
 		k("create", "namespace", "$NS"),
-		k("wait", "--for=create", "serviceaccount/default", "--timeout=60s"),
+		k("wait", "--for=create", "serviceaccount/default", "--timeout=240s"),
 		k("apply", "--filename=-").reads(`{apiVersion: v1, kind: Pod, metadata: {name: box}, spec: {containers: [{name: main, image: "shop:1"}]}}`),
-		k("wait", "--for=condition=Ready", "pod/box", "--timeout=60s"),
+		k("wait", "--for=condition=Ready", "pod/box", "--timeout=240s"),
 		k("exec", "box", "--", "sh", "-c", "echo out; echo err >&2").with(env...),
 		k("exec", "-i", "box", "--", "sh", "-c", fmt.Sprintf("head -c %d | sha256sum", copySize)).with(env...).reads(string(large)),
 		{name: "cp", do: func(ctx context.Context, w *way) (string, error) { return w.copy(ctx, large, env) }},
@@ -147,11 +148,11 @@ func TestF09CancelsThroughHubAndAgent(t *testing.T) {
 	client := &http.Client{Transport: bearer{token: r.token, next: &http.Transport{TLSClientConfig: r.ca.client(), ForceAttemptHTTP2: true}}}
 	defer client.CloseIdleConnections()
 	cancelSome(t, client, r.url(frontCluster)+doublePrefix+"cancel/", 100) // warms up what stays allocated
-	eventually(t, "nothing is served after the first requests", func() bool { return serving.Load() == 0 })
+	await.True(t, "the end of the first requests", func() bool { return serving.Load() == 0 })
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	cancelSome(t, client, r.url(frontCluster)+doublePrefix+"cancel/", requests)
-	eventually(t, "the API server has no request left", func() bool { return serving.Load() == 0 })
-	eventually(t, "goroutines and files are as many as before", func() bool {
+	await.True(t, "the end of all requests at the API server", func() bool { return serving.Load() == 0 })
+	await.True(t, "as many goroutines and files as before", func() bool {
 		return runtime.NumGoroutine() <= goroutines+50 && openFiles(t) <= files+20
 	})
 }
@@ -165,7 +166,8 @@ func cancelSome(t *testing.T, client *http.Client, url string, n int) {
 		group.Go(func() {
 			for i := range next {
 				random := rand.New(rand.NewPCG(uint64(i), 9))
-				ctx, cancel := context.WithTimeout(t.Context(), rand.N(8*time.Millisecond))
+				ctx, cancel := context.WithCancel(t.Context())
+				timer := time.AfterFunc(rand.N(8*time.Millisecond), cancel)
 				request, err := http.NewRequestWithContext(ctx, pick(random, "GET", "POST"), url, io.LimitReader(endless{}, random.Int64N(1<<20)))
 				if err == nil {
 					if response, err := client.Do(request); err == nil {
@@ -173,6 +175,7 @@ func cancelSome(t *testing.T, client *http.Client, url string, n int) {
 						_ = response.Body.Close()
 					}
 				}
+				timer.Stop()
 				cancel()
 			}
 		})
@@ -197,20 +200,4 @@ func openFiles(t *testing.T) int {
 		t.Skip("the system does not report open files")
 	}
 	return len(entries)
-}
-
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited %s until %s", patience, what)
-		}
-	}
 }

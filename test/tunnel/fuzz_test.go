@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // The number of random requests, always and when there is time.
@@ -153,7 +155,7 @@ func (d *differential) compare(t *testing.T, n int) {
 
 // send sends a request by one way.
 func (d *differential) send(ctx context.Context, ask *ask, way string) (told, asked, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
 	base := d.rig.front.url
 	if way != direct {

@@ -23,17 +23,17 @@ func TestHelm(t *testing.T) {
 	}
 	compare(t, r, "helm", names(false, false), []step{
 		k("create", "namespace", "$NS"),
-		helm("install", "shop", chart, "--wait", "--timeout=60s"),
-		helm("upgrade", "shop", chart, "--set=colour=red", "--wait", "--timeout=60s"),
-		helm("test", "shop", "--timeout=60s"),
+		helm("install", "shop", chart, "--wait", "--timeout=240s"),
+		helm("upgrade", "shop", chart, "--set=colour=red", "--wait", "--timeout=240s"),
+		helm("test", "shop", "--timeout=240s"),
 		helm("history", "shop", "--output=json"),
 		k("get", "configmap", "shop", "--output=jsonpath={.data.colour}"),
-		helm("rollback", "shop", "1", "--wait", "--timeout=60s"),
+		helm("rollback", "shop", "1", "--wait", "--timeout=240s"),
 		k("get", "configmap", "shop", "--output=jsonpath={.data.colour}"),
 		helm("get", "manifest", "shop"),
 		helm("upgrade", "shop", chart, "--set=colour=", "--post-renderer=/nonexistent").fails(1),
 		helm("list", "--output=json"),
-		helm("uninstall", "shop", "--wait", "--timeout=60s"),
+		helm("uninstall", "shop", "--wait", "--timeout=240s"),
 		helm("status", "shop").fails(1),
 		k("delete", "namespace", "$NS", "--wait=false"),
 	})

@@ -4,13 +4,15 @@
 package tunnel_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // Ways are named after the cluster that they lead to. These prefixes lead to the same cluster in
@@ -44,6 +46,10 @@ type lifetime struct {
 // Cleanup implements testing.TB.
 func (l lifetime) Cleanup(f func()) { l.rig.end(f) }
 
+// Logf implements testing.TB. A helper logs what its program printed when the rig ends, and the test
+// that has started it has ended by then: its own Logf would panic.
+func (lifetime) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
 // TempDir implements testing.TB.
 func (l lifetime) TempDir() string {
 	l.Helper()
@@ -62,12 +68,12 @@ func (r *rig) startResolver() error {
 		return err
 	}
 	r.resolver = "http://" + listener.Addr().String()
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: await.Patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodConnect {
 			http.Error(w, "want CONNECT", http.StatusMethodNotAllowed)
 			return
 		}
-		behind, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(request.Context(), "tcp", r.hub)
+		behind, err := (&net.Dialer{Timeout: await.Patience}).DialContext(request.Context(), "tcp", r.hub)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return

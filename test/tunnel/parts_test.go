@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // authority is a self-signed certificate for the loopback interface.
@@ -118,7 +120,7 @@ func (r *rig) kubePost(ctx context.Context, path, body string) error {
 
 // waitOK polls until the answer is 200.
 func waitOK(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

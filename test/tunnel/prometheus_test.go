@@ -17,9 +17,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -68,9 +68,7 @@ func startPrometheus(t *testing.T) (address, config string) {
 			t.Logf("Prometheus said:\n%s", said.String())
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := waitOK(ctx, http.DefaultClient, "http://"+address+"/-/ready"); err != nil {
+	if err := waitOK(t.Context(), http.DefaultClient, "http://"+address+"/-/ready"); err != nil {
 		t.Fatalf("wait for Prometheus: %v", err)
 	}
 	return address, config
@@ -215,18 +213,7 @@ func (p *visitor) events(t *testing.T, config string) {
 			lines <- scanner.Text()
 		}
 	}()
-	for timeout := time.After(patience); ; {
-		select {
-		case line, open := <-lines:
-			if strings.Contains(line, "Configuration reload has failed") {
-				return
-			}
-			if !open {
-				t.Fatal("the stream ended, want the event of the reload")
-			}
-		case <-timeout:
-			t.Fatal("got no event of the reload")
-		}
+	for !strings.Contains(await.Value(t, "the event of the reload", lines), "Configuration reload has failed") {
 	}
 }
 

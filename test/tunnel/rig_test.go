@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
@@ -26,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -38,8 +38,6 @@ const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	// drainTimeout is short, because there are no callers left when the rig ends.
 	drainTimeout = "2s"
-	// patience bounds any wait that normally takes a second or two: test machines are busy.
-	patience = 2 * time.Minute
 )
 
 // rig is a hub of two replicas, a real cluster, and one agent for each way to reach it. All tests
@@ -143,7 +141,7 @@ func (r *rig) end(f func()) {
 
 func (r *rig) start(t *testing.T) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	var err error
 	if r.dir, err = os.MkdirTemp("", "leat-tunnel-"); err != nil { //nolint:usetesting // it outlives the test that starts the rig
@@ -196,7 +194,7 @@ func (r *rig) startCluster(ctx context.Context) error {
 		return err
 	}
 	r.end(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
 		_ = r.cluster.Stop(ctx)
 	})

@@ -18,6 +18,8 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // route is how requests reach the cluster.
@@ -81,9 +83,7 @@ type answer struct {
 // ask sends a request, and reads at most the beginning of an answer that does not end.
 func (w *wire) ask(t *testing.T, base string, q question, header map[string]string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, q.method, base+q.path, bytes.NewReader(q.body))
+	request, err := http.NewRequestWithContext(await.Context(t), q.method, base+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		t.Fatal(err)
 	}

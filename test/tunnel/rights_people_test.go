@@ -33,6 +33,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // member is a person of the table, whom bindings know by three names: a user of the hub, somebody of
@@ -410,41 +411,19 @@ func (b *browser) send(t *testing.T, request *http.Request) seen {
 // a namespace gets its service account after a while.
 func (r *rig) kubeCreate(t *testing.T, path, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := r.kubePost(ctx, path, body)
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %v", err)
-		}
-	}
+	await.Success(t, "the creation of an object at "+path, func(ctx context.Context) error { return r.kubePost(ctx, path, body) })
 }
 
 // kubeWait waits until what the cluster answers its administrator holds a text.
 func (r *rig) kubeWait(t *testing.T, path, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	await.Success(t, text+" in "+path, func(ctx context.Context) error {
 		body, err := r.kubeGet(ctx, path)
-		if err == nil && bytes.Contains(body, []byte(text)) {
-			return
+		if err == nil && !bytes.Contains(body, []byte(text)) {
+			err = fmt.Errorf("got %s", body)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s in %s: %v\n%s", text, path, err, body)
-		}
-	}
+		return err
+	})
 }
 
 func (r *rig) kubeGet(ctx context.Context, path string) ([]byte, error) {

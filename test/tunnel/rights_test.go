@@ -25,6 +25,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )
 
@@ -398,7 +399,7 @@ func (s *rights) tokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, _, err := identity.NewIssuer(key).Issue(identity.Identity{Kind: identity.KindUser, Name: "admin", Groups: []string{"leat:admins"}}, identity.ServiceTunnel, patience)
+	foreign, _, err := identity.NewIssuer(key).Issue(identity.Identity{Kind: identity.KindUser, Name: "admin", Groups: []string{"leat:admins"}}, identity.ServiceTunnel, await.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // sessions are people at work in a cluster through the tunnel. None of their requests may fail, and no
@@ -161,7 +162,7 @@ func TestKeysRotateUnderSessions(t *testing.T) {
 		s.running.Go(func() { s.watch(t, way) })
 		s.running.Go(func() { s.work(t, way, i) })
 	}
-	await(t, "all watches", func() bool { return s.synced.Load() == int64(n) })
+	await.True(t, "all watches", func() bool { return s.synced.Load() == int64(n) })
 
 	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: r.distributor, Tokens: identity.StaticToken(adminToken), Telemetry: telemetry.Noop()})
 	if err != nil {
@@ -183,34 +184,18 @@ func TestKeysRotateUnderSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the new keys", func() bool {
+	await.True(t, "the new keys", func() bool {
 		got := current()
 		isSealing := len(got.GetSealingKeys()) == 1 && got.GetSealingKeys()[0].GetId() == sealing.GetId()
 		newest := got.GetSigningKeys()[len(got.GetSigningKeys())-1]
 		return isSealing && newest.GetCurrent() && newest.GetId() == signing.GetKey().GetId()
 	})
 	requests := s.requests.Load()
-	await(t, "requests with the new keys", func() bool { return s.requests.Load() > requests+int64(20*n) || t.Failed() })
+	await.True(t, "requests with the new keys", func() bool { return s.requests.Load() > requests+int64(20*n) })
 	if !s.request(t, r.people, http.MethodPost, ways[0], "last", http.StatusCreated) {
 		t.FailNow()
 	}
-	await(t, "all watches to show what was created last", func() bool { return s.last.Load() == int64(n) || t.Failed() })
+	await.True(t, "all watches to show what was created last", func() bool { return s.last.Load() == int64(n) })
 	stop()
 	t.Logf("%d sessions: %d requests and %d events, none failed", n, s.requests.Load(), s.watched.Load())
-}
-
-// await polls until something holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

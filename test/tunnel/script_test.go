@@ -15,13 +15,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// stepPatience bounds one command. If a tunnel loses the end of a stream, the command never ends.
-const stepPatience = time.Minute
+	"github.com/leatdev/leat/internal/testkit/await"
+)
 
 // way is how a script reaches the cluster: directly, or through the tunnel and one kind of an
 // agent's connection.
@@ -89,7 +87,7 @@ func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
 	for i, s := range steps {
 		for _, name := range append([]string{direct}, ways...) {
 			if strings.HasPrefix(said[name][i], "exit -1\n") {
-				t.Errorf("%s, %s: did not end within %s", s.name, name, stepPatience)
+				t.Errorf("%s, %s: did not end within %s", s.name, name, await.Patience)
 			}
 		}
 		if !strings.HasPrefix(said[direct][i], fmt.Sprintf("exit %d\n", s.code)) {
@@ -117,7 +115,7 @@ func (w *way) takeTwice(ctx context.Context, s step) string {
 
 // take runs a step and returns its exit code and output, without what may differ.
 func (w *way) take(ctx context.Context, s step) string {
-	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience) // if a tunnel loses the end of a stream, the command never ends
 	defer cancel()
 	if s.do != nil {
 		text, err := s.do(ctx, w)
@@ -173,7 +171,7 @@ func (w *way) cmd(ctx context.Context, s step) *exec.Cmd {
 	if s.stdin == nil {
 		cmd.Stdin = nil
 	}
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = await.Patience
 	return cmd
 }
 

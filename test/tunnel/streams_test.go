@@ -35,9 +35,9 @@ func TestStreams(t *testing.T) {
 	keepLogGoing(t, r)
 	steps := []step{
 		k("create", "namespace", "$NS"),
-		k("wait", "--for=create", "serviceaccount/default", "--timeout=60s"),
+		k("wait", "--for=create", "serviceaccount/default", "--timeout=240s"),
 		k("apply", "--filename=-").reads(`{apiVersion: v1, kind: Pod, metadata: {name: box}, spec: {containers: [{name: main, image: "shop:1"}]}}`),
-		k("wait", "--for=condition=Ready", "pod/box", "--timeout=60s"),
+		k("wait", "--for=condition=Ready", "pod/box", "--timeout=240s"),
 		k("logs", "box", "--tail=3"),
 		k("logs", "box", "--timestamps", "--limit-bytes=500"),
 		k("logs", "box"),
