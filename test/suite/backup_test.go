@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -102,7 +103,7 @@ func TestRestoredHubPrunesNothing(t *testing.T) {
 	held := ""
 	adopted := func(what string, is func(*fleetv1.ClusterStatus) bool) {
 		t.Helper()
-		eventually(t, what, func() (bool, string) {
+		await.Poll(t, what, pause, func() (bool, string) {
 			answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
 			if err != nil {
 				return false, err.Error()
@@ -141,7 +142,7 @@ func TestRestoredHubPrunesNothing(t *testing.T) {
 	if _, err := h.fleet.ReleaseCluster(t.Context(), &fleetv1.ReleaseClusterRequest{Cluster: "demo"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the service that nobody knows is removed", func() (bool, string) {
+	await.Poll(t, "the removal of the service that nobody knows", pause, func() (bool, string) {
 		return h.resourceVersion(t, "made") == "", "it is there"
 	})
 	if h.resourceVersion(t, "kept") == "" {

@@ -24,6 +24,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // chartRepository is a static Helm repository with the chart web.
@@ -162,7 +163,7 @@ func TestChartFromOneRepositoryValuesFromAnother(t *testing.T) {
 				slices.Equal(s.GetReport().GetAppliedVersions(), []string{number, ""})
 		})
 		want := map[string]string{"color": color, "region": region, "password": password, "script": "${HOME}"}
-		eventually(t, what, func() (bool, string) {
+		await.Poll(t, what, pause, func() (bool, string) {
 			data, labels := h.settings(t, "shop")
 			delete(data, "chart")
 			return maps.Equal(data, want) && labels["team"] == "shop", fmt.Sprint(data, labels)

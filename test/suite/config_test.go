@@ -17,6 +17,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 const login = `apiVersion: v1
@@ -72,7 +73,7 @@ func TestConfiguration(t *testing.T) {
 	h.kubeDelete(t, "/api/v1/namespaces/login/secrets/login")
 	h.kubeDelete(t, "/api/v1/namespaces/leat-system/configmaps/leat-inventory.login")
 	h.agent.start(t)
-	eventually(t, "the secret is there again", func() (bool, string) {
+	await.Poll(t, "the secret to be there again", pause, func() (bool, string) {
 		got := h.password(t)
 		return got == "hunter3-of-the-suite", got
 	})

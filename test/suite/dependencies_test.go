@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // chartFiles returns Chart.yaml and Chart.lock of a chart with one dependency, as Helm writes them.
@@ -78,7 +79,7 @@ func TestChartInGitWithDependencies(t *testing.T) {
 		t.Helper()
 		want := map[string]string{"chart": "1.2.0", "color": color, "region": "eu", "password": "eA==", "script": "${HOME}"}
 		h.waitService(t, "shop", "healthy in "+color, healthyAt(commit))
-		eventually(t, "the settings in "+color, func() (bool, string) {
+		await.Poll(t, "the settings in "+color, pause, func() (bool, string) {
 			data, _ := h.settings(t, "shop")
 			return maps.Equal(data, want), fmt.Sprint(data)
 		})

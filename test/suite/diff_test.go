@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
@@ -49,7 +50,7 @@ func (h *hub) agentClientOf(t *testing.T, fleet fleetv1connect.FleetServiceClien
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the agent is connected", func() (bool, string) {
+	await.Poll(t, "the agent to connect", pause, func() (bool, string) {
 		code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/version", token)
 		return code == http.StatusOK, body
 	})
@@ -142,7 +143,7 @@ func TestDiff(t *testing.T) {
 	})
 	update := agentv1.DiffAction_DIFF_ACTION_UPDATE
 	want, text := map[string]agentv1.DiffAction{"ConfigMap/settings": update, "Secret/login": update}, ""
-	eventually(t, "the agent has the plan", func() (bool, string) {
+	await.Poll(t, "the agent to have the plan", pause, func() (bool, string) {
 		var found map[string]agentv1.DiffAction
 		found, text = diff(t, client, nil)
 		return cmp.Equal(want, found), text
@@ -201,9 +202,7 @@ func testInventoryAndEvents(t *testing.T, h *hub, client agentv1connect.AgentSer
 	if got := len(inventory.GetObjects()); got != 4 {
 		t.Errorf("inventory: got %v, want 4 objects", inventory.GetObjects())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	stream, err := client.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: "web"})
+	stream, err := client.WatchEvents(await.Context(t), &agentv1.WatchEventsRequest{Service: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}

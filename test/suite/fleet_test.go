@@ -37,6 +37,7 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 )
@@ -148,7 +149,7 @@ func shopOf(t *testing.T, i int) []*fleetv1.Document {
 
 // simulate runs an agent until it has rendered its one service.
 func (h *hub) simulate(ctx context.Context, cluster, joinToken string, engine *render.Engine) deployed {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
 	a := &simulated{cluster: cluster, url: h.distributor.url()}
 	a.service = distributorv1connect.NewDistributorServiceClient(http.DefaultClient, a.url)

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
@@ -40,8 +41,8 @@ import (
 
 const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	// patience bounds any wait that normally takes a second or two: test machines are busy.
-	patience = 2 * time.Minute
+	// pause is the time between two looks at the hub.
+	pause = 50 * time.Millisecond
 )
 
 // hub is a running hub with one cluster.
@@ -94,13 +95,8 @@ func (m *member) start(t *testing.T) {
 		}
 		stopped = true
 		cancel()
-		select {
-		case err := <-done:
-			if err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("%s ended with: %v", m.name, err)
-			}
-		case <-time.After(patience):
-			t.Errorf("%s did not end within %s of being told to", m.name, patience)
+		if err := await.Value(t, "the end of "+m.name, done); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s ended with: %v", m.name, err)
 		}
 	}
 	t.Cleanup(m.stop)
@@ -217,7 +213,7 @@ func (h *hub) tunnelToken(t *testing.T) string {
 func (h *hub) waitReady(t *testing.T, members ...*member) {
 	t.Helper()
 	for _, m := range members {
-		eventually(t, m.name+" is ready", func() (bool, string) {
+		await.Poll(t, m.name+" to be ready", pause, func() (bool, string) {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.internal+"/readyz", nil)
 			if err != nil {
 				return false, err.Error()
@@ -283,7 +279,7 @@ func (h *hub) sync(t *testing.T, service string) {
 func (h *hub) waitService(t *testing.T, name, what string, condition func(*fleetv1.ServiceStatus) bool) *fleetv1.ServiceStatus {
 	t.Helper()
 	var last *fleetv1.ServiceStatus
-	eventually(t, name+" is "+what, func() (bool, string) {
+	await.Poll(t, name+" to be "+what, pause, func() (bool, string) {
 		answer, err := h.fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
 		if err != nil {
 			return false, err.Error()
@@ -325,29 +321,6 @@ func service(name, repo, path string) *fleetv1.Document {
 func (h *hub) kubeGet(t *testing.T, path string) (int, string) {
 	t.Helper()
 	return get(t, h.cluster.HTTPClient(), h.cluster.Host()+path, "")
-}
-
-// eventually polls until the condition holds. Its failure reports the last result.
-func eventually(t *testing.T, what string, condition func() (bool, string)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if t.Failed() {
-			t.FailNow()
-		}
-		ok, seen := condition()
-		if ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s until %s; last seen: %s", patience, what, seen)
-		}
-	}
 }
 
 // codeOf returns the Connect code of an error, for failure texts.

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // TestClusterView creates and deletes pods in a cluster with a node, and checks what the hub
@@ -19,8 +19,7 @@ func TestClusterView(t *testing.T) {
 	h := startHub(t)
 	shown := func(what string, want func(*distributorv1.ClusterReport) bool) {
 		t.Helper()
-		began := time.Now()
-		eventually(t, "the hub shows "+what, func() (bool, string) {
+		await.Poll(t, "the hub to show "+what, pause, func() (bool, string) {
 			answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
 			if err != nil {
 				return false, err.Error()
@@ -28,7 +27,6 @@ func TestClusterView(t *testing.T) {
 			report := answer.GetCluster().GetStatus().GetReport()
 			return want(report), report.String()
 		})
-		t.Logf("%s after %v", what, time.Since(began))
 	}
 	const pods = "/api/v1/namespaces/default/pods"
 	shown("a node", func(r *distributorv1.ClusterReport) bool {
@@ -54,7 +52,7 @@ func TestClusterView(t *testing.T) {
 	// A restarted agent reports the current state.
 	h.agent.stop()
 	h.kubeDelete(t, pods+"/b")
-	eventually(t, "the pod is gone", func() (bool, string) {
+	await.Poll(t, "the pod to be gone", pause, func() (bool, string) {
 		code, body := h.kubeGet(t, pods+"/b")
 		return code == http.StatusNotFound, body
 	})

@@ -13,6 +13,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -56,7 +57,7 @@ func TestAgentThatIsDialled(t *testing.T) {
 	token := h.tunnelToken(t)
 	reachable := func(when string) {
 		t.Helper()
-		eventually(t, "people reach the cluster "+when, func() (bool, string) {
+		await.Poll(t, "people to reach the cluster "+when, pause, func() (bool, string) {
 			code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/api/v1/namespaces/web/configmaps/settings", token)
 			return code == http.StatusOK && strings.Contains(body, `"two"`), body
 		})

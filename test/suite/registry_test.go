@@ -17,6 +17,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
@@ -44,7 +45,7 @@ func TestChartFromARegistry(t *testing.T) {
 
 	second := push("1.1.0")
 	stranger.PushTag(t, registry, "team/web", second)
-	eventually(t, "the version that a stranger signed is refused", func() (bool, string) {
+	await.Poll(t, "the refusal of the version that a stranger signed", pause, func() (bool, string) {
 		answer, err := h.fleet.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "charts"})
 		if err != nil {
 			return false, err.Error()

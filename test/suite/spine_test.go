@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
@@ -151,7 +152,7 @@ func TestSpine(t *testing.T) {
 		if _, err := h.fleet.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "kept"}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the deleted service's object is gone", func() (bool, string) {
+		await.Poll(t, "the deleted service's object to be gone", pause, func() (bool, string) {
 			code, body := h.kubeGet(t, "/api/v1/namespaces/kept/configmaps/kept")
 			return code == http.StatusNotFound, body
 		})
@@ -167,7 +168,7 @@ func testTunnel(t *testing.T, h *hub) {
 	// The impersonated group needs rights in the cluster, as deploy/kubernetes/agent.yaml grants
 	// them.
 	h.grantAdmins(t)
-	eventually(t, "the tunnel answers", func() (bool, string) {
+	await.Poll(t, "an answer of the tunnel", pause, func() (bool, string) {
 		code, body := get(t, http.DefaultClient, settings, token)
 		return code == http.StatusOK && strings.Contains(body, `"two"`), body
 	})

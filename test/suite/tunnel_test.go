@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/otlptest"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -118,7 +119,7 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 	h.grantAdmins(t)
 	token := h.tunnelToken(t)
 	base := h.tunnel.url() + "/clusters/demo"
-	eventually(t, "the agent has enrolled", func() (bool, string) {
+	await.Poll(t, "the agent to enrol", pause, func() (bool, string) {
 		code, body := get(t, http.DefaultClient, base+"/version", token)
 		return code == http.StatusOK, body
 	})
@@ -132,7 +133,7 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 		"one trace past an agent without a span": {nil, "00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", []string{"tunnel"}},
 	} {
 		overheard = h.overhear(t, tt.settings)
-		eventually(t, "the tunnel answers", func() (bool, string) {
+		await.Poll(t, "an answer of the tunnel", pause, func() (bool, string) {
 			code, body := get(t, http.DefaultClient, base+"/version", token)
 			return code == http.StatusOK && len(overheard.with("/version")) > 0, body
 		})
@@ -153,7 +154,7 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 				t.Fatalf("got %d requests at the API server, want 1", len(requests))
 			}
 			traceparent := requests[0].Header.Get("Traceparent")
-			eventually(t, "each span between the caller and the API server is exported", func() (bool, string) {
+			await.Poll(t, "each span between the caller and the API server", pause, func() (bool, string) {
 				services, top := above(collected, traceparent)
 				return top == tt.caller && slices.Equal(slices.Compact(services), tt.services),
 					fmt.Sprintf("%s is below spans of %q, and they are below %s", traceparent, services, top)
