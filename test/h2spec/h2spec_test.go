@@ -27,12 +27,9 @@ import (
 	"github.com/summerwind/h2spec/spec"
 
 	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
-
-// patience is how long a case waits for the required reaction. A passing case does not wait that
-// long.
-const patience = 10 * time.Second
 
 const (
 	noPriorities = "RFC 9113, 5.3.2, deprecates priorities and their errors"
@@ -66,7 +63,7 @@ var exempt = map[string]map[string]string{
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: 16 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100, PingAfter: time.Minute,
-		PingTimeout: time.Minute, WriteTimeout: patience, ContinueTimeout: patience,
+		PingTimeout: time.Minute, WriteTimeout: await.Patience, ContinueTimeout: await.Patience,
 	}
 }
 
@@ -99,7 +96,7 @@ var servers = map[string]func(t *testing.T, conn net.Conn){
 		protocols.SetUnencryptedHTTP2(true)
 		server := &http.Server{
 			Handler: http.HandlerFunc(answer), Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10},
-			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), ReadHeaderTimeout: patience,
+			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), ReadHeaderTimeout: await.Patience,
 		}
 		ended := make(chan struct{})
 		server.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -206,7 +203,7 @@ func listen(t *testing.T, handle func(conn net.Conn)) *config.Config {
 		t.Fatalf("listen: got %T", listener.Addr())
 	}
 	return &config.Config{
-		Host: "127.0.0.1", Port: address.Port, Path: "/", Timeout: patience, MaxHeaderLen: 4000, Strict: true,
+		Host: "127.0.0.1", Port: address.Port, Path: "/", Timeout: await.Patience, MaxHeaderLen: 4000, Strict: true,
 	}
 }
 
