@@ -24,10 +24,11 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// patience bounds any wait that normally takes a second or two: test machines are busy.
-const patience = 60 * time.Second
+// pause is the time between two looks at another process.
+const pause = 50 * time.Millisecond
 
 // build compiles the command in a folder of the checkout and returns the binary. It disables cgo,
 // as the Dockerfile does. Binaries stay in the user's cache, so that the next run links only what
@@ -123,11 +124,11 @@ func (s *server) stop() {
 func (s *server) run(t *testing.T) {
 	t.Helper()
 	s.start(t)
-	eventually(t, s.name+" is ready", func() bool {
+	await.Poll(t, s.name+" to be ready", pause, func() (bool, string) {
 		if !s.alive() {
 			t.Fatalf("%s ended instead of becoming ready (%s); its log ends so:\n%s", s.name, s.cmd.ProcessState, tail(s.log))
 		}
-		return s.ready(t.Context())
+		return s.ready(t.Context()), ""
 	})
 	s.idle, _ = s.memory()
 }
@@ -320,19 +321,6 @@ func (c cage) open() {
 	if c.group != nil {
 		_ = os.Remove(c.group.Name())
 		_ = c.group.Close()
-	}
-}
-
-// eventually polls until the condition holds, and fails the test if it does not within patience.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !condition() {
-		wait(ctx, 50*time.Millisecond)
-		if ctx.Err() != nil {
-			t.Fatalf("waited %s until %s, in vain", patience, what)
-		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
@@ -142,7 +143,7 @@ func (r *rig) startPeer(t *testing.T, name string, files ...string) *server {
 	}
 	t.Cleanup(s.stop)
 	s.start(t)
-	eventually(t, name+" has printed its addresses", func() bool {
+	await.True(t, "the addresses that "+name+" prints", func() bool {
 		file, err := os.Open(s.log)
 		if err != nil {
 			return false

@@ -27,6 +27,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/golden"
 )
 
@@ -190,7 +191,7 @@ func (r *rig) tryAll(t *testing.T, doors []door, tokens []string) []bool {
 		all.Go(func() {
 			defer func() { <-slots }()
 			for _, token := range tokens {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 				opens, err := d.opens(ctx, token)
 				cancel()
 				if err != nil {
@@ -285,7 +286,7 @@ func (s *server) opensProcedure(ctx context.Context, p procedure, token string) 
 
 // streamWait is how long a stream may send nothing before it counts as open: it is then waiting for
 // an event.
-const streamWait = 5 * time.Second
+const streamWait = 20 * time.Second
 
 // opensStream reads the first message of a stream and reports whether the caller was allowed.
 func opensStream(ctx context.Context, response *http.Response) (bool, error) {

@@ -81,12 +81,7 @@ func (e *egress) linger(ctx context.Context) {
 	e.mu.Lock()
 	hold := e.hold
 	e.mu.Unlock()
-	timer := time.NewTimer(hold)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	rest(ctx, hold)
 }
 
 func (e *egress) begin(replica, repo string, listing bool) {

@@ -4,7 +4,6 @@
 package fault_test
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,7 +13,16 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+)
+
+const (
+	// pause is the time between two looks at another process.
+	pause = 50 * time.Millisecond
+	// callTimeout bounds one call. A call may never be answered if its replica, or one that this
+	// depends on, is frozen.
+	callTimeout = time.Minute
 )
 
 // build compiles one deployable, as the Dockerfile does, and returns the binary.
@@ -66,7 +74,7 @@ func (p *process) start(t *testing.T) {
 			t.Logf("the log of %s ends so:\n%s", p.name, tail(p.log))
 		}
 	})
-	eventually(t, 30*time.Second, p.name+" is ready", func() bool {
+	await.Poll(t, p.name+" to be ready", pause, func() (bool, string) {
 		select {
 		case <-exited:
 			t.Fatalf("%s ended instead of becoming ready", p.name)
@@ -75,10 +83,10 @@ func (p *process) start(t *testing.T) {
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+internal+"/readyz", nil)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false
+			return false, err.Error()
 		}
 		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		return response.StatusCode == http.StatusOK, response.Status
 	})
 }
 
@@ -117,22 +125,6 @@ func (p *process) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		t.Fatalf("signal %s: %v", p.name, err)
-	}
-}
-
-// eventually polls until the condition holds, and fails the test if it does not in time.
-func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s until %s, in vain", limit, what)
-		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package fault_test
 
 import (
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -82,7 +83,7 @@ func (w *wire) carry(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		rest(w.slowness())
+		rest(context.Background(), w.slowness())
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // wanderer is a cluster's agent that asks another replica each time, and checks that they never go
@@ -61,7 +62,7 @@ func (w *wanderer) wander(ctx context.Context) {
 		plan, err := w.ask(call, replica)
 		cancel()
 		w.take(replica, plan, err)
-		rest(time.Duration(rand.Int64N(int64(60 * time.Millisecond))))
+		rest(ctx, time.Duration(rand.Int64N(int64(60*time.Millisecond))))
 	}
 }
 
@@ -150,7 +151,7 @@ func (w *wanderer) breaches() []string {
 
 // right reports whether a replica's plan matches Git's current state.
 func (w *wanderer) right(ctx context.Context, replica int) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := w.plans[replica].GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: "none that there is"})
 	if err != nil || len(answer.GetPlan().GetServices()) != w.hub.services {
@@ -176,8 +177,8 @@ func (w *wanderer) wantBundles(t *testing.T) {
 	w.mu.Unlock()
 	for _, service := range services {
 		for i, client := range w.http {
-			eventually(t, w.hub.scale.quiet, "the bundle of "+service.GetName()+" is at "+w.hub.distributors[i].name, func() bool {
-				return download(t, client, service.GetBundles()[0].GetDigest())
+			await.Poll(t, "the bundle of "+service.GetName()+" at "+w.hub.distributors[i].name, pause, func() (bool, string) {
+				return download(t, client, service.GetBundles()[0].GetDigest()), ""
 			})
 		}
 	}
