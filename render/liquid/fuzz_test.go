@@ -4,15 +4,14 @@
 package liquid_test
 
 import (
-	"context"
 	"errors"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/liquid"
 )
@@ -33,8 +32,7 @@ func FuzzTemplates(f *testing.F) {
 		if len(template) > 1<<10 || strings.Contains(template, "capture") || strings.Contains(template, "..") || strings.Count(template, "for") > 2 {
 			return
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
+		ctx := await.Context(t)
 		in := input(map[string]string{"a.txt.liquid": template, "b": "{{ service.name }}"}, "")
 		in.Limits.Text = 1 << 20
 		first, err := liquid.Renderer{}.RenderStep(ctx, in)
