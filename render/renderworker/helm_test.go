@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,7 +38,7 @@ func TestSecHostileCharts(t *testing.T) {
 	t.Parallel()
 	const memory = 256 * config.MiB
 	brief := newPool(t, renderworker.Config{Memory: memory, Timeout: 2 * time.Second})
-	patient := newPool(t, renderworker.Config{Memory: memory, Timeout: time.Minute}) // for what ends by its memory
+	patient := newPool(t, renderworker.Config{Memory: memory}) // for what ends by its memory
 	needsLimits(t, brief)
 	needsLimits(t, patient)
 	before := resident(t)
@@ -75,15 +74,16 @@ func TestSecHostileCharts(t *testing.T) {
 	}
 }
 
-// TestSecHostileChartsHoldUpNoOthers renders an endless chart beside good ones, in a pool of two.
+// TestSecHostileChartsHoldUpNoOthers renders an endless chart beside good ones, in a pool of two. No
+// timeout ends the endless one, so that a render that waits for it hangs.
 func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 2 * time.Second})
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: time.Hour})
+	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, err := renderChart(t.Context(), pool, chart(endless))
-		if limit := new(render.LimitError); !errors.As(err, &limit) {
-			t.Errorf("got %v, want a limit", err)
+		if _, err := renderChart(ctx, pool, chart(endless)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the end of the test", err)
 		}
 	})
 	for range 20 {
@@ -91,60 +91,45 @@ func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	stop()
 	group.Wait()
 }
 
 // endless is a template that ends with its worker alone.
 const endless = `{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`
 
-// TestSecHostileServicesHoldUpNoOthers renders two services without an end beside 20 others. Each
-// hostile render may take 30 s, which the others must not wait for. The bound of 10 s is far from what
-// they wait on a machine that does nothing else, some 2 s at first, and far from 30 s.
+// TestSecHostileServicesHoldUpNoOthers renders two services without an end beside 20 others, in a pool
+// of two. No timeout ends the hostile ones, so that a render that waits for them hangs.
 func TestSecHostileServicesHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	const others, rounds, most = 20, 3, 10 * time.Second
-	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 30 * time.Second, Memory: 256 * config.MiB})
+	const others, rounds = 20, 3
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: time.Hour, Memory: 256 * config.MiB})
 	needsLimits(t, pool)
 	ctx, stop := context.WithCancel(t.Context())
 	var hostile, group sync.WaitGroup
 	for i := range 2 {
 		in := render.Input{Service: "hostile-" + strconv.Itoa(i), Files: chart(endless), Steps: []renderstep.Step{{Renderer: renderstep.Helm}}}
 		hostile.Go(func() {
-			for ctx.Err() == nil {
-				_, err := pool.Render(ctx, in)
-				if limit := new(render.LimitError); !errors.As(err, &limit) && !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: got %v, want a limit, or the end of the test", in.Service, err)
-				}
+			if _, err := pool.Render(ctx, in); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: got %v, want the end of the test", in.Service, err)
 			}
 		})
 	}
-	var mu sync.Mutex
-	var took []time.Duration
 	for i := range others {
 		in := render.Input{
 			Service: "good-" + strconv.Itoa(i), Files: chart(configMap("good")), Steps: []renderstep.Step{{Renderer: renderstep.Helm}},
 		}
 		group.Go(func() {
 			for range rounds {
-				began := time.Now()
 				if _, err := pool.Render(t.Context(), in); err != nil {
 					t.Error(err)
 				}
-				mu.Lock()
-				took = append(took, time.Since(began))
-				mu.Unlock()
 			}
 		})
 	}
 	group.Wait()
 	stop()
 	hostile.Wait()
-	slices.Sort(took)
-	p50, p99 := took[len(took)/2], took[len(took)*99/100]
-	if p99 > most {
-		t.Errorf("beside hostile services others took %v (p50), %v (p99), want %v at most", p50, p99, most)
-	}
-	t.Logf("beside hostile services others took %v (p50), %v (p99)", p50, p99)
 }
 
 // TestSecMemoryComesBack attacks a process, which stands for the agent, with every renderer's worst

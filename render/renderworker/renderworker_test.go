@@ -4,6 +4,7 @@
 package renderworker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/render/renderworker"
@@ -62,8 +64,10 @@ func buildPlainWorker() (string, error) {
 	return filepath.Join(plainWorker.dir, "worker"), plainWorker.err
 }
 
+// newPool returns a pool. Unless a test sets a timeout, only a render that hangs reaches it.
 func newPool(t testing.TB, cfg renderworker.Config) *renderworker.Pool {
 	t.Helper()
+	cfg.Timeout = cmp.Or(cfg.Timeout, await.Patience)
 	pool := renderworker.NewPool(cfg, render.Limits{})
 	t.Cleanup(pool.Close)
 	return pool
@@ -132,19 +136,20 @@ func build(ctx context.Context, renderer render.Renderer, files *render.Files, f
 	return names, err
 }
 
-// mustBuild renders a kustomization. If the pool gives a render little time, mustBuild tries again for
-// a minute: on a busy machine, the start of a worker alone can take longer than that time.
+// mustBuild renders a kustomization. If the pool gives a render little time, mustBuild tries again: on
+// a busy machine, the start of a worker alone can take longer than that time.
 func mustBuild(t *testing.T, pool *renderworker.Pool, name string) {
 	t.Helper()
-	text, err := build(t.Context(), pool, good(name), "")
-	for began := time.Now(); time.Since(began) < time.Minute; text, err = build(t.Context(), pool, good(name), "") {
-		if limit, ok := errors.AsType[*render.LimitError](err); !ok || limit.Limit != render.LimitTime {
-			break
+	await.Success(t, "a build in time", func(ctx context.Context) error {
+		text, err := build(ctx, pool, good(name), "")
+		if limit, ok := errors.AsType[*render.LimitError](err); ok && limit.Limit == render.LimitTime {
+			return err
 		}
-	}
-	if err != nil || !strings.Contains(text, "my-"+name) {
-		t.Fatalf("got %q, %v, want the ConfigMap my-%s", text, err, name)
-	}
+		if err != nil || !strings.Contains(text, "my-"+name) {
+			t.Fatalf("got %q, %v, want the ConfigMap my-%s", text, err, name)
+		}
+		return nil
+	})
 }
 
 func TestBuilds(t *testing.T) {
@@ -194,7 +199,7 @@ func TestErrors(t *testing.T) {
 // agent's, survives, and other builds still succeed.
 func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, renderworker.Config{Memory: 192 * config.MiB, Timeout: 5 * time.Minute})
+	pool := newPool(t, renderworker.Config{Memory: 192 * config.MiB})
 	needsLimits(t, pool)
 	mustBuild(t, pool, "before")
 	content := map[string]string{"00/a.yaml": configMap("a") + "data: {k: '" + strings.Repeat("x", 256<<10) + "'}\n", "00/kustomization.yaml": "resources: [a.yaml]\n"}
