@@ -77,9 +77,12 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	return json.Unmarshal(text, out)
 }
 
+// callTimeout bounds one call. Only a server that hangs reaches it: a busy machine needs seconds.
+const callTimeout = time.Minute
+
 // send returns the body of the answer, or a statusError.
 func (c *client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.host+path, body)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // start starts a control plane, which the test or its cleanup stops.
@@ -41,7 +41,7 @@ func start(t *testing.T, p localkube.Params) *localkube.ControlPlane {
 
 func stop(t *testing.T, cp *localkube.ControlPlane) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	if err := cp.Stop(ctx); err != nil {
 		t.Errorf("stop: %v", err)
@@ -91,12 +91,11 @@ type watched struct {
 
 type condition struct{ Type, Status string }
 
-// await watches the objects at path, a collection, until want likes one.
-func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
+// awaitObject watches the objects at path, a collection, until want likes one.
+func awaitObject(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
 	t.Helper()
-	const patience = 30 // seconds; less than a node's lease
 	var last watched
-	body := send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, patience), "").Body
+	body := send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, int(await.Patience.Seconds())), "").Body
 	defer func() { _ = body.Close() }() // an open watch holds up the API server's end
 	events := json.NewDecoder(body)
 	for {
@@ -128,9 +127,9 @@ func TestWorkloadsRun(t *testing.T) {
 		"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "once", "image": "example.test/once:1"}],
 			"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}}}`)
 
-	await(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 3 })
-	await(t, cp, "/api/v1/namespaces/default/persistentvolumeclaims", func(o watched) bool { return o.Status.Phase == "Bound" })
-	await(t, cp, "/apis/batch/v1/namespaces/default/jobs", func(o watched) bool { return o.Status.Succeeded == 1 })
+	awaitObject(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 3 })
+	awaitObject(t, cp, "/api/v1/namespaces/default/persistentvolumeclaims", func(o watched) bool { return o.Status.Phase == "Bound" })
+	awaitObject(t, cp, "/apis/batch/v1/namespaces/default/jobs", func(o watched) bool { return o.Status.Succeeded == 1 })
 
 	var nodes struct{ Items []watched }
 	if read(t, cp, "/api/v1/nodes", &nodes); len(nodes.Items) != 2 {
@@ -305,7 +304,7 @@ func runsAfterRestart(t *testing.T, p localkube.Params) {
 	send(t, after, http.MethodPost, "/api/v1/namespaces/default/pods", `{
 		"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"},
 		"spec": {"containers": [{"name": "late", "image": "example.test/late:1"}]}}`)
-	await(t, after, "/api/v1/namespaces/default/pods", func(o watched) bool {
+	awaitObject(t, after, "/api/v1/namespaces/default/pods", func(o watched) bool {
 		return o.Metadata.Name == "late" && o.Status.Phase == "Running"
 	})
 }
@@ -371,7 +370,7 @@ func TestSimulatedCloud(t *testing.T) {
 		"spec": {"minReplicas": 2, "maxReplicas": 4, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
 			"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 99}}}]}}`)
 	for _, path := range []string{"/api/v1/namespaces/default/services", "/apis/networking.k8s.io/v1/namespaces/default/ingresses"} {
-		await(t, cp, path, func(o watched) bool {
+		awaitObject(t, cp, path, func(o watched) bool {
 			return len(o.Status.LoadBalancer.Ingress) == 1 && strings.HasPrefix(o.Status.LoadBalancer.Ingress[0].IP, "198.18.")
 		})
 	}
@@ -381,12 +380,12 @@ func TestSimulatedCloud(t *testing.T) {
 		})
 	}
 	const autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
-	await(t, cp, autoscalers, isScaled)
-	await(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 2 })
+	awaitObject(t, cp, autoscalers, isScaled)
+	awaitObject(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 2 })
 
 	stop(t, cp)
 	again := start(t, localkube.Params{DataDir: dir, Simulated: true})
-	await(t, again, "/apis/apiregistration.k8s.io/v1/apiservices", func(o watched) bool {
+	awaitObject(t, again, "/apis/apiregistration.k8s.io/v1/apiservices", func(o watched) bool {
 		return o.Metadata.Name == "v1beta1.metrics.k8s.io" && slices.Contains(o.Status.Conditions, condition{"Available", "True"})
 	})
 	var pods, nodes struct {

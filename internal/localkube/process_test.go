@@ -6,6 +6,7 @@ package localkube_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // processesIn returns the processes that use a control plane's data directory, by process id.
@@ -40,22 +42,10 @@ func processesIn(t *testing.T, dataDir string) map[int]string {
 // awaitNoProcess waits for the processes in dataDir to end.
 func awaitNoProcess(t *testing.T, dataDir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	await.Poll(t, "the processes to end", 20*time.Millisecond, func() (bool, string) {
 		left := processesIn(t, dataDir)
-		if len(left) == 0 {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Errorf("processes left: %v", left)
-			return
-		case <-tick.C:
-		}
-	}
+		return len(left) == 0, fmt.Sprint(left)
+	})
 }
 
 // stopsKilling stops a control plane without time for it.

@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // margin is the time that a test binary keeps for its own report when a build or start is
 // abandoned.
 const margin = 20 * time.Second
-
-// stopTimeout is for a busy machine: a control plane ends within a second or two.
-const stopTimeout = 30 * time.Second
 
 // Start builds the control plane if necessary, starts one in a temporary directory, and stops it
 // when the test ends. Each option may change what is started, for example
@@ -59,7 +57,7 @@ func stop(t testing.TB, cp *localkube.ControlPlane) {
 		t.Errorf("kubetest: the control plane broke during the test: %v", err)
 	}
 	// The test's context has ended by the time its cleanups run.
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	if err := cp.Stop(ctx); err != nil {
 		t.Errorf("kubetest: %v", err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // idle are the API servers that Borrow has started and no test holds.
@@ -117,7 +118,7 @@ func (p *pool) put(t testing.TB, s *server) {
 		return
 	}
 	// The test's context has ended by the time its cleanups run.
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	if err := s.empty.Restore(ctx, s.ControlPlane); err != nil {
 		t.Logf("kubetest: the next test gets another API server: %v", err)
@@ -131,7 +132,7 @@ func (p *pool) put(t testing.TB, s *server) {
 
 // end stops all servers and deletes their data.
 func (p *pool) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,11 +11,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
@@ -129,14 +128,11 @@ func get(t *testing.T, cp *localkube.ControlPlane, path string, want int) string
 // awaitServed returns when a kind that was just defined is served.
 func awaitServed(t *testing.T, cp *localkube.ControlPlane, path string) {
 	t.Helper()
-	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 200 * time.Millisecond}, func(context.Context) error {
+	await.Success(t, "the kind", func(context.Context) error {
 		status, text := ask(t, cp, http.MethodGet, path, "")
 		if status != http.StatusOK {
 			return fmt.Errorf("%s: got %d: %s", path, status, text)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
