@@ -19,12 +19,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -357,14 +356,11 @@ func (c *cluster) tell(t *testing.T, name string, chapter int) {
 	}
 	// No status is reported of services that left the plan before this life began; their
 	// inventories show the progress.
-	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
+	await.Success(t, "the inventories", func(ctx context.Context) error {
 		records, err := c.client.Inventories().List(ctx)
 		if err == nil && len(records) != len(told) {
 			err = fmt.Errorf("got %d inventories, want %d", len(records), len(told))
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

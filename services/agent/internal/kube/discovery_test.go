@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
@@ -140,13 +141,10 @@ func reasonOf(t *testing.T, client *kube.Client, kind schema.GroupVersionKind) r
 // patiently asks until the expected answer: requests to the API server are spaced.
 func patiently(t *testing.T, client *kube.Client, kind schema.GroupVersionKind, want reason.Reason) {
 	t.Helper()
-	var got reason.Reason
-	for began := time.Now(); time.Since(began) < patience; {
-		if got = reasonOf(t, client, kind); got == want {
-			return
-		}
-	}
-	t.Errorf("%s: got %q, want %q", kind, got, want)
+	await.Poll(t, fmt.Sprintf("%q for %s", want, kind), time.Millisecond, func() (bool, string) {
+		got := reasonOf(t, client, kind)
+		return got == want, fmt.Sprintf("%q", got)
+	})
 }
 
 var (
@@ -204,14 +202,12 @@ func TestDiscoveryOfTheSame(t *testing.T) {
 		changed := client.Facts().FactsChanged()
 		begun := d.total()
 		d.set(func() { change(d, 1) })
-		for began := time.Now(); d.total() < begun+2; {
+		await.Poll(t, "the API server to be asked again: "+name, time.Millisecond, func() (bool, string) {
 			if got := reasonOf(t, client, nothing); got != reason.ApplyRejected {
 				t.Fatalf("%s: got %q, want %q", name, got, reason.ApplyRejected)
 			}
-			if time.Since(began) > patience {
-				t.Fatalf("%s: the API server is not asked again", name)
-			}
-		}
+			return d.total() >= begun+2, ""
+		})
 		if reasonOf(t, client, nothing); wake.IsClosed(changed) {
 			t.Errorf("%s: taken for a change", name)
 		}

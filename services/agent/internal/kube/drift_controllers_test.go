@@ -4,15 +4,14 @@
 package kube_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -71,17 +70,11 @@ func (c *cluster) untilMutated(t *testing.T, namespace string, want map[string]a
 	if status, _ := c.request(t, http.MethodPost, "/api/v1/namespaces", "application/json", body); status != http.StatusCreated {
 		t.Fatalf("create namespace: got %d", status)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
+	await.Poll(t, fmt.Sprintf("the policy to be in force: %v", want), 20*time.Millisecond, func() (bool, string) {
 		_, o := c.request(t, http.MethodPost, "/api/v1/namespaces/"+namespace+"/configmaps?dryRun=All", "application/yaml", configMap("target", "1"))
-		if data, _ := o["data"].(map[string]any); maps.Equal(data, want) {
-			return
-		}
-		if backoff.Wait(ctx, 20*time.Millisecond) != nil {
-			t.Fatalf("the policy is not in force after %v: got %v, want %v", patience, o, want)
-		}
-	}
+		data, _ := o["data"].(map[string]any)
+		return maps.Equal(data, want), fmt.Sprint(o)
+	})
 }
 
 // testStatus writes a status repeatedly.

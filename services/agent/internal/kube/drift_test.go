@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -83,18 +83,10 @@ func (g *stage) merge(t *testing.T, object, body string) {
 // corrected waits until an object has been corrected.
 func (g *stage) corrected(t *testing.T, name string) {
 	t.Helper()
-	timeout := time.After(patience)
 	for {
-		select {
-		case e, ok := <-g.events:
-			if !ok {
-				t.Fatal("events were cut off")
-			}
-			if e.Object != nil && e.Object.Name == name && strings.Contains(e.Message, "put right") {
-				return
-			}
-		case <-timeout:
-			t.Fatalf("%s was not put right within %v", name, patience)
+		e := await.Value(t, name+" to be put right", g.events)
+		if e.Object != nil && e.Object.Name == name && strings.Contains(e.Message, "put right") {
+			return
 		}
 	}
 }

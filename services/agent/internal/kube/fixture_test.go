@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/services/agent/internal/kube"
@@ -38,9 +39,6 @@ import (
 
 // userAgent is the agent's name in the audit log.
 const userAgent = "leat-agent/test"
-
-// patience is for a busy machine: a working cluster needs milliseconds.
-const patience = 60 * time.Second
 
 // cluster is an engine that works on a real API server, with bundles in memory.
 type cluster struct {
@@ -219,7 +217,7 @@ func (c *cluster) drop(names ...string) {
 // await waits until a service's status matches.
 func (c *cluster) await(t *testing.T, service string, want func(report.Status) bool) report.Status {
 	t.Helper()
-	timeout := time.After(patience)
+	ctx := await.Context(t)
 	for {
 		c.mu.Lock()
 		status, changed := c.statuses[service], c.changed
@@ -229,8 +227,8 @@ func (c *cluster) await(t *testing.T, service string, want func(report.Status) b
 		}
 		select {
 		case <-changed:
-		case <-timeout:
-			t.Fatalf("service %s: got %s, problem %v, objects %+v; waited %v", service, status.Phase, status.Problem, status.Objects, patience)
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for service %s: got %s, problem %v, objects %+v", service, status.Phase, status.Problem, status.Objects)
 		}
 	}
 }

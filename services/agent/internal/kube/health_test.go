@@ -48,10 +48,11 @@ func TestControllers(t *testing.T) {
 func testDeploymentHealth(t *testing.T, c *cluster) {
 	t.Helper()
 	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, plan.Spec{Prune: new(true)})
-	stuck := c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")},
-		plan.Spec{Prune: new(true), HealthTimeout: 2 * time.Second})
+	files := map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")}
+	stuck := c.put(t, "stuck", files, plan.Spec{Prune: new(true), HealthTimeout: time.Hour})
 	c.settled(t, stuck, report.Progressing)
 	c.settled(t, good, report.Healthy)
+	stuck = c.put(t, "stuck", files, plan.Spec{Prune: new(true), HealthTimeout: 2 * time.Second})
 	got := c.settled(t, stuck, report.Degraded)
 	if got.Problem.Reason != reason.HealthTimeout || !strings.Contains(got.Problem.Message, "Deployment.apps default/stuck") {
 		t.Errorf("problem: got %+v, want HEALTH_TIMEOUT that names the Deployment", got.Problem)

@@ -4,8 +4,6 @@
 package kube_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
@@ -40,15 +38,7 @@ func (c *cluster) define(t *testing.T, kind string, versions ...string) {
 		plural, kind, plural, strings.Join(list, ", ")))
 	// The API server reports a definition as established before it serves the versions, and does
 	// not report when it does.
-	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second}, func(context.Context) error {
-		if !c.served(t, plural, versions) {
-			return errors.New("not served")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	await.Poll(t, plural+" to be served", 50*time.Millisecond, func() (bool, string) { return c.served(t, plural, versions), "" })
 }
 
 // served reports whether the API server serves exactly these versions of a resource.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -168,12 +169,11 @@ func (s *scenario) collection(kind string) string {
 // until waits until an object matches, and returns it; nil stands for a missing one.
 func (s *scenario) until(kind, name string, wanted func(o map[string]any) bool) map[string]any {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
 	query := url.Values{}
 	if name != "" {
 		query.Set("fieldSelector", "metadata.name="+name)
 	}
-	for time.Now().Before(deadline) {
+	for ctx := await.Context(s.t); ctx.Err() == nil; {
 		_, list := s.request(s.t, http.MethodGet, s.collection(kind)+"?"+query.Encode(), "", "")
 		var o map[string]any
 		if items, _ := list["items"].([]any); len(items) > 0 {
@@ -187,7 +187,7 @@ func (s *scenario) until(kind, name string, wanted func(o map[string]any) bool) 
 			return o
 		}
 	}
-	s.t.Fatalf("%s %s/%s did not become as wanted within %v", kind, s.name, name, patience)
+	s.t.Fatalf("%s %s/%s did not become as wanted", kind, s.name, name)
 	return nil
 }
 

@@ -5,14 +5,15 @@ package kube_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -78,7 +79,7 @@ func (c *cluster) until(t *testing.T, path string, want func(map[string]any) boo
 	t.Helper()
 	cut := strings.LastIndex(path, "/") + 1
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		c.cp.Host()+path[:cut-1]+"?watch=true&timeoutSeconds=60&fieldSelector=metadata.name%3D"+path[cut:], http.NoBody)
+		c.cp.Host()+path[:cut-1]+fmt.Sprintf("?watch=true&timeoutSeconds=%d&fieldSelector=metadata.name%%3D", int(await.Patience.Seconds()))+path[cut:], http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func (c *cluster) until(t *testing.T, path string, want func(map[string]any) boo
 	for {
 		var event struct{ Object map[string]any }
 		if err := events.Decode(&event); err != nil {
-			t.Fatalf("%s: waited %v, last seen %v", path, time.Minute, last)
+			t.Fatalf("waited in vain for %s, last seen %v: %v", path, last, err)
 		}
 		if last = event.Object; want(last) {
 			return last

@@ -16,16 +16,16 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
 // viewer follows the overview of a cluster.
 type viewer struct {
-	summary   *overview.Summary
-	logs      *logBuffer
-	backs     atomic.Int32
-	latencies []time.Duration // of the awaited changes, for the test's log
+	summary *overview.Summary
+	logs    *logBuffer
+	backs   atomic.Int32
 }
 
 // view runs an overview until the test ends, as the given user or, with "", as an administrator.
@@ -58,17 +58,16 @@ func view(t *testing.T, c *cluster, as string) *viewer {
 // await waits until the overview matches.
 func (v *viewer) await(t *testing.T, what string, want func(overview.Overview) bool) {
 	t.Helper()
-	began, timeout := time.Now(), time.After(patience)
+	ctx := await.Context(t)
 	for {
 		got := v.summary.Current()
 		if want(got) {
-			v.latencies = append(v.latencies, time.Since(began))
 			return
 		}
 		select {
 		case <-v.summary.Changed():
-		case <-timeout:
-			t.Fatalf("%s: got nodes %+v, pods %+v, warnings %+v; waited %v", what, got.Nodes, got.Pods, got.Warnings, patience)
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s: got nodes %+v, pods %+v, warnings %+v", what, got.Nodes, got.Pods, got.Warnings)
 		}
 	}
 }
@@ -177,8 +176,6 @@ func TestOverview(t *testing.T) {
 	v.pods(t, overview.PodsPart{})
 	v.await(t, "an empty cluster again", func(o overview.Overview) bool { return o.Nodes.Count == 0 && o.Warnings.Count == 0 })
 
-	slices.Sort(v.latencies)
-	t.Logf("the overview followed after %v", v.latencies)
 	for _, r := range c.requests(t) {
 		if slices.Contains([]string{"nodes", "pods", "events"}, r.resource) && r.verb != "watch" {
 			t.Errorf("got %s, want nothing but watches", r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -56,11 +57,7 @@ func TestZeroCostSteadyState(t *testing.T) {
 		c.allHealthy(t)
 	}
 	for range 4 * quietServices { // as refreshes come after 75 % to 125 % of the time, no service has had less than two by then
-		select {
-		case <-refreshes:
-		case <-time.After(patience):
-			t.Fatal("there are no refreshes")
-		}
+		await.Value(t, "a refresh", refreshes)
 	}
 	c.stop()
 	end()

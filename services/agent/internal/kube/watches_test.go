@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -168,7 +169,7 @@ func (w *witness) hear(what string) {
 // until waits for a call of the sink.
 func (w *witness) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	ctx := await.Context(t)
 	for {
 		w.mu.Lock()
 		done, changed := is(), w.changed
@@ -178,10 +179,10 @@ func (w *witness) until(t *testing.T, what string, is func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-timeout:
+		case <-ctx.Done():
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			t.Fatalf("%s: waited %v, heard\n%s\nlogged\n%s", what, patience, strings.Join(w.heard, "\n"), w.logs)
+			t.Fatalf("waited in vain for %s: heard\n%s\nlogged\n%s", what, strings.Join(w.heard, "\n"), w.logs)
 		}
 	}
 }
@@ -270,9 +271,8 @@ func testDefinitionComesAndGoes(t *testing.T, c *cluster) {
 		if status, answer := c.request(t, http.MethodPost, definitions, "application/json", sluiceDefinition); status != http.StatusCreated {
 			t.Fatalf("create definition: got %d %v", status, answer)
 		}
-		began, lists := time.Now(), 2*round+2
+		lists := 2*round + 2
 		w.until(t, "the kind to come", func() bool { return w.synced[kind.GroupKind()] == lists })
-		t.Logf("noticed the kind after %v", time.Since(began))
 		c.create(t, path, "apiVersion: watch.example.test/v1\nkind: Sluice\nspec: {width: 3}\n", "sluice-keeper")
 		w.seen(t, "gate", present)
 		c.request(t, http.MethodDelete, definitions+"/sluices.watch.example.test", "", "")
@@ -313,27 +313,19 @@ func testForbidden(t *testing.T, c *cluster) {
 	w.seen(t, "allowed", deleted)
 
 	grant("less-restricted", `{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}`)
-	for w.waits(secrets.GroupKind()) { // it takes the API server a moment to know the new role
+	await.Poll(t, "the API server to know the new role", 200*time.Millisecond, func() (bool, string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.synced[secrets.GroupKind()] > 0 {
+			return true, ""
+		}
 		w.watches.Recheck()
-	}
+		return false, ""
+	})
 	w.seen(t, "hidden", present)
 	if got := strings.Count(w.logs.String(), "level=WARN"); got != 1 || !strings.Contains(w.logs.String(), "kind=Secret") {
 		t.Errorf("warnings: got %d, want one:\n%s", got, w.logs)
 	}
-}
-
-// waits blocks for a moment, and reports whether a kind still has not been listed.
-func (w *witness) waits(kind schema.GroupKind) bool {
-	w.mu.Lock()
-	changed := w.changed
-	w.mu.Unlock()
-	select {
-	case <-changed:
-	case <-time.After(200 * time.Millisecond):
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.synced[kind] == 0
 }
 
 // testRecheck shows that every object is judged again when rules change.
@@ -382,15 +374,10 @@ func testEvents(t *testing.T, c *cluster) {
 	s := c.put(t, "eventful", map[string]string{"a.yaml": configMap("eventful-a", "1")}, plan.Spec{})
 	c.settled(t, s, report.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"eventful-a", "", "")
-	timeout := time.After(patience)
 	for {
-		select {
-		case event := <-events:
-			if event.Object != nil && event.Object.Name == "eventful-a" && strings.HasPrefix(event.Message, "Missing") {
-				return
-			}
-		case <-timeout:
-			t.Fatal("got no event that eventful-a is missing")
+		event := await.Value(t, "an event that eventful-a is missing", events)
+		if event.Object != nil && event.Object.Name == "eventful-a" && strings.HasPrefix(event.Message, "Missing") {
+			return
 		}
 	}
 }
@@ -409,14 +396,12 @@ func testAggregatedDown(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	var problem *reason.Problem
-	for began := time.Now(); time.Since(began) < patience; { // until discovery knows of it
+	await.Poll(t, "discovery to know the API", time.Millisecond, func() (bool, string) {
 		_, err = client.Namespaced(t.Context(), kind)
 		problem = reason.ProblemOf(err)
-		if problem.Reason == reason.ClusterUnreachable {
-			break
-		}
-	}
-	if problem.Reason != reason.ClusterUnreachable || !strings.Contains(problem.Message, "down.example.test") {
+		return problem.Reason == reason.ClusterUnreachable, fmt.Sprint(err)
+	})
+	if !strings.Contains(problem.Message, "down.example.test") {
 		t.Errorf("kind of an API that is down: got %v, want CLUSTER_UNREACHABLE that names it", err)
 	}
 	if namespaced, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Deployment")); err != nil || !namespaced {

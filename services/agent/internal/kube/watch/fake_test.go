@@ -238,7 +238,7 @@ func nameOf(o map[string]any) string { return o["metadata"].(map[string]any)["na
 
 func (f *fakeServer) watch(w http.ResponseWriter, r *http.Request, query url.Values, selector labels.Selector) {
 	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
-	end := time.NewTimer(cmp.Or(time.Duration(seconds)*time.Second, time.Hour))
+	end := time.NewTicker(cmp.Or(time.Duration(seconds)*time.Second, time.Hour))
 	defer end.Stop()
 	initial := query.Get("sendInitialEvents") == "true"
 	f.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -54,13 +55,13 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, list, events string, paged bool) {
 		for _, metadata := range []bool{false, true} {
-			answer(t, list, events, paged, metadata)
+			synctest.Test(t, func(t *testing.T) { follow(t, list, events, paged, metadata) })
 		}
 	})
 }
 
-// answer runs one Watcher on the server's text.
-func answer(t *testing.T, list, events string, paged, metadata bool) {
+// follow runs one Watcher on the server's text, for a second of virtual time.
+func follow(t *testing.T, list, events string, paged, metadata bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a server may ask to be left alone
 	defer cancel()

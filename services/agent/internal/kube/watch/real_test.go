@@ -20,11 +20,9 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
-
-// patience is for a busy machine: a working cluster needs a second or two.
-const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
 
@@ -207,7 +205,7 @@ func (s *scene) settle(t *testing.T, after string) {
 
 func (w *way) settle(t *testing.T, after string, want map[string]seen) {
 	t.Helper()
-	timeout := time.After(patience)
+	ctx := await.Context(t)
 	for {
 		got, synced, changed := w.recorder.state()
 		diff := cmp.Diff(want, got)
@@ -216,7 +214,7 @@ func (w *way) settle(t *testing.T, after string, want map[string]seen) {
 		}
 		select {
 		case <-changed:
-		case <-timeout:
+		case <-ctx.Done():
 			t.Fatalf("%s, %s: objects (-want +got):\n%s", w.name, after, diff)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) {
-	<-time.After(d)
+	time.Sleep(d)
 	synctest.Wait()
 }
 
