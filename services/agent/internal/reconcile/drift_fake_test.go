@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,7 +98,7 @@ func setUID(uid string) func(*unstructured.Unstructured) {
 type prints struct{ *world }
 
 func (p prints) Load(_ context.Context, service string) fingerprint.Table {
-	<-time.After(p.loadDelay)
+	takes(p.loadDelay)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	table, err := fingerprint.DecodeTable(p.prints[service])

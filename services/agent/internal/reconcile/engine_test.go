@@ -44,9 +44,12 @@ func bubble(t *testing.T, settings reconcile.Settings, test func(t *testing.T, w
 // pass lets virtual time pass until all goroutines are idle.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
-	<-time.After(d)
+	takes(d)
 	synctest.Wait()
 }
+
+// takes lets virtual time pass for one goroutine.
+func takes(d time.Duration) { time.Sleep(d) }
 
 func assertPhase(t *testing.T, w *world, service string, want report.Phase) {
 	t.Helper()

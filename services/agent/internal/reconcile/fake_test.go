@@ -403,7 +403,7 @@ func (w *world) Symptoms(context.Context, inventory.Object) (string, error) {
 
 // Open implements manifest.Bundles.
 func (w *world) Open(_ context.Context, d, base digest.Digest) (io.ReadCloser, error) {
-	<-time.After(w.openDelay)
+	takes(w.openDelay)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bases = append(w.bases, base)

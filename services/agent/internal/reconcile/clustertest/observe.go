@@ -6,20 +6,17 @@ package clustertest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
-
-// patience is for a busy machine: a working cluster needs milliseconds.
-const patience = time.Minute
 
 // listener is a Sink that waits for expected observations.
 type listener struct {
@@ -45,13 +42,8 @@ const observed = "observations"
 func (l *listener) await(t *testing.T, what string, want func(observe.Observation) bool) {
 	t.Helper()
 	for {
-		select {
-		case o := <-l.observations:
-			if o.Object.Name == observed && want(o) {
-				return
-			}
-		case <-time.After(patience):
-			t.Fatalf("%s of %s was not observed", what, observed)
+		if o := await.Value(t, what+" of "+observed, l.observations); o.Object.Name == observed && want(o) {
+			return
 		}
 	}
 }
@@ -63,11 +55,7 @@ func testObservations(t *testing.T, s Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.Run(ctx, func(w reconcile.Watches) { w.Watch([]schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}) }, l)
-	select {
-	case <-l.synced:
-	case <-time.After(patience):
-		t.Fatal("the watch did not become complete")
-	}
+	await.Value(t, "the watch to become complete", l.synced)
 	o := Object(observed, "s", "1")
 	o.SetFinalizers([]string{"example.test/hold"})
 	live := apply(t, s, o)
