@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -275,9 +276,7 @@ func awaitValue(t *testing.T, cp *localkube.ControlPlane, name, want string) {
 // awaitExists waits until an object is in a collection of the API server's.
 func awaitExists(t *testing.T, cp *localkube.ControlPlane, collection, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, cp.Host()+collection+"?watch=1&fieldSelector=metadata.name="+name, nil)
+	request, err := http.NewRequestWithContext(await.Context(t), http.MethodGet, cp.Host()+collection+"?watch=1&fieldSelector=metadata.name="+name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -177,19 +178,14 @@ func (l *leat) apply(b *testing.B, namespace string, files map[string]string) ti
 // agent's histogram.
 func (l *leat) again(b *testing.B, _ string, looks int) (took []time.Duration) {
 	b.Helper()
-	ctx := soon(b)
 	count, sum := l.runs(b)
-	for len(took) < looks {
-		select {
-		case <-ctx.Done():
-			b.Fatal("the agent does not refresh")
-		case <-time.After(10 * time.Millisecond):
-		}
+	await.Poll(b, "the agent's refreshes", 10*time.Millisecond, func() (bool, string) {
 		if n, s := l.runs(b); n > count {
 			took = append(took, time.Duration((s-sum)/float64(n-count)*float64(time.Second)))
 			count, sum = n, s
 		}
-	}
+		return len(took) >= looks, ""
+	})
 	return took
 }
 

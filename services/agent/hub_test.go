@@ -30,13 +30,11 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-const (
-	patience  = 60 * time.Second
-	joinToken = "join-me"
-)
+const joinToken = "join-me"
 
 // hub is the agent's view of a hub: DistributorService and bundles over real HTTP, all state in
 // memory.
@@ -115,7 +113,7 @@ func (h *hub) change(do func()) {
 // await waits for something that is read under the lock.
 func (h *hub) await(t testing.TB, what string, ready func() bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	ctx := await.Context(t)
 	for {
 		h.mu.Lock()
 		ok, changed := ready(), h.changed
@@ -125,10 +123,10 @@ func (h *hub) await(t testing.TB, what string, ready func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-timeout:
+		case <-ctx.Done():
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			t.Fatalf("waited %v for %s; reports: %v", patience, what, h.reports)
+			t.Fatalf("waited in vain for %s; reports: %v", what, h.reports)
 		}
 	}
 }

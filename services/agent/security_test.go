@@ -14,6 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -86,15 +87,10 @@ func TestSecHubInARealCluster(t *testing.T) {
 		t.Error("the agent refused somebody who is listed")
 	}
 	var records []audited // the API server records a request when it has answered
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(patience); len(records) == 0; records = auditLog(t, cp, asked) {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatal("no audit record of a request that the agent let through")
-		}
-	}
+	await.Poll(t, "an audit record of a request that the agent let through", 50*time.Millisecond, func() (bool, string) {
+		records = auditLog(t, cp, asked)
+		return len(records) > 0, ""
+	})
 	for _, record := range records {
 		if record.ImpersonatedUser == nil || record.ImpersonatedUser.Username != "grace@example.com" || slices.Contains(record.SourceIPs, "203.0.113.66") {
 			t.Errorf("got %+v, want grace, and no address of somebody's choice", record)

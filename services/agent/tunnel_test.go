@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -107,13 +107,7 @@ func (l *late) Write(p []byte) (int, error) {
 // accept waits for the agent's next connection.
 func (tun *tunnel) accept(t *testing.T) (*http.ClientConn, net.Conn) {
 	t.Helper()
-	select {
-	case client := <-tun.conns:
-		return client, <-tun.raw
-	case <-time.After(patience):
-		t.Fatalf("no tunnel connection within %v", patience)
-		return nil, nil
-	}
+	return await.Value(t, "a tunnel connection", tun.conns), <-tun.raw
 }
 
 func send(t *testing.T, via http.RoundTripper, method, path, body string, header http.Header) *http.Response {
@@ -257,7 +251,7 @@ func testAgentService(t *testing.T, h *hub, via http.RoundTripper) {
 	}
 	ctx, info := connect.NewClientContext(t.Context())
 	info.RequestHeader().Set("Leat-Subject", "user:alice")
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(ctx, await.Patience)
 	defer stop()
 
 	inventory, err := client.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: "svc", Page: &typev1.Page{Size: 1}})
