@@ -22,10 +22,9 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-)
 
-// patience bounds any wait that normally takes a second or two: test machines are busy.
-const patience = 2 * time.Minute
+	"github.com/leatdev/leat/internal/testkit/await"
+)
 
 // chromium is the one browser of all tests. Each test has a profile of its own in it.
 var chromium struct {
@@ -69,7 +68,7 @@ func startChromium() (*browser, error) {
 		return nil, err
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Env("HOME=" + home), chromedp.WSURLReadTimeout(patience),
+		chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Env("HOME=" + home), chromedp.WSURLReadTimeout(await.Patience),
 		// Containers seldom allow the sandbox of Chromium, and all pages are the test's own.
 		chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
@@ -172,7 +171,7 @@ func (b *tab) complained() []string {
 // do runs steps.
 func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		t.Fatalf("%v; the browser is at %s:\n%s", err, b.where(), b.text())
@@ -182,7 +181,7 @@ func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 // value runs an action that returns something.
 func value[T any](t *testing.T, b *tab, action chromedp.Action[T]) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, action)
 	if err != nil {
@@ -217,19 +216,18 @@ func (b *tab) await(t *testing.T, text string) {
 // awaitThat waits until an expression is true in the page.
 func (b *tab) awaitThat(t *testing.T, expression string) {
 	t.Helper()
-	deadline := time.After(patience)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Patience)
+	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(b.ctx, patience)
 		isTrue, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)) // fails while a page follows another
-		cancel()
 		if err == nil && isTrue {
 			return
 		}
 		select {
 		case <-tick.C:
-		case <-deadline:
+		case <-ctx.Done():
 			t.Fatalf("waited in vain for %s; the browser is at %s:\n%s\n%v", expression, b.where(), b.text(), err)
 		}
 	}
@@ -237,7 +235,7 @@ func (b *tab) awaitThat(t *testing.T, expression string) {
 
 // where returns the address of the page, for messages.
 func (b *tab) where() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Patience)
 	defer cancel()
 	at, err := chromedp.Run(ctx, chromedp.Location())
 	if err != nil {
@@ -248,7 +246,7 @@ func (b *tab) where() string {
 
 // text returns what the page shows.
 func (b *tab) text() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Patience)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))
 	if err != nil {

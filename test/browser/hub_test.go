@@ -19,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
@@ -31,6 +30,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/services/distributor"
@@ -98,9 +98,7 @@ func start(t *testing.T) *hub {
 	h.fleet = fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 	h.sessions = fleetv1connect.NewSessionServiceClient(client.HTTP, client.BaseURL, client.Options...)
 	provider := startProvider(t, h.front.url(hubName))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if _, err := h.fleet.Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{
+	if _, err := h.fleet.Apply(await.Context(t), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{
 		{Object: &fleetv1.Document_IdentityProvider{IdentityProvider: &fleetv1.IdentityProvider{
 			Metadata: &typev1.Metadata{Name: "corp"},
 			Spec:     &fleetv1.IdentityProviderSpec{Issuer: provider, ClientId: "leat", ClientSecret: new(clientSecret)},
@@ -253,13 +251,8 @@ func run(t *testing.T, name string, service func(ctx context.Context) error) {
 	go func() { done <- service(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-done:
-			if err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("%s ended with: %v", name, err)
-			}
-		case <-time.After(patience):
-			t.Errorf("%s did not end within %s", name, patience)
+		if err := await.Value(t, name+" to end", done); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s ended with: %v", name, err)
 		}
 	})
 }

@@ -24,11 +24,9 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
-
-// patience bounds every wait. A wait takes seconds, unless the machine is very busy.
-const patience = 4 * time.Minute
 
 // buildLeat builds the whole program into a folder, to be run like a user runs it, and returns its
 // path. All tests run the same file.
@@ -87,7 +85,7 @@ func (p *process) read(stdout io.Reader) {
 func (p *process) wait(t *testing.T, what string, match func(report.Event) bool) report.Event {
 	t.Helper()
 	var seen []string
-	timeout := time.After(patience)
+	ctx := await.Context(t)
 	for {
 		select {
 		case e, ok := <-p.events:
@@ -98,8 +96,8 @@ func (p *process) wait(t *testing.T, what string, match func(report.Event) bool)
 				return e
 			}
 			seen = append(seen, fmt.Sprintf("%+v", e))
-		case <-timeout:
-			t.Fatalf("no %s after %s; leat up said\n%s", what, patience, strings.Join(seen, "\n"))
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s; leat up said\n%s", what, strings.Join(seen, "\n"))
 		}
 	}
 }
