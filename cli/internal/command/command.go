@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/command/tunnel"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/terminal"
 )
 
 // Params are what a process passes to its program.
@@ -37,12 +38,14 @@ type Params struct {
 
 // Run executes one command line and returns its exit code.
 func Run(ctx context.Context, p Params) int {
-	s := &session.Session{LookupEnv: p.LookupEnv, In: p.In, Out: p.Out, Err: p.Err}
+	out, errs := terminal.NewWriter(p.Out), terminal.NewWriter(p.Err)
+	defer func() { _, _ = out.Flush(), errs.Flush() }() // what they hold is the beginning of a character at most
+	s := &session.Session{LookupEnv: p.LookupEnv, In: p.In, Out: out, Err: errs, Verbatim: p.Out}
 	root := New(s)
 	root.SetArgs(p.Args)
 	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
+	root.SetOut(out)
+	root.SetErr(errs)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return failure.ExitOK
@@ -56,7 +59,7 @@ func Run(ctx context.Context, p Params) int {
 	if f.Exit == failure.ExitUsage && f.Advice == "" {
 		f.Advice = "Run " + cmd.CommandPath() + " --help."
 	}
-	f.Write(p.Err)
+	f.Write(errs)
 	return f.Exit
 }
 

@@ -337,9 +337,9 @@ func setTunnel(ts *testscript.TestScript, _ bool, args []string) {
 	hub.SetTunnel(map[string]string{"on": hub.URL + "/", "off": ""}[args[0]])
 }
 
-// setProvider gives the hub an identity provider: provider NAME.
+// setProvider gives the hub an identity provider: provider NAME [PAGE].
 func setProvider(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Value(hubKey{}).(*fleettest.Hub).SetProvider(args[0])
+	ts.Value(hubKey{}).(*fleettest.Hub).SetProvider(args[0], strings.Join(args[1:], ""))
 }
 
 // TestSignInPage compares docs/sign-in.md with the example that the scripts apply.

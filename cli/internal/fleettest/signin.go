@@ -5,6 +5,7 @@ package fleettest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -52,11 +53,12 @@ type signedIn struct {
 
 func newSignIns() *signIns { return &signIns{} }
 
-// SetProvider gives the hub an identity provider.
-func (h *Hub) SetProvider(name string) {
+// SetProvider gives the hub an identity provider. page is the address of the page on which people sign
+// in; empty: the hub's own.
+func (h *Hub) SetProvider(name, page string) {
 	h.signIns.mu.Lock()
 	defer h.signIns.mu.Unlock()
-	h.signIns.provider, h.signIns.loginURL = name, h.URL+"/login"
+	h.signIns.provider, h.signIns.loginURL = name, cmp.Or(page, h.URL+"/login")
 }
 
 // page signs ada in at once, and sends the browser back.

@@ -6,8 +6,10 @@
 package session
 
 import (
+	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,12 +19,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
+	"github.com/leatdev/leat/cli/internal/terminal"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -42,7 +44,9 @@ const (
 type Session struct {
 	LookupEnv func(string) (string, bool) // as os.LookupEnv
 	In        io.Reader
-	Out, Err  io.Writer
+	// Out and Err only show what they are given (see package terminal). Verbatim is Out without that, for
+	// files and for recordings of terminals.
+	Out, Err, Verbatim io.Writer
 
 	flags flags
 }
@@ -287,13 +291,20 @@ func (s *Session) value(flag, env string) string {
 func (s *Session) Style(w io.Writer) show.Style {
 	noColor, _ := s.LookupEnv("NO_COLOR")
 	kind, _ := s.LookupEnv("TERM")
-	return show.Style{Color: IsTerminal(w) && noColor == "" && kind != "dumb"}
+	return show.Style{Color: terminal.IsTerminal(w) && noColor == "" && kind != "dumb"}
 }
 
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w any) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+// Confirm asks a question and returns true if the answer is yes. The end of the input is no.
+func (s *Session) Confirm(question string) (bool, error) {
+	if _, err := fmt.Fprintf(s.Err, "%s [y/N] ", question); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(s.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read answer: %w", err)
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
 }
 
 // Fail converts err to a Failure. nil stays nil.

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/objectname"
@@ -109,10 +110,10 @@ type cell struct {
 }
 
 const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	faint  = "2"
+	red    = terminal.Red
+	green  = terminal.Green
+	yellow = terminal.Yellow
+	faint  = terminal.Faint
 )
 
 func plain(text string) cell {
@@ -124,7 +125,7 @@ func (s Style) paint(text, color string) string {
 	if !s.Color || color == "" {
 		return text
 	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
+	return terminal.Paint(text, color)
 }
 
 // Good is the style of a good state.

@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/settings"
+	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/document"
@@ -159,7 +160,11 @@ func loginByProvider(ctx context.Context, s *session.Session, endpoint session.E
 		}
 		return false, nil
 	}
-	i := signIn{session: s, hub: hub, methods: methods, provider: l.provider}
+	at, err := url.Parse(endpoint.Server)
+	if err != nil {
+		return false, failure.New(err.Error(), "Correct the address.")
+	}
+	i := signIn{session: s, server: at, hub: hub, methods: methods, provider: l.provider}
 	made, token, err := i.run(ctx, l.device)
 	if err != nil {
 		return false, err
@@ -237,8 +242,8 @@ func logout(ctx context.Context, s *session.Session) error {
 
 // askToken reads a token from the terminal without echo, or a line of the standard input.
 func askToken(s *session.Session, server string) (string, error) {
-	terminal, ok := s.In.(*os.File)
-	if !ok || !session.IsTerminal(terminal) {
+	keyboard, ok := s.In.(*os.File)
+	if !ok || !terminal.IsTerminal(keyboard) {
 		line, err := bufio.NewReader(s.In).ReadString('\n')
 		if token := strings.TrimSpace(line); token != "" {
 			return token, nil
@@ -248,7 +253,7 @@ func askToken(s *session.Session, server string) (string, error) {
 	if _, err := fmt.Fprintf(s.Err, "Your API token for %s: ", server); err != nil {
 		return "", err
 	}
-	token, err := term.ReadPassword(int(terminal.Fd()))
+	token, err := term.ReadPassword(int(keyboard.Fd()))
 	_, _ = fmt.Fprintln(s.Err)
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)

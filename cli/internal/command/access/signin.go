@@ -34,6 +34,7 @@ const signInTimeout = 10 * time.Minute
 // signIn is one sign-in with an identity provider.
 type signIn struct {
 	session  *session.Session
+	server   *url.URL // of the hub
 	hub      fleetv1connect.SessionServiceClient
 	methods  *fleetv1.GetSignInMethodsResponse
 	provider string
@@ -62,11 +63,15 @@ func (i *signIn) names() []string {
 
 // byBrowser opens the hub's page, and waits at a loopback address for the code (RFC 8252).
 func (i *signIn) byBrowser(ctx context.Context) (*fleetv1.Session, string, error) {
+	page, err := i.page(i.methods.GetLoginUrl())
+	if err != nil {
+		return nil, "", err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", failure.New("cannot listen at 127.0.0.1: "+err.Error(), "Sign in with leat login --device.")
 	}
-	c := newCallback(i.methods.GetLoginUrl(), listener.Addr().String(), i.provider)
+	c := newCallback(*page, listener.Addr().String(), i.provider)
 	server := &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer func() { _ = server.Close() }()
@@ -92,7 +97,7 @@ type callback struct {
 	code                 chan string // has room for one
 }
 
-func newCallback(loginURL, address, provider string) *callback {
+func newCallback(page url.URL, address, provider string) *callback {
 	c := &callback{state: rand.Text(), verifier: rand.Text() + rand.Text(), code: make(chan string, 1)}
 	challenge := sha256.Sum256([]byte(c.verifier))
 	query := url.Values{
@@ -102,7 +107,8 @@ func newCallback(loginURL, address, provider string) *callback {
 	if provider != "" {
 		query.Set("provider", provider)
 	}
-	c.url = loginURL + "?" + query.Encode()
+	page.RawQuery, page.Fragment = query.Encode(), ""
+	c.url = page.String()
 	return c
 }
 
@@ -135,8 +141,12 @@ func (i *signIn) byDevice(ctx context.Context) (*fleetv1.Session, string, error)
 	if err != nil {
 		return nil, "", err
 	}
+	page, err := i.page(device.GetVerificationUrl())
+	if err != nil {
+		return nil, "", err
+	}
 	if _, err := fmt.Fprintf(i.session.Err, "Open this address in a browser, on any machine, and type the code:\n\n  %s\n  %s\n\n",
-		device.GetVerificationUrl(), device.GetUserCode()); err != nil {
+		page, device.GetUserCode()); err != nil {
 		return nil, "", err
 	}
 	ctx, cancel := context.WithDeadline(ctx, device.GetExpireTime().AsTime())
@@ -172,7 +182,7 @@ func hasDisplay(lookupEnv func(string) (string, bool)) bool {
 	return isSet("DISPLAY") || isSet("WAYLAND_DISPLAY")
 }
 
-// openBrowser opens an address. A failure is not reported, because the address was printed.
+// openBrowser opens an address that page has checked: it begins with http. A failure is not reported, because the address was printed.
 func openBrowser(ctx context.Context, lookupEnv func(string) (string, bool), address string) {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {

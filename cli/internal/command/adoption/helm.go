@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/localrender"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/settings"
+	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/render"
@@ -287,7 +288,7 @@ func (h *importer) write(object *fleetv1.Document, isSecret bool) error {
 			return failure.File(err, "")
 		}
 		return nil
-	case isSecret && session.IsTerminal(h.session.Out):
+	case isSecret && terminal.IsTerminal(h.session.Out):
 		return failure.New("the document holds secrets, and a terminal would show them", "Write it to a file with --file FILE.")
 	}
 	_, err = io.Copy(h.session.Out, &text)

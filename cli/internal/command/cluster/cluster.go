@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/document"
@@ -175,7 +176,7 @@ func printToken(ctx context.Context, s *session.Session, c *client.Client, clust
 	if err != nil {
 		return err
 	}
-	if session.IsTerminal(s.Out) {
+	if terminal.IsTerminal(s.Out) {
 		defer func() {
 			_, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", join.GetExpireTime().AsTime().Local().Format(time.DateTime))
 		}()

@@ -4,11 +4,9 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -110,19 +108,11 @@ func (p *pruning) ask(service *fleetv1.Service) error {
 	if err := p.list(service); err != nil || p.yes {
 		return err
 	}
-	if _, err := fmt.Fprint(p.session.Err, "Delete these objects? [y/N] "); err != nil {
-		return err
+	isAgreed, err := p.session.Confirm("Delete these objects?")
+	if err == nil && !isAgreed {
+		err = failure.New(errDeclined.Error(), "Answer y, or give --yes.")
 	}
-	answer, err := bufio.NewReader(p.session.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	default:
-		return failure.New(errDeclined.Error(), "Answer y, or give --yes.")
-	}
+	return err
 }
 
 func (p *pruning) list(service *fleetv1.Service) error {

@@ -32,7 +32,7 @@ the id of the session's audit records, or from a file, whose name ends in .cast 
 				return s.Fail(err)
 			}
 			defer func() { _ = recording.Close() }()
-			return s.Fail(cast.Play(cmd.Context(), s.Out, recording, opts))
+			return s.Fail(cast.Play(cmd.Context(), s.Verbatim, recording, opts))
 		},
 	}
 	cmd.Flags().Float64Var(&opts.Speed, "speed", opts.Speed, "speed factor")

@@ -116,7 +116,7 @@ func save(ctx context.Context, s *session.Session, id, path string) error {
 	}
 	defer func() { _ = recording.Close() }()
 	if path == "" {
-		_, err = io.Copy(s.Out, recording)
+		_, err = io.Copy(s.Verbatim, recording)
 		return err
 	}
 	content, err := io.ReadAll(recording) // the hub bounds recordings
