@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -36,8 +37,12 @@ func serving(t testing.TB, clients int, polls int64) (polled int64, requests int
 	r.state(t, "demo", ready)
 
 	var asking errgroup.Group
+	patient := await.Context(t)
 	for range clients {
-		asking.Go(func() error { return r.askEverything(t.Context()) })
+		// On a busy machine the connection of a thousand clients may not answer a PING in time.
+		asking.Go(func() error {
+			return backoff.Retry(patient, backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second}, r.askEverything)
+		})
 	}
 	if err := asking.Wait(); err != nil {
 		t.Fatal(err)
