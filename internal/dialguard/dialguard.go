@@ -14,13 +14,14 @@ import (
 	"syscall"
 )
 
-// metadata lists the addresses of clouds' metadata servers that are not link-local.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"),   // AWS, over IPv6
-	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud, over IPv6
-	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
-	netip.MustParseAddr("168.63.129.16"),   // Azure
-	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
+// metadata lists the networks of clouds' metadata servers that are not link-local.
+var metadata = []netip.Prefix{
+	// AWS over IPv6: metadata at ::254, EKS Pod Identity at ::23, time at ::123, and DNS at ::253.
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud, over IPv6
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
 }
 
 var (
@@ -49,15 +50,18 @@ func Local(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
 		thisNetwork.Contains(address) || siteLocal.Contains(address) || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}) ||
-		slices.Contains(metadata, address) || isEmbedded(address, Local)
+		isIn(metadata, address) || isEmbedded(address, Local)
 }
 
 // Private reports whether an address belongs to a network that is not routed on the internet, such
 // as 10.0.0.0/8 and fd00::/8.
 func Private(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
-	return address.IsPrivate() || slices.ContainsFunc(shared, func(p netip.Prefix) bool { return p.Contains(address) }) ||
-		isEmbedded(address, Private)
+	return address.IsPrivate() || isIn(shared, address) || isEmbedded(address, Private)
+}
+
+func isIn(networks []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // isEmbedded reports whether an IPv6 address embeds an IPv4 address for which is returns true.

@@ -18,6 +18,7 @@ func TestLocal(t *testing.T) {
 		"127.0.0.1": true, "127.8.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": true, "::": true,
 		"169.254.169.254": true, "::ffff:169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true, "224.0.0.1": true, "ff02::1": true,
 		"0.1.2.3": true, "255.255.255.255": true, "fec0::1": true, "100.100.100.200": true, "168.63.129.16": true, "fd00:ec2::254": true,
+		"fd00:ec2::23": true, "fd00:ec2::123": true, "fd00:ec2::253": true, "fd00:ec3::1": false,
 		"64:ff9b::127.0.0.1": true, "64:ff9b::169.254.169.254": true, "64:ff9b:1::7f00:1": true, "2002:7f00:1::": true, "::127.0.0.1": true,
 		"64:ff9b::8.8.8.8": false, "2002:808:808::1": false,
 		"10.0.0.1": false, "192.168.1.1": false, "fd00::1": false, "203.0.113.9": false, "2001:db8::1": false,

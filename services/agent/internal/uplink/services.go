@@ -70,7 +70,7 @@ func NewServices(p ServiceParams) (*Services, error) {
 	if p.Dial == nil {
 		// A user who may change an allowed service in the cluster could make its name resolve to an
 		// address of the agent's own machine or link.
-		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}
+		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Guard{}.Control, Resolver: p.Resolver}
 		p.Dial = dialer.DialContext
 	}
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
