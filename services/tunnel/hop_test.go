@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,19 @@ func pair(tb testing.TB, opts agenttest.Options) (people, agents *replica) {
 	agents.agentWith(opts, "demo")
 	people.reaches("ada", "demo")
 	return people, agents
+}
+
+// TestSecHopsAreFoundByResource records at the replica that has the agent what the request asks for, so
+// that a search by resource finds callers that go around the first replica.
+func TestSecHopsAreFoundByResource(t *testing.T) {
+	people, agents := pair(t, agenttest.Options{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	people.get(client(t, true), "ada", "demo", "/api/v1/namespaces/kube-system/secrets?limit=5")
+	found := slices.ContainsFunc(agents.audit.records(t), func(r map[string]any) bool {
+		return r["phase"] == "hop" && r["verb"] == "list" && r["resource"] == "secrets" && r["namespace"] == "kube-system"
+	})
+	if !found {
+		t.Errorf("got records %v, want that of a hop with verb and resource", agents.audit.records(t))
+	}
 }
 
 func TestF36EarlyRefusalOverAHop(t *testing.T) {

@@ -109,11 +109,12 @@ func (h *Handler) record(r *http.Request, caller identity.Identity) error {
 	if query != "" {
 		uri += "?" + query
 	}
+	inCluster := strings.TrimPrefix(path, kubeapi.AgentPrefix) // as the API server gets it, and as rules name it
 	id := rand.Text()
 	user, groups, uid, extra := impersonated(r.Header)
 	return audit.Hop(r.Context(), h.deps.Sink, audit.Request{
 		ID: id, TraceID: traceOf(r.Header, id), Subject: caller.Subject(), SubjectUID: r.Header.Get(headerHop), TokenID: caller.TokenID,
-		Cluster: r.Header.Get(headerCluster), Method: r.Method, URI: uri, Attributes: kubeapi.Parse(r.Method, path, query).Recorded(),
+		Cluster: r.Header.Get(headerCluster), Method: r.Method, URI: uri, Attributes: kubeapi.Parse(r.Method, inCluster, query).Recorded(),
 		SourceAddress: r.RemoteAddr, UserAgent: r.UserAgent(),
 	}, audit.Decision{Allowed: true, User: user, UID: uid, Groups: groups, Extra: extra})
 }

@@ -16,6 +16,10 @@ import (
 	"github.com/leatdev/leat/internal/audit"
 )
 
+// AgentPrefix begins the paths at which an agent serves its API server. Calls to the agent, and to
+// services, have no prefix.
+const AgentPrefix = "/kubernetes"
+
 // Verbs of requests for resources. Other requests have their method's name in lower case instead.
 const (
 	VerbGet              = "get"

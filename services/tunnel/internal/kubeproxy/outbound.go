@@ -11,16 +11,13 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
 // agentHost is the name that requests carry through the tunnel. The agent replaces it by its API
 // server's.
 const agentHost = "kubernetes"
-
-// agentPrefix is where the agent serves its API server. Calls to the agent, and to services, have
-// no prefix.
-const agentPrefix = "/kubernetes"
 
 // Headers that only the hub sets on requests to an agent.
 const (
@@ -41,7 +38,7 @@ func (r *request) address(out *http.Request) {
 	case r.target.isAgentCall():
 		out.Header.Set(headerSubject, r.subject)
 	case !r.target.isServiceCall():
-		prefix = agentPrefix
+		prefix = kubeapi.AgentPrefix
 		impersonate(out.Header, r.decision)
 	}
 	out.Trailer = nil // trailers could name reserved headers
