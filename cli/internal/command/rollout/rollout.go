@@ -49,7 +49,7 @@ A command that changes something takes --reason, which the audit log and the rol
 		control(s, "resume", "Continue a paused rollout", "resumed"),
 		control(s, "abort", "End a rollout: members keep what they have, and the content is not tried again", "aborted"),
 		control(s, "retry", "Continue a rollout that halted, or try content again that one did not bring to all", "tried again"),
-		control(s, "skip-wave", "End the wait for the current wave", "past the wave"),
+		control(s, "skip-wave", "End the wait for the members and the soak of the current wave", "past the wave"),
 		control(s, "rollback", "Take all members back to what they had", "going back"),
 	)
 	return cmd

@@ -39,7 +39,7 @@ const (
 	Abort  Verb = "abort"
 	// Retry has a halted run go on: members that failed are given their time again.
 	Retry Verb = "retry"
-	// SkipWave ends the wait for the current wave.
+	// SkipWave ends the wait for the members and the soak of the current wave, once it is approved.
 	SkipWave Verb = "skip-wave"
 	Rollback Verb = "rollback"
 	// Replace ends the run for a newer candidate. It is not for people.
@@ -124,6 +124,9 @@ func (r *Run) checkVerb(verb Verb) error {
 		}
 		if r.Cursor >= r.late() {
 			return refused("there is no wave left to skip")
+		}
+		if missing := r.missing(r.Cursor); missing > 0 {
+			return refused("wave %q needs %d more to approve it, which a skip does not replace; approve it first", r.Current(), missing)
 		}
 	case Rollback:
 		if r.IsBack {

@@ -453,12 +453,15 @@ func (w *world) checkWaves() {
 			continue
 		}
 		w.passed[state.Name] = true
-		if w.isSkipped[state.Name] || i >= len(w.run.Strategy.Waves) {
+		if i >= len(w.run.Strategy.Waves) {
 			continue
 		}
 		wave := w.run.Strategy.Waves[i]
 		if given := len(w.approvals[state.Name]); given < wave.Approval.Needed() {
 			w.t.Errorf("wave %q passed with %d approvals of %d", state.Name, given, wave.Approval.Needed())
+		}
+		if w.isSkipped[state.Name] {
+			continue
 		}
 		isEmpty := !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave == i })
 		if at, wasBroken := w.broken[state.Name]; wasBroken && !isEmpty && w.now.Sub(at) < wave.Soak {

@@ -235,6 +235,11 @@ func (r *Run) wave(i int) Wave {
 	return Wave{Name: r.Waves[i].Name}
 }
 
+// missing returns how many more people have to approve what comes after a wave.
+func (r *Run) missing(wave int) int {
+	return max(r.wave(wave).Approval.Needed()-len(r.Waves[wave].Approvals), 0)
+}
+
 // late returns the index of the wave of those that joined later.
 func (r *Run) late() int { return len(r.Waves) - 1 }
 

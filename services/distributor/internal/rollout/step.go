@@ -328,8 +328,8 @@ func (d *decider) isPassed(wake *alarm) bool {
 }
 
 func (d *decider) isApproved(w Wave, state *WaveState) bool {
-	missing := w.Approval.Needed() - len(state.Approvals)
-	if missing <= 0 {
+	missing := d.run.missing(d.run.Cursor)
+	if missing == 0 {
 		return true
 	}
 	if state.AskedAt.IsZero() {
