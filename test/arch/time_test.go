@@ -336,7 +336,7 @@ func (p *tests) duration(expr ast.Expr) (time.Duration, bool) {
 	case *ast.BinaryExpr:
 		x, knowX := p.duration(expr.X)
 		y, knowY := p.duration(expr.Y)
-		return x * y, knowX && knowY && expr.Op == token.MUL
+		return time.Duration(int64(x) * int64(y)), knowX && knowY && expr.Op == token.MUL
 	case *ast.Ident:
 		value, known := p.durations[expr.Name]
 		if !known {
