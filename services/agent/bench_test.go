@@ -4,7 +4,6 @@
 package agent_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -181,12 +180,4 @@ func (h *hub) applied(b *testing.B, service, digest string) *distributorv1.Servi
 	return h.awaitReport(b, service, func(got *distributorv1.ServiceReport) bool {
 		return slices.Equal(got.GetAppliedDigests(), []string{digest})
 	})
-}
-
-// soon bounds what a benchmark waits for.
-func soon(b *testing.B) context.Context {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
-	b.Cleanup(cancel)
-	return ctx
 }
