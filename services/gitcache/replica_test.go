@@ -29,8 +29,6 @@ import (
 	"github.com/leatdev/leat/services/gitcache"
 )
 
-const secret = "a shared secret of more than 32 bytes, for tests"
-
 // replica is one running service.
 type replica struct {
 	gitcachev1connect.GitCacheServiceClient
