@@ -4,7 +4,7 @@
 // Package runs reads what a run of go test did, from the events that gotestsum writes.
 //
 // A failed test may run again. One that then passes is flaky: the run is green, but the test is a defect,
-// either of the test or of the code. The report names it, so that nobody has to remember it.
+// either of the test or of the code. The report names it.
 package runs
 
 import (
