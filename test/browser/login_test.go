@@ -125,6 +125,7 @@ func TestLoginOpensTheBrowser(t *testing.T) {
 	command := l.command(t, "login", "https://127.0.0.1:"+h.front.port, "--name", "it")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
+	command.Stdin = strings.NewReader("y\n") // the hub's page is at another host than the command was given
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

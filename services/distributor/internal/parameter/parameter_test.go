@@ -27,7 +27,7 @@ func TestFill(t *testing.T) {
 		{text: "${{ 'it\\'s }}' }}", want: "it's }}"},
 		{text: "$${{ self.name }}", want: "${{ self.name }}"},
 		{text: "${{ self.labels.zone }}", problem: "self.labels.zone"},
-		{text: "${{ self.labels }}", problem: "should be a text"},
+		{text: "${{ self.labels }}", problem: "another type than the expression expects"},
 		{text: "${{ self.name", problem: "has no }} after it"},
 		{text: "${{ 1 }}", problem: "should make a text"},
 		{text: "${{ }}", problem: "empty"},
