@@ -23,8 +23,12 @@ import (
 // takes on a busy machine, and shorter than the timeout of go test.
 const Patience = 5 * time.Minute
 
-// pause is the time between two looks at a condition.
-const pause = 5 * time.Millisecond
+// Conditions often ask a server, and what they wait for may take seconds on the cores that they share
+// with it. The pause between two looks at one therefore grows by a quarter with each look.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
 
 // Context returns a context that ends after Patience, or when the test ends.
 func Context(t testing.TB) context.Context {
@@ -38,7 +42,7 @@ func Context(t testing.TB) context.Context {
 // another goroutine fails the test meanwhile. what completes the sentence "waited in vain for …".
 func True(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	Poll(t, what, pause, func() (bool, string) { return holds(), "" })
+	Poll(t, what, firstPause, func() (bool, string) { return holds(), "" })
 }
 
 // Success blocks until try returns nil, with the failures of True. The failure repeats the last error
@@ -47,7 +51,7 @@ func Success(t testing.TB, what string, try func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
 	defer cancel()
-	Poll(t, what, pause, func() (bool, string) {
+	Poll(t, what, firstPause, func() (bool, string) {
 		if err := try(ctx); err != nil {
 			return false, err.Error()
 		}
@@ -55,14 +59,14 @@ func Success(t testing.TB, what string, try func(ctx context.Context) error) {
 	})
 }
 
-// Poll is True for a condition that costs much, with a pause of its own between two looks. look also
-// returns what it saw, which the failure repeats.
+// Poll is True for a condition that costs much, with a first pause of its own. look also returns what it
+// saw, which the failure repeats.
 func Poll(t testing.TB, what string, pause time.Duration, look func() (holds bool, seen string)) {
 	t.Helper()
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
+	next := time.NewTimer(pause)
+	defer next.Stop()
 	for {
 		holds, seen := look()
 		switch {
@@ -74,8 +78,10 @@ func Poll(t testing.TB, what string, pause time.Duration, look func() (holds boo
 		if seen != "" {
 			seen = "; last seen: " + seen
 		}
+		next.Reset(pause)
+		pause = max(pause, min(pause+pause/4, lastPause))
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-patience.C:
 			t.Fatalf("waited in vain for %s%s", what, seen)
 		}
