@@ -152,7 +152,7 @@ func (r *rolling) restart(t *testing.T, change func(*distributor.KeyConfig), bet
 // load reads and writes secrets until ctx is done.
 func (r *rolling) load(t *testing.T, ctx context.Context, i int) {
 	service, cluster := fmt.Sprintf("app-%d", i), fmt.Sprintf("cluster-%d", i)
-	pause := time.NewTicker(50 * time.Millisecond)
+	pause := time.NewTicker(editPause)
 	defer pause.Stop()
 	for n := i; ctx.Err() == nil; n++ {
 		<-pause.C

@@ -47,20 +47,24 @@ func sizeOfKeys() (agents int, pause time.Duration) {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return 200, time.Second
 	}
-	return 24, 200 * time.Millisecond
+	return 24, 500 * time.Millisecond
 }
 
 const (
 	// renewalOfKeys is after how many rounds an agent renews its token: the hub bounds that.
-	renewalOfKeys = 7
+	renewalOfKeys = 5
+	// editPause is the time between two edits. Replicas have to learn of keys while all this goes on, so the
+	// load leaves a part of the cores alone.
+	editPause = 100 * time.Millisecond
 )
 
 func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys {
 	t.Helper()
 	url := postgrestest.New(t).Database(t)
 	set := func(c *distributor.Config) {
-		// The tunnel asks for keys again after 10 s, and a busy replica publishes a key seconds later.
-		c.DatabaseURL, c.Keys.SigningLead = url, 20*time.Second
+		// The tunnel asks for keys again after 10 s, and a replica on busy cores publishes a key many seconds
+		// later.
+		c.DatabaseURL, c.Keys.SigningLead = url, time.Minute
 		change(c)
 	}
 	first := startHub(t, set)
@@ -200,7 +204,10 @@ func (f *fleetOfKeys) viewer(t *testing.T, ctx context.Context, i int) {
 // editor writes secrets until ctx is done.
 func (f *fleetOfKeys) editor(t *testing.T, ctx context.Context) {
 	calls := f.caller(t)
+	pause := time.NewTicker(editPause)
+	defer pause.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
+		<-pause.C
 		name := fmt.Sprintf("app-%d", n%len(f.agents))
 		document := configDocument(name, fmt.Sprintf("cluster-%d", n%len(f.agents)), map[string]string{"N": fmt.Sprint(n)}, map[string]string{"PASSWORD": hunter2})
 		_, err := calls.fleet(n, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
