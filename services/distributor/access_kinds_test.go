@@ -117,10 +117,17 @@ func (s *stage) join(t *testing.T, user string, p person, spec *fleetv1.AccessBi
 	}
 	var all []caller
 	for _, kind := range kinds {
-		all = append(all, caller{
+		c := caller{
 			name: user + " by " + kind.name, kind: people, token: kind.token(t, s, user), person: p,
 			isAccess: kind.isAccess, isAgain: kind.isAccess,
-		})
+		}
+		if kind.isAccess {
+			c.again = func(t *testing.T) string {
+				t.Helper()
+				return kind.token(t, s, user)
+			}
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -57,6 +57,8 @@ type caller struct {
 	isAgain bool
 	// user is the name of the owner of a token with a limit, who knows of themselves.
 	user string
+	// again makes another token like this one, which ends within minutes; nil for the others.
+	again func(t *testing.T) string
 }
 
 // current returns the token to show now: those of services end within minutes, so each call has a new one.
@@ -66,6 +68,16 @@ func (c caller) current(t *testing.T) string {
 		return serviceToken(t)
 	}
 	return c.token
+}
+
+// renew gives new tokens to the callers whose tokens end within minutes.
+func (s *stage) renew(t *testing.T) {
+	t.Helper()
+	for i, c := range s.callers {
+		if c.again != nil {
+			s.callers[i].token = c.again(t)
+		}
+	}
 }
 
 // stage is a hub with the clusters one and two, the service app on one, and everybody who may come
