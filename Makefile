@@ -45,7 +45,7 @@ RACE := -race $(foreach package,$(COMPUTING),'-gcflags=$(package)=-race=false -d
 export GORACE ?= atexit_sleep_ms=50
 # Without the path of the checkout in it, what was compiled in one checkout serves every other one.
 export GOFLAGS ?= -trimpath
-FLAGS = $(FAST) -shuffle=on -count=$(COUNT) -timeout 45m $(if $(RUN),-run '$(RUN)')
+FLAGS = $(FAST) -shuffle=on -count=$(COUNT) -timeout 45m $(if $(value RUN),-run '$(value RUN)')
 TEST = tools/test/run.sh
 
 # How long `make fuzz` runs each target, and `make attack` each attack on each server.
