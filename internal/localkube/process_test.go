@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // processesIn returns the processes that use a control plane's data directory, by process id.
@@ -106,9 +106,10 @@ func parent(t *testing.T, binary, dataDir string) *exec.Cmd {
 func TestParent(t *testing.T) {
 	t.Parallel()
 	kubetest.Binaries(t.Context(), t)
-	dir, binary := t.TempDir(), filepath.Join(t.TempDir(), "leat-kube")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, "./cmd/leat-kube").CombinedOutput(); err != nil {
-		t.Fatalf("build leat-kube: %v\n%s", err, output)
+	dir := t.TempDir()
+	binary, err := program.Compile(t.Context(), t.TempDir(), "./cmd/leat-kube")
+	if err != nil {
+		t.Fatal(err)
 	}
 	killed := parent(t, binary, dir)
 	if err := killed.Process.Kill(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/program"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/render/renderworker"
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 var plainWorker struct {
 	sync.Once
 
-	dir string
-	err error
+	dir, path string
+	err       error
 }
 
 // buildPlainWorker returns the path of the program.
@@ -55,13 +55,9 @@ func buildPlainWorker() (string, error) {
 		if plainWorker.dir, plainWorker.err = os.MkdirTemp("", "renderworker"); plainWorker.err != nil {
 			return
 		}
-		// Without its debugging information it links in half the time.
-		build := exec.Command("go", "build", "-ldflags=-w", "-o", plainWorker.dir, "./testdata/worker")
-		if output, err := build.CombinedOutput(); err != nil {
-			plainWorker.err = fmt.Errorf("%w: %s", err, output)
-		}
+		plainWorker.path, plainWorker.err = program.Compile(context.Background(), plainWorker.dir, "./testdata/worker")
 	})
-	return filepath.Join(plainWorker.dir, "worker"), plainWorker.err
+	return plainWorker.path, plainWorker.err
 }
 
 // newPool returns a pool. Unless a test sets a timeout, only a render that hangs reaches it.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // pause is the time between two looks at another process.
@@ -48,10 +49,8 @@ func build(t *testing.T, command string) string {
 	}
 	checkout := sha256.Sum256([]byte(root))
 	binary := filepath.Join(cache, "leat-attack", hex.EncodeToString(checkout[:6]), path.Base(command))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "./"+command)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", command, err, out)
+	if _, err := program.Compile(t.Context(), filepath.Dir(binary), filepath.Join(root, command)); err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

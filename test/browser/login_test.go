@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // typeAtProvider signs in at the provider's page by the keyboard.
@@ -82,11 +83,11 @@ type leat struct {
 func (h *hub) leat(t *testing.T, env ...string) *leat {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "leat")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", program, "../../cli/cmd/leat").CombinedOutput(); err != nil {
-		t.Fatalf("build leat: %v\n%s", err, output)
+	binary, err := program.Compile(t.Context(), dir, "../../cli/cmd/leat")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &leat{program: program, env: append([]string{
+	return &leat{program: binary, env: append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "LEAT_CONFIG=" + filepath.Join(dir, "config.yaml"), "LEAT_CA_FILE=" + h.caFile,
 	}, env...)}
 }

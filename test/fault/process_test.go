@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 const (
@@ -28,11 +29,9 @@ const (
 // build compiles one deployable, as the Dockerfile does, and returns the binary.
 func build(t *testing.T, service string) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), service)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./services/"+service+"/cmd/"+service)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", service, err, out)
+	binary, err := program.Compile(t.Context(), t.TempDir(), "../../services/"+service+"/cmd/"+service)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/program"
 	"github.com/leatdev/leat/test/supply"
 )
 
@@ -166,13 +166,13 @@ func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 // TestSBOM writes the inventory of a program with dependencies: this package's own.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "leat-supply")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/leat-supply").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	binary, err := program.Compile(t.Context(), t.TempDir(), "./cmd/leat-supply")
+	if err != nil {
+		t.Fatal(err)
 	}
 	var first, second bytes.Buffer
 	for _, w := range []*bytes.Buffer{&first, &second} {
-		if err := supply.WriteSBOM(w, program); err != nil {
+		if err := supply.WriteSBOM(w, binary); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +195,7 @@ func TestSBOM(t *testing.T) {
 	if err := json.Unmarshal(first.Bytes(), &document); err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(program)
+	content, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +23,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"sigs.k8s.io/yaml"
 
-	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -34,20 +33,15 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/program"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 
 func TestMain(m *testing.M) {
-	renderworker.Serve(os.Args[1:]) // leat render starts this program as its worker
-	testscript.Main(withServers{m}, map[string]func(){"leat": func() {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		os.Exit(command.Run(ctx, command.Params{
-			Args: os.Args[1:], LookupEnv: os.LookupEnv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		}))
-	}, "open-page": openPage})
+	renderworker.Serve(os.Args[1:]) // tests that call command.Run start this program as their worker
+	testscript.Main(withPrograms{m}, map[string]func(){"open-page": openPage})
 }
 
 // openPage is a browser that shows one page.
@@ -67,11 +61,29 @@ func openPage() {
 	os.Exit(0)
 }
 
-// withServers runs the tests, and ends the API servers that they have borrowed.
-type withServers struct{ *testing.M }
+// withPrograms compiles the leat that scripts run, runs the tests, and ends the API servers that they
+// have borrowed.
+//
+// Scripts start leat some hundred times. A copy of this test program with the race detector needs
+// seconds for each start, most of which pass before main begins.
+type withPrograms struct{ *testing.M }
 
 // Run implements testscript.TestingM.
-func (m withServers) Run() int { return kubetest.Run(m.M) }
+func (m withPrograms) Run() int {
+	dir, err := os.MkdirTemp("", "leat-scripts")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }() // the system deletes it if this fails
+		_, err = program.Compile(context.Background(), dir, "../../cmd/leat")
+	}
+	if err == nil {
+		err = os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return kubetest.Run(m.M)
+}
 
 type hubKey struct{}
 

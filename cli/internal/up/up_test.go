@@ -26,17 +26,8 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
-
-// buildLeat builds the whole program into a folder, to be run like a user runs it, and returns its
-// path. All tests run the same file.
-func buildLeat(dir string) (string, error) {
-	binary := filepath.Join(dir, "leat")
-	if output, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "../../cmd/leat").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build leat: %w\n%s", err, output)
-	}
-	return binary, nil
-}
 
 // process is a running `leat up --output json`.
 type process struct {
@@ -367,7 +358,7 @@ func withBinaries(run func() int) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if leat, err = buildLeat(dir); err != nil {
+	if leat, err = program.Compile(context.Background(), dir, "../../cmd/leat"); err != nil {
 		return 0, err
 	}
 	return run(), nil

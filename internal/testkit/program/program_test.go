@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -32,4 +33,20 @@ func TestProgram(t *testing.T) {
 		t.Error("the program has not ended")
 	}
 	p.End(syscall.SIGTERM) // again, which does nothing
+}
+
+// TestCompile compiles a command that is there, and reports one that is not.
+func TestCompile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, err := program.Compile(t.Context(), dir, "../../localkube/cmd/leat-kube")
+	if err != nil || path != filepath.Join(dir, "leat-kube") {
+		t.Fatalf("got %q, %v, want leat-kube in %s", path, err, dir)
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "leat-kube") {
+		t.Errorf("leat-kube --help: got %v, %q", err, out)
+	}
+	if _, err := program.Compile(t.Context(), dir, "./absent"); err == nil || !strings.Contains(err.Error(), "compile ./absent") {
+		t.Errorf("compile a command that does not exist: got %v", err)
+	}
 }
