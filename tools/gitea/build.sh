@@ -6,7 +6,7 @@
 # files that it needs beside it. It is built once for each version and pins, which takes some minutes.
 set -eu
 cd "$(dirname "$0")"
-export GOWORK=off GOFLAGS=-mod=readonly
+export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=1 # its SQLite is C
 
 version=$(go list -m -f '{{.Version}}' code.gitea.io/gitea)
 pins=$(cat go.mod go.sum build.sh | sha256sum | cut -c1-12)

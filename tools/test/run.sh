@@ -19,5 +19,5 @@ status=0
 .bin/gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary skipped $reruns \
 	--junitfile ".test/$name.xml" --jsonfile-timing-events ".test/$name.events.json" \
 	--packages "$packages" -- "$@" || status=$?
-go run ./test/runs/cmd/leat-runs ".test/$name.events.json"
+CGO_ENABLED=0 go run ./test/runs/cmd/leat-runs ".test/$name.events.json"
 exit $status
