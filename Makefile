@@ -45,7 +45,8 @@ RACE := -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' $(foreach pac
 export GORACE ?= atexit_sleep_ms=50
 # Without the path of the checkout in it, what was compiled in one checkout serves every other one.
 export GOFLAGS ?= -trimpath
-# What is shipped has no cgo. The race detector needs it, so there are two variants of each package and not three.
+# What is shipped has no cgo. The race detector needs it, so there are two variants of each package and not three. Tests
+# compile leat and the services: `make test` compiles leat first, or its packages would compile in the middle of tests.
 export CGO_ENABLED ?= 0
 WITHRACE := CGO_ENABLED=1
 FLAGS = $(FAST) -shuffle=on -count=$(COUNT) -timeout 45m $(if $(value RUN),-run '$(value RUN)')
@@ -67,7 +68,7 @@ up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system browser kube registry $(BIN)/gotestsum $(BIN)/leat ## Run every module's tests but sieges, with the race detector and in random order
+test: system browser kube registry $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; $(TEST) outside "$$($(GO) list work | grep -E '^$(OUTSIDE)$$')" $(FLAGS) || failed=1; \
@@ -131,7 +132,8 @@ docs: ## Generate docs/config.md, docs/errors.md, docs/metrics.md, docs/health-k
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb
 
-tidy: ## Tidy every go.mod
+tidy: ## Tidy every go.mod, and require the versions that the workspace selects
+	@$(GO) work sync
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && GOWORK=off $(GO) mod tidy) || exit 1; done
 
 build: ## Build the deployables and the command line into .bin

@@ -39,12 +39,13 @@ func Build(t testing.TB, name string) string {
 	}
 }
 
-// Compile compiles a command into the folder dir, and returns the path of the program, which has the name of the
-// command's folder. The command is a path relative to the working directory, such as ./cmd/leat.
+// Compile compiles the command of a folder, such as ./cmd/leat, into the folder dir, and returns the
+// path of the program, which has the name of the command's folder. The error says what the compiler
+// printed. Concurrent calls need folders of their own.
 //
-// The program is the one that is shipped: without the race detector, whatever the test has, and without cgo, so that
-// `make build`, linters and all tests use the same compiled packages. It has no debugging information, so that it links
-// in half the time.
+// Like what is shipped, the program has neither the race detector, whatever the test has, nor cgo, so
+// that `make build`, linters and all tests share compiled packages. It has no symbols, so that it
+// links in half the time; traces keep their names and lines.
 func Compile(ctx context.Context, dir, command string) (string, error) {
 	at, err := filepath.Abs(command)
 	if err != nil {
@@ -52,7 +53,8 @@ func Compile(ctx context.Context, dir, command string) (string, error) {
 	}
 	binary := filepath.Join(dir, filepath.Base(at))
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s", "-o", binary, ".")
-	build.Dir, build.Env = at, append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir = at
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile %s: %w\n%s", command, err, out)
 	}
