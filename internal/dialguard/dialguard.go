@@ -98,12 +98,16 @@ type Guard struct {
 	AllowLocal bool
 	// RefusePrivate also refuses private networks.
 	RefusePrivate bool
+	// Allowed are networks that the operator lists: their addresses may be dialled, whatever they are.
+	Allowed []netip.Prefix
 }
 
 // Check returns an error that matches [ErrLocal] or [ErrPrivate] for an address that must not be
 // dialled.
 func (g Guard) Check(address netip.Addr) error {
 	switch {
+	case isIn(g.Allowed, address.WithZone("").Unmap()):
+		return nil
 	case !g.AllowLocal && (Local(address) || own(address)):
 		return fmt.Errorf("%w: %s", ErrLocal, address)
 	case g.RefusePrivate && Private(address):

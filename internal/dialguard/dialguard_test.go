@@ -41,12 +41,14 @@ func TestSecGuard(t *testing.T) {
 	t.Parallel()
 	var strict, strictest, lenient dialguard.Guard
 	strictest.RefusePrivate, lenient.AllowLocal = true, true
+	strictest.Allowed = []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16"), netip.MustParsePrefix("fd12:9::/32")}
 	for address, want := range map[string]struct{ strict, strictest, lenient bool }{
 		"127.0.0.1:80": {false, false, true}, "[::1]:443": {false, false, true}, "169.254.169.254:80": {false, false, true},
 		"[::ffff:127.0.0.1]:80": {false, false, true}, "nonsense": {false, false, false},
 		"10.1.2.3:80": {true, false, true}, "100.64.0.1:80": {true, false, true}, "[fd12::1]:80": {true, false, true},
 		"[64:ff9b::10.0.0.1]:80": {true, false, true},
-		"203.0.113.9:443":        {true, true, true}, "[2001:db8::1]:443": {true, true, true},
+		"10.9.1.1:80":            {true, true, true}, "[::ffff:10.9.1.1]:80": {true, true, true}, "[fd12:9::1]:80": {true, true, true},
+		"203.0.113.9:443": {true, true, true}, "[2001:db8::1]:443": {true, true, true},
 	} {
 		for name, c := range map[string]struct {
 			guard dialguard.Guard

@@ -61,6 +61,10 @@ type Definition struct {
 	// ChartRepositories are the names of the Helm and OCI repositories that charts in a Git repository
 	// may take dependencies from. Committers can read every chart there.
 	ChartRepositories List `json:"chart_repositories,omitempty"`
+	// PublicOnly keeps gitcache from reaching the upstream, or a proxy that the definition names, at
+	// an address of a private network or of its own machine, unless its operator lists that network.
+	// The catalog sets it where somebody chose the address who may not create repositories of the hub.
+	PublicOnly bool `json:"public_only,omitempty"`
 }
 
 // Type is the kind of an upstream.
@@ -224,5 +228,5 @@ func (d Definition) HasMaskedProxy() bool {
 func (d Definition) SameUpstream(other Definition) bool {
 	return d.WithDefaults().Type == other.WithDefaults().Type && d.URL == other.URL && d.Credential == other.Credential &&
 		d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL && d.PartialClone == other.PartialClone && d.Charts == other.Charts &&
-		d.Immutable == other.Immutable && d.TokenHosts == other.TokenHosts
+		d.Immutable == other.Immutable && d.TokenHosts == other.TokenHosts && d.PublicOnly == other.PublicOnly
 }

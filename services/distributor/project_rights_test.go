@@ -4,6 +4,10 @@
 package distributor_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"slices"
 	"testing"
 
@@ -11,7 +15,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // TestSecScopesNameTheObjectsOfOneProject binds somebody to objects of one project, beside which there
@@ -117,6 +123,74 @@ func TestSecRolesInAProject(t *testing.T) {
 	if err != nil || !slices.Equal(stored.GetAccessBinding().GetSpec().GetProjects().GetNames(), []string{"shop"}) || stored.GetAccessBinding().GetStatus().GetClusters() != 1 {
 		t.Errorf("got %v, %v, want a binding of one project, which covers one cluster", stored, err)
 	}
+}
+
+// TestSecAddressesOfRepositories has people choose where gitcache calls: only those who may create
+// repositories of the hub let it call private networks.
+func TestSecAddressesOfRepositories(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	c.apply(t, projectDocuments("shop")...)
+	ada, _ := c.join(t, "ada")
+	lea, _ := c.join(t, "lea")
+	c.bind(t, "shops", &fleetv1.AccessBindingSpec{
+		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: &fleetv1.ProjectSelection{Names: []string{"shop"}},
+	})
+	c.bind(t, "leads", &fleetv1.AccessBindingSpec{Users: []string{"lea"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Hub: true})
+	at := func(name string, change func(*fleetv1.RepositorySpec)) *fleetv1.Document {
+		document := in("shop", repositoryDocument(name))
+		change(document.GetRepository().Spec)
+		return document
+	}
+	url := func(u string) func(*fleetv1.RepositorySpec) {
+		return func(s *fleetv1.RepositorySpec) { s.Url = u }
+	}
+	const own, elsewhere = "https://git.example/own.git", "http://169.254.169.254/latest/meta-data"
+	version := int64(0)
+	for _, step := range []struct {
+		what, token, name string
+		change            func(*fleetv1.RepositorySpec)
+		confined          bool
+	}{
+		{"an editor of the project writes one", ada, "own", url(own), true},
+		{"the same again", ada, "own", func(s *fleetv1.RepositorySpec) { s.Url, s.Suspended = own, true }, true},
+		{"an administrator applies it", adminToken, "own", url(own), false},
+		{"the editor changes what leads nowhere else", ada, "own", url("https://git.example/other.git"), false},
+		{"the editor moves it", ada, "own", url(elsewhere), true},
+		{"an administrator moves it", adminToken, "own", url(own), false},
+		{"the editor adds a proxy", ada, "own", func(s *fleetv1.RepositorySpec) { s.Url, s.ProxyUrl = own, "http://10.0.0.1:3128" }, true},
+		{"an administrator takes it away", adminToken, "own", url(own), false},
+		{"the editor names another API of an app", ada, "own", func(s *fleetv1.RepositorySpec) {
+			s.Url, s.Credential = own, &gitcachev1.Credential{Method: &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
+				AppId: 1, InstallationId: 1, PrivateKey: appKey(t), ApiUrl: "https://10.0.0.2/api/v3",
+			}}}
+		}, true},
+		{"an editor of the hub writes one", lea, "lead", url(own), false},
+	} {
+		res, err := c.fleet(t, step.token).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{at(step.name, step.change)}})
+		if err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		applied := res.GetOutcomes()[0].GetDocument().GetRepository().GetMetadata().GetResourceVersion()
+		if step.name == "own" && applied == version {
+			t.Errorf("%s: nothing changed", step.what)
+		}
+		version = applied
+		await.True(t, step.what, func() bool { return c.git.definition("shop."+step.name).GetVersion() == applied })
+		if got := c.git.definition("shop." + step.name).GetPublicOnly(); got != step.confined {
+			t.Errorf("%s: got it confined to public addresses: %t, want %t", step.what, got, step.confined)
+		}
+	}
+}
+
+// appKey returns the private key of a GitHub App.
+func appKey(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
 // TestSecProjectsGiveNothing has somebody who may change all projects, and is an editor in one of them,

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
@@ -100,6 +102,9 @@ type Config struct {
 	AllowLocalUpstreams bool
 	// RefusePrivateUpstreams rejects such URLs if they lead to private networks.
 	RefusePrivateUpstreams bool
+	// AllowNetworks are networks, such as 10.20.0.0/16, to which such URLs may lead, and those of
+	// repositories that people wrote who may not create repositories of the hub.
+	AllowNetworks []string
 	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the
 	// repository that they belong to.
 	SubmoduleCredentials []string
@@ -157,6 +162,8 @@ func (c *Config) bind(s *config.Set) {
 		"let URLs of submodules, redirects and LFS servers lead to loopback and link-local addresses; for tests and development only")
 	s.Bool(&c.RefusePrivateUpstreams, "gitcache-refuse-private-upstreams", false,
 		"keep URLs of submodules, redirects and LFS servers from leading to private networks")
+	s.Strings(&c.AllowNetworks, "gitcache-allow-networks", nil,
+		"networks, such as 10.20.0.0/16, to which these URLs may lead, and repositories of people who may not create repositories of the hub; empty: only to public addresses")
 	s.Strings(&c.SubmoduleCredentials, "gitcache-submodule-credentials", nil,
 		"URL prefixes below which submodules get the credential of their repository at the same host; empty: only in its own folder")
 	s.Size(&c.BundleCache, "gitcache-bundle-cache", 10*config.GiB, "disk for bundles")
@@ -199,7 +206,21 @@ func (c *Config) check() error {
 	refuse(c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit,
 		"--gitcache-backend: got %q, want %s or %s", c.Backend, BackendGoGit, BackendGit)
 	_, err := c.submodulePrefixes()
-	return errors.Join(append(errs, err)...)
+	_, err2 := c.upstreamGuard()
+	return errors.Join(append(errs, err, err2)...)
+}
+
+// upstreamGuard returns the guard of addresses that no administrator wrote.
+func (c *Config) upstreamGuard() (dialguard.Guard, error) {
+	guard := dialguard.Guard{AllowLocal: c.AllowLocalUpstreams, RefusePrivate: c.RefusePrivateUpstreams}
+	for _, text := range c.AllowNetworks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return guard, fmt.Errorf("--gitcache-allow-networks: got %q, want a network such as 10.20.0.0/16 or fd12:3456::/32", text)
+		}
+		guard.Allowed = append(guard.Allowed, network.Masked())
+	}
+	return guard, nil
 }
 
 func (c *Config) submodulePrefixes() ([]submodule.Prefix, error) {

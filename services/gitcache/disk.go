@@ -15,7 +15,6 @@ import (
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/upstream"
@@ -31,6 +30,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/kinds"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/ociregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
@@ -52,7 +52,7 @@ type disk struct {
 
 // openDisk opens the folders. root returns the URL of the repository with a UID, and is asked when
 // one is fetched.
-func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (*disk, error) {
+func openDisk(cfg Config, root func(uid string) (mirror.Root, bool), tel *telemetry.Telemetry) (*disk, error) {
 	temporary := filepath.Join(cfg.DataDir, "tmp")
 	if err := private.Dir(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
@@ -92,10 +92,14 @@ func (d *disk) newBuilder(
 }
 
 // openMirrors opens mirrors and upstreams, with the credentials that are shared by prefix.
-func (d *disk) openMirrors(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (err error) {
+func (d *disk) openMirrors(cfg Config, root func(uid string) (mirror.Root, bool), tel *telemetry.Telemetry) (err error) {
+	guard, err := cfg.upstreamGuard()
+	if err != nil {
+		return err
+	}
 	config := backend.Config{
 		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Root: root,
-		Guard:  dialguard.Guard{AllowLocal: cfg.AllowLocalUpstreams, RefusePrivate: cfg.RefusePrivateUpstreams},
+		Guard:  guard,
 		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
 		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk), Logger: tel.Logger(),
 		OtherMirrors: func() int64 { return d.artifacts.Usage().Bytes },

@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	registry := redisregistry.New(redisregistry.Params{
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"), Logger: logger,
 	})
-	disk, err := openDisk(cfg, registry.URL, tel)
+	disk, err := openDisk(cfg, registry.Root, tel)
 	if err != nil {
 		return err
 	}

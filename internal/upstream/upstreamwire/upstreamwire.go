@@ -53,12 +53,14 @@ func Definition(m message) (upstream.Definition, error) {
 		return upstream.Definition{}, fielderr.New("poll_interval", "is not a valid duration")
 	}
 	kind := name[upstream.Type](m.GetType())
+	// People do not say it of themselves.
+	stored, _ := m.(interface{ GetPublicOnly() bool })
 	return upstream.Definition{
 		Type: kind, URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
 		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
 		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification(), kind), PartialClone: m.GetPartialClone(),
 		Charts: upstream.NewList(m.GetCharts()), Immutable: m.GetImmutable(), TokenHosts: upstream.NewList(m.GetTokenHosts()),
-		ChartRepositories: upstream.NewList(m.GetChartRepositories()),
+		ChartRepositories: upstream.NewList(m.GetChartRepositories()), PublicOnly: stored != nil && stored.GetPublicOnly(),
 	}, nil
 }
 
@@ -69,7 +71,7 @@ func DefinitionMessage(d upstream.Definition) *gitcachev1.RepositoryDefinition {
 		ProxyUrl: d.ProxyURL.Reveal(), Suspended: d.Suspended, WebhookSecret: d.WebhookSecret.Reveal(),
 		Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
 		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
-		ChartRepositories: d.ChartRepositories.Names(),
+		ChartRepositories: d.ChartRepositories.Names(), PublicOnly: d.PublicOnly,
 	}
 }
 

@@ -77,6 +77,10 @@ func TestEveryFieldComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		wanted.PollInterval = d.PollInterval // the fields have other numbers
+		if wanted.PublicOnly {
+			t.Errorf("%s: people must not say of themselves where they may lead", method)
+		}
+		wanted.PublicOnly = d.PublicOnly
 		if wanted != d {
 			t.Errorf("%s: got another definition from a spec than from a definition", method)
 		}

@@ -283,6 +283,7 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	if err := settleNew(created); err != nil {
 		return nil, err
 	}
+	e.settleReach(nil, created)
 	meta := created.Meta()
 	meta.UID = rand.Text()
 	meta.Generation = 1
@@ -325,6 +326,7 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
+	e.settleReach(current, next)
 	kept := ManagerOf(current)
 	setManager(next.Meta(), kept)
 	if e.manager.Source != "" {
@@ -358,6 +360,19 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 		meta.Generation++
 	}
 	return Outcome{Action: ActionConfigured, Object: next}, tx.Put(ctx, next)
+}
+
+// settleReach says of a repository whether it is confined to public addresses. Who may create
+// repositories of the hub confirms where it leads by any edit. Of others, an edit that leaves the
+// servers as they are changes nothing.
+func (e *Editor) settleReach(current, next Object) {
+	repository, ok := next.(*Repository)
+	if !ok {
+		return
+	}
+	stored, _ := current.(*Repository)
+	repository.Spec.PublicOnly = !e.guard.MayNameAddresses() &&
+		(stored == nil || stored.Spec.PublicOnly || repository.Spec.leadsElsewhere(stored.Spec))
 }
 
 // carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.

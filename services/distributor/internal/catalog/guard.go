@@ -23,6 +23,9 @@ type Guard interface {
 	MayUpdate(ctx context.Context, find Finder, current, next Object) error
 	// MayDelete returns an error unless the caller may remove the object.
 	MayDelete(ctx context.Context, find Finder, current Object) error
+	// MayNameAddresses reports whether the caller may have the hub reach any address: whether they may
+	// create repositories of the hub.
+	MayNameAddresses() bool
 }
 
 // Finder returns an object of the catalog.
@@ -45,6 +48,8 @@ func (unguarded) MayCreate(context.Context, Finder, Object) error { return nil }
 func (unguarded) MayUpdate(context.Context, Finder, Object, Object) error { return nil }
 
 func (unguarded) MayDelete(context.Context, Finder, Object) error { return nil }
+
+func (unguarded) MayNameAddresses() bool { return true }
 
 // seen returns the stored object of that key. One that the guard's caller may not see is not found.
 func (e *Editor) seen(ctx context.Context, tx Tx, key Key) (Object, error) {

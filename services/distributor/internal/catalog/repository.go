@@ -88,6 +88,12 @@ func (s RepositorySpec) checkServer(stored RepositorySpec) error {
 	if stored.Credential.IsZero() {
 		return nil
 	}
+	return s.newServer(stored)
+}
+
+// newServer returns nil if the spec leads to no server, through no proxy and to no token host that
+// the stored one does not lead to. The error says why a credential is not sent there.
+func (s RepositorySpec) newServer(stored RepositorySpec) error {
 	if before, after := serverOf(stored.URL), serverOf(s.URL); before != after {
 		return fielderr.New("spec.credential", "was given for %s and is not sent to %s; give the credential again, or an empty one for none", before, after)
 	}
@@ -101,6 +107,11 @@ func (s RepositorySpec) checkServer(stored RepositorySpec) error {
 		}
 	}
 	return nil
+}
+
+// leadsElsewhere reports whether the spec has the hub call a server that the stored one does not.
+func (s RepositorySpec) leadsElsewhere(stored RepositorySpec) bool {
+	return s.newServer(stored) != nil || s.Credential.APIURL != stored.Credential.APIURL
 }
 
 // serverOf returns the scheme, host and port of a valid URL in one spelling, without user and

@@ -52,7 +52,7 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Guard and Root are those of [uploadpack.Config].
 	Guard dialguard.Guard
-	Root  func(uid string) (url string, ok bool)
+	Root  func(uid string) (root mirror.Root, ok bool)
 	// Memory admits packs that are indexed. Nil: a budget of its default size.
 	Memory *memory.Budget
 	// MirrorDisk bounds the bytes of all mirrors, together with what OtherMirrors returns. Zero: only

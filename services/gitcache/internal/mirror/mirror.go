@@ -43,6 +43,14 @@ type Definition struct {
 	ParentUID string `json:"parent_uid,omitempty"`
 }
 
+// Root is what is asked of the repository that submodules belong to: where they may lead.
+type Root struct {
+	// URL is the repository's own.
+	URL string
+	// PublicOnly is the repository's own, and holds for its submodules.
+	PublicOnly bool
+}
+
 var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // IsUID reports whether text can be a repository's UID. A UID can name a folder, and does not lead

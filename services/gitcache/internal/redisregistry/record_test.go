@@ -43,7 +43,7 @@ func current() mirror.Definition {
 	d := recorded()
 	d.Charts, d.Immutable, d.TokenHosts = upstream.NewList([]string{"web", "team-*"}), true, upstream.NewList([]string{"auth.invalid"})
 	d.Verification.CosignKeys, d.Verification.ProvenanceKeys = "cosign", "provenance"
-	d.ChartRepositories = upstream.NewList([]string{"charts"})
+	d.ChartRepositories, d.PublicOnly = upstream.NewList([]string{"charts"}), true
 	d.Credential.DockerConfig, d.Credential.Cloud, d.Credential.Principal, d.Credential.Scope = "d", "aws", "role", "region"
 	return d
 }
@@ -118,7 +118,7 @@ func TestRecordsOfOtherVersions(t *testing.T) {
 	want["version"], want["type"] = json.Number("8"), "git"
 	want["charts"], want["immutable"], want["token_hosts"] = []any{"web", "team-*"}, true, []any{"auth.invalid"}
 	want["cosign_keys"], want["provenance_keys"] = "cosign", "provenance"
-	want["chart_repositories"] = []any{"charts"}
+	want["chart_repositories"], want["public_only"] = []any{"charts"}, true
 	want["docker_config"], want["cloud"], want["principal"], want["scope"] = "d", "aws", "role", "region"
 	if diff := cmp.Diff(want, fields(string(plain))); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

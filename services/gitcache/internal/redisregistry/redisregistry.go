@@ -91,7 +91,7 @@ type Registry struct {
 	params             Params
 	put, delete, again *redis.Script
 
-	urls atomic.Pointer[map[string]string] // of all definitions, by UID; replaced as a whole
+	roots atomic.Pointer[map[string]mirror.Root] // of all definitions, by UID; replaced as a whole
 
 	mu     sync.Mutex // also orders readings of the hash and calls of apply
 	apply  func([]mirror.Definition)
@@ -111,15 +111,15 @@ func New(p Params) *Registry {
 	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua), again: redis.NewScript(resealLua)}
 }
 
-// URL returns the URL of the repository with that UID, or false while the repository is unknown. It
-// does not block.
-func (r *Registry) URL(uid string) (string, bool) {
-	urls := r.urls.Load()
-	if urls == nil {
-		return "", false
+// Root returns the repository with that UID as its submodules see it, or false while it is unknown.
+// Root does not block.
+func (r *Registry) Root(uid string) (mirror.Root, bool) {
+	roots := r.roots.Load()
+	if roots == nil {
+		return mirror.Root{}, false
 	}
-	url, ok := (*urls)[uid]
-	return url, ok
+	root, ok := (*roots)[uid]
+	return root, ok
 }
 
 func (r *Registry) definitions() string { return r.params.Prefix + "repositories" }

@@ -128,11 +128,11 @@ func (r *Registry) adopt(ctx context.Context, fetched copyOnDisk) error {
 // it begins may ask.
 func (r *Registry) replaceLocked(ctx context.Context, next copyOnDisk) {
 	r.known, r.loaded = next, true
-	defs, urls := r.decodeAll(ctx, next.Values), map[string]string{}
+	defs, roots := r.decodeAll(ctx, next.Values), map[string]mirror.Root{}
 	for _, def := range defs {
-		urls[def.UID] = def.URL
+		roots[def.UID] = mirror.Root{URL: def.URL, PublicOnly: def.PublicOnly}
 	}
-	r.urls.Store(&urls)
+	r.roots.Store(&roots)
 	r.apply(defs)
 }
 

@@ -56,12 +56,13 @@ type Config struct {
 	// version.
 	Version2 bool
 	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other
-	// hosts than their root's, of redirects, and of stores that an LFS server names.
+	// hosts than their root's, of redirects, and of stores that an LFS server names. It also judges all
+	// addresses of definitions with PublicOnly, and then refuses private networks.
 	Guard dialguard.Guard
-	// Root returns the URL of the repository with that UID, to which submodules refer as their
-	// root. It returns false while the URL is unknown, and Guard then judges the addresses of those
-	// submodules. Nil: every URL is unknown.
-	Root func(uid string) (url string, ok bool)
+	// Root returns the repository with that UID, to which submodules refer as their root. It returns
+	// false while the root is unknown; its submodules are then treated as those of a root with
+	// PublicOnly. Nil: every root is unknown.
+	Root func(uid string) (root mirror.Root, ok bool)
 }
 
 // Credentials are given by URL. Its methods may be called concurrently.
@@ -87,7 +88,7 @@ func New(cfg Config) *Client {
 		cfg.Proxy = http.ProxyFromEnvironment
 	}
 	if cfg.Root == nil {
-		cfg.Root = func(string) (string, bool) { return "", false }
+		cfg.Root = func(string) (mirror.Root, bool) { return mirror.Root{}, false }
 	}
 	return &Client{config: cfg, apps: githubapp.NewTokens()}
 }
@@ -149,7 +150,8 @@ func (c *Client) target(def mirror.Definition) (target, error) {
 }
 
 // newRoute returns the route for a definition: through its own proxy, or through that of the
-// environment. Addresses in URLs other than written are checked before they are dialled.
+// environment. Addresses in URLs other than written are checked before they are dialled, and so are
+// those of a definition that is confined to public addresses, and of the proxy that it names.
 func (c *Client) newRoute(
 	def mirror.Definition, p mirror.FetchParams, environment func(*http.Request) (*url.URL, error), written ...string,
 ) (*route.Route, error) {
@@ -164,9 +166,21 @@ func (c *Client) newRoute(
 	if own != nil {
 		environment = http.ProxyURL(own)
 	}
-	return route.New(route.Params{
-		Guard: p.Guard, Received: p.Received, Written: written, Untrusted: c.config.Guard, Proxy: environment, Roots: roots,
-	}), nil
+	params := route.Params{Guard: p.Guard, Received: p.Received, Written: written, Untrusted: c.config.Guard, Proxy: environment, Roots: roots}
+	if c.isPublicOnly(def) {
+		params.Written, params.Untrusted.RefusePrivate, params.ProxyUntrusted = nil, true, own != nil
+	}
+	return route.New(params), nil
+}
+
+// isPublicOnly reports whether a definition, or the root that it is a submodule of, is confined to
+// public addresses.
+func (c *Client) isPublicOnly(def mirror.Definition) bool {
+	if def.ParentUID == "" {
+		return def.PublicOnly
+	}
+	root, ok := c.config.Root(def.ParentUID)
+	return !ok || root.PublicOnly
 }
 
 // written returns the URLs that an administrator wrote for a definition: its own URL and those of
@@ -180,7 +194,7 @@ func (c *Client) written(def mirror.Definition) []string {
 		return urls
 	}
 	if root, ok := c.config.Root(def.ParentUID); ok {
-		return []string{root}
+		return []string{root.URL}
 	}
 	return nil
 }

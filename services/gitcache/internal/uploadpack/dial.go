@@ -75,7 +75,7 @@ func (c *Client) Mirrors(def mirror.Definition) []mirror.Definition {
 	var mirrors []mirror.Definition
 	for _, url := range c.config.Credentials.Mirrors(def.URL) {
 		at := def
-		at.URL, at.Credential, at.CAPEM, at.TokenHosts = url, upstream.Credential{}, "", ""
+		at.URL, at.Credential, at.CAPEM, at.TokenHosts, at.PublicOnly = url, upstream.Credential{}, "", "", false
 		mirrors = append(mirrors, at)
 	}
 	return mirrors

@@ -87,8 +87,12 @@ func classify(err error, def mirror.Definition) (reason.Reason, string) {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return reason.UpstreamProtocol, "The definition cannot be used: " + field.Error()
 	}
+	isGuarded := errors.Is(err, dialguard.ErrLocal) || errors.Is(err, dialguard.ErrPrivate)
 	switch {
-	case errors.Is(err, dialguard.ErrLocal), errors.Is(err, dialguard.ErrPrivate):
+	case isGuarded && def.PublicOnly:
+		return reason.UpstreamUnreachable, "The repository leads to an address of the hub's own machine or network, and was written by somebody who may not " +
+			"create repositories of the hub. Ask somebody who may to apply it, or ask an operator to list the network in gitcache-allow-networks."
+	case isGuarded:
 		return reason.UpstreamUnreachable, "A submodule's URL, a redirect, an LFS server or a chart's archive leads to an address of the hub's own " +
 			"machine or network, which only the URL that an administrator wrote may; correct it, or see gitcache-allow-local-upstreams."
 	case errors.Is(err, route.ErrProxy):

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -48,7 +50,7 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 	wantRefused := func(name string, f *fixture, def mirror.Definition) {
 		t.Helper()
 		f.guarded = true
-		f.root = func(uid string) (string, bool) { return repo.URL(), uid == "uid-1" }
+		f.root = func(uid string) (mirror.Root, bool) { return mirror.Root{URL: repo.URL()}, uid == "uid-1" }
 		f.reopen(t)
 		f.def = def
 		upstream, ok := errors.AsType[*mirror.UpstreamError](f.try(t.Context()))
@@ -83,11 +85,72 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 		"what an administrator wrote": {Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL()}}, "a submodule beside its root": submodule(repo.URL()),
 	} {
 		f := newFixture(t, "")
-		f.guarded, f.root = true, func(string) (string, bool) { return repo.URL(), true }
+		f.guarded, f.root = true, func(string) (mirror.Root, bool) { return mirror.Root{URL: repo.URL()}, true }
 		f.reopen(t)
 		f.def = def
 		if err := f.try(t.Context()); err != nil {
 			t.Errorf("%s: got %v, want it fetched", name, err)
 		}
+	}
+}
+
+// TestSecPublicOnly fetches for definitions whose authors may not choose where gitcache calls. No URL of
+// theirs reaches a private network or this machine: not the repository's own, nor that of its proxy, of
+// its submodules or of an app's API. A network that the operator lists may be reached.
+func TestSecPublicOnly(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "group/demo")
+	repo.Commit(t, "main", map[string]string{"a": "1"})
+	service, asked := internalService(t)
+	_, port, _ := strings.Cut(strings.TrimPrefix(service, "http://"), ":")
+	confined := func(d upstream.Definition) mirror.Definition {
+		d.PublicOnly = true
+		return mirror.Definition{Name: "demo", UID: "uid-1", Definition: d}
+	}
+	submodule := confined(upstream.Definition{URL: service})
+	submodule.PublicOnly, submodule.UID, submodule.Parent, submodule.ParentUID = false, "submodule-1", "demo", "uid-1"
+	ssh := sshDefinition(server, repo)
+	ssh.PublicOnly = true
+	_, key := rsaPEM(t)
+	for name, def := range map[string]mirror.Definition{
+		"this machine":            confined(upstream.Definition{URL: service}),
+		"this machine by TLS":     confined(upstream.Definition{URL: "https://127.0.0.1:" + port + "/x"}),
+		"this machine by SSH":     ssh,
+		"a private network":       confined(upstream.Definition{URL: "http://10.1.2.3:1/x"}),
+		"a private network, IPv6": confined(upstream.Definition{URL: "http://[fd12::1]:1/x"}),
+		"a proxy":                 confined(upstream.Definition{URL: "https://git.example/x", ProxyURL: secret.Text("http://127.0.0.1:" + port)}),
+		"a proxy for plain HTTP":  confined(upstream.Definition{URL: "http://git.example/x", ProxyURL: secret.Text("http://127.0.0.1:" + port)}),
+		"a SOCKS proxy":           confined(upstream.Definition{URL: "https://git.example/x", ProxyURL: secret.Text("socks5://127.0.0.1:" + port)}),
+		"a submodule at its root": submodule,
+		"an app's API": confined(upstream.Definition{URL: "https://git.example/x", Credential: upstream.Credential{
+			Method: upstream.MethodGitHubApp, AppID: 1, InstallationID: 1, PrivateKey: key, APIURL: "http://127.0.0.1:" + port, AllowPlainHTTP: true,
+		}}),
+	} {
+		f := newFixture(t, "")
+		f.guarded = true
+		f.root = func(uid string) (mirror.Root, bool) {
+			return mirror.Root{URL: service, PublicOnly: true}, uid == "uid-1"
+		}
+		f.reopen(t)
+		f.def = def
+		err := f.try(t.Context())
+		refused, ok := errors.AsType[*mirror.UpstreamError](err)
+		if !ok || refused.Reason != reason.UpstreamUnreachable {
+			t.Errorf("%s: got %v, want it refused", name, err)
+		}
+		if def.ParentUID == "" && (refused == nil || !strings.Contains(refused.Message, "gitcache-allow-networks")) {
+			t.Errorf("%s: got %v, want to hear who can help", name, refused)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("got %d requests at an internal service, want none", n)
+	}
+	f := newFixture(t, "")
+	f.guarded, f.networks = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	f.reopen(t)
+	f.def = confined(upstream.Definition{URL: repo.URL()})
+	if err := f.try(t.Context()); err != nil {
+		t.Errorf("got %v, want a network that the operator lists to be reached", err)
 	}
 }

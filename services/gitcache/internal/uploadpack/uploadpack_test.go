@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,8 @@ type fixture struct {
 	have mirror.Content
 
 	guarded     bool // reject local addresses that no administrator wrote, as in production; other tests have only local upstreams
-	root        func(string) (string, bool)
+	networks    []netip.Prefix
+	root        func(string) (mirror.Root, bool)
 	credentials uploadpack.Credentials
 	proxy       func(*http.Request) (*url.URL, error)
 	logger      *slog.Logger
@@ -56,7 +58,7 @@ func (f *fixture) reopen(t *testing.T) {
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	guard := dialguard.Guard{AllowLocal: !f.guarded}
+	guard := dialguard.Guard{AllowLocal: !f.guarded, Allowed: f.networks}
 	if onGit(t) {
 		f.Backend, err = gitbin.New(gitbin.Config{
 			Dir: f.dir, Guard: guard, Root: f.root, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
@@ -102,6 +104,7 @@ func TestOnGit(t *testing.T) {
 		"object":                   TestObject,
 		"lists without end":        TestSecListsWithoutEndAreCutOff,
 		"guard":                    TestSecWhatNobodyWroteIsGuarded,
+		"public only":              TestSecPublicOnly,
 	} {
 		t.Run(name, test)
 	}

@@ -69,6 +69,11 @@ func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catal
 	return nil
 }
 
+// MayNameAddresses implements catalog.Guard.
+func (g guard) MayNameAddresses() bool {
+	return g.rights.Allows(catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceRepositories}, authz.Object{})
+}
+
 // isOwnAdmin reports whether the object is the caller, and the reason why they may do everything. What
 // takes that from them is most often a document that leaves the group out, and with the only
 // administrator nobody could undo it.

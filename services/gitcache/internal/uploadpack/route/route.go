@@ -45,6 +45,8 @@ type Params struct {
 	Untrusted dialguard.Guard
 	// Proxy returns the proxy that leads to a URL; nil for none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// ProxyUntrusted has Untrusted also check the addresses of proxies.
+	ProxyUntrusted bool
 	// Roots are trusted for upstreams and for proxies that are reached over TLS. Nil: the system's.
 	Roots *x509.CertPool
 }
@@ -53,9 +55,9 @@ type Params struct {
 type Route struct {
 	params  Params
 	written map[string]bool // host:port, in lower case
-	// dialer connects to proxies and to addresses that an administrator wrote. outside connects to
-	// all others.
-	dialer, outside *dialer
+	// dialer connects to addresses that an administrator wrote, and outside to all others. proxy is
+	// one of the two, and connects to proxies.
+	dialer, outside, proxy *dialer
 }
 
 // New returns a route.
@@ -64,6 +66,9 @@ func New(p Params) *Route {
 		params: p, written: addresses(p.Written), dialer: newDialer(p.Guard, p.Received), outside: newDialer(p.Guard, p.Received),
 	}
 	r.outside.Control = p.Untrusted.Control
+	if r.proxy = r.dialer; p.ProxyUntrusted {
+		r.proxy = r.outside
+	}
 	return r
 }
 
@@ -78,7 +83,7 @@ func (r *Route) Dial(ctx context.Context, scheme, address string) (net.Conn, err
 		if err := r.checkProxied(address); err != nil {
 			return nil, err
 		}
-		return proxied{url: via, dialer: r.dialer, roots: r.params.Roots}.dial(ctx, address)
+		return proxied{url: via, dialer: r.proxy, roots: r.params.Roots}.dial(ctx, address)
 	case r.written[strings.ToLower(address)]:
 		return r.dialer.DialContext(ctx, "tcp", address)
 	}

@@ -38,7 +38,7 @@ func (r *Route) NewTransport(origin *url.URL, certificates ...tls.Certificate) *
 	}
 	t := &Transport{
 		route: r, origin: origin,
-		secure: base(dial("https")), elsewhere: base(dial("https")), plain: base(dial("http")), proxied: base(r.dialer.DialContext),
+		secure: base(dial("https")), elsewhere: base(dial("https")), plain: base(dial("http")), proxied: base(r.proxy.DialContext),
 	}
 	t.secure.TLSClientConfig.Certificates = certificates
 	t.proxied.Proxy = r.httpProxy
