@@ -15,9 +15,8 @@ import (
 
 // parts are permissions that no call asks for on its own: they decide about a part of it.
 var parts = map[catalog.Permission][]string{
-	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:    {"UpdateService that changes paused alone"},
-	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}:  {"UpdateService that changes sync.pruneConfirmation alone"},
-	{Verb: catalog.VerbRollback, Resource: catalog.ResourceServices}: {"UpdateService that changes refs of sources alone"},
+	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:   {"UpdateService that changes paused alone"},
+	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}: {"UpdateService that changes sync.pruneConfirmation alone"},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets}: {
 		"CreateService, UpdateService, UpdateProject, CreateConfigSet, UpdateConfigSet and Apply, for a set that is listed or referred to",
 	},

@@ -228,6 +228,37 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 }
 
 // TestRollbackPinsAService pins a service to its first revision, and releases it.
+// TestSecRollbackKeepsToHistory has an operator, who may roll services back, try to have one follow what
+// it has never run.
+func TestSecRollbackKeepsToHistory(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	c.apply(t, clusterDocument("one"), repositoryDocument("demo"), serviceDocument("app", "one", "demo", "a"))
+	token, _ := c.join(t, "otto")
+	c.bind(t, "ones", &fleetv1.AccessBindingSpec{Users: []string{"otto"}, Role: operator, Clusters: named("one")})
+	otto := c.fleet(t, token)
+	for name, ref := range map[string]*typev1.GitRef{
+		"a branch": {Selector: &typev1.GitRef_Branch{Branch: "feature/never-reviewed"}},
+		"a tag":    {Selector: &typev1.GitRef_Tag{Tag: "v0.0.1"}},
+		"a commit": {Selector: &typev1.GitRef_Commit{Commit: strings.Repeat("a", 40)}},
+	} {
+		document := serviceDocument("app", "one", "demo", "a")
+		document.GetService().Spec.Sources[0].Ref = ref
+		_, err := otto.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: document.GetService()})
+		wantReason(t, err, "ACCESS_DENIED")
+		document.GetService().Spec.Paused = true
+		_, err = otto.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+		if wantReason(t, err, "ACCESS_DENIED"); t.Failed() {
+			t.Fatalf("%s was let through", name)
+		}
+	}
+	paused := serviceDocument("app", "one", "demo", "a")
+	paused.GetService().Spec.Paused = true
+	if _, err := otto.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: paused.GetService()}); err != nil {
+		t.Errorf("got %v, want an operator to pause", err)
+	}
+}
+
 func TestRollbackPinsAService(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -6,7 +6,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // Guard decides for an Editor who may make which edit. It is asked inside the edit, with what is
@@ -70,8 +69,8 @@ func (e *Editor) checkTaken(ctx context.Context, tx Tx, object Object) error {
 }
 
 // VerbsOf returns what an update does to an object: the verbs of its resource that the editor needs.
-// A service can be paused, rolled back to other refs, and have a prune confirmed by people who may
-// change nothing else of it.
+// A service can be paused and have a prune confirmed by people who may change nothing else of it. What
+// it follows is not theirs to choose, so another ref needs [VerbUpdate]; [Pins] go back to its history.
 func VerbsOf(current, next Object) []string {
 	from, ok := current.(*Service)
 	to, ok2 := next.(*Service)
@@ -86,25 +85,13 @@ func VerbsOf(current, next Object) []string {
 	if a.PruneConfirmation != b.PruneConfirmation {
 		verbs = append(verbs, VerbConfirm)
 	}
-	if !slices.Equal(from.Spec.Sources, to.Spec.Sources) && slices.EqualFunc(from.Spec.Sources, to.Spec.Sources, sameButRef) {
-		verbs = append(verbs, VerbRollback)
-	}
 	a.Paused, a.PruneConfirmation = b.Paused, b.PruneConfirmation
 	rest := *from
 	rest.Spec.Options = &a
-	if slices.Contains(verbs, VerbRollback) {
-		rest.Spec.Sources = to.Spec.Sources
-	}
 	if len(verbs) == 0 || !rest.sameSpec(to) {
 		return []string{VerbUpdate}
 	}
 	return verbs
-}
-
-// sameButRef reports whether two sources differ in nothing but what they follow in their repository.
-func sameButRef(a, b Source) bool {
-	a.Ref = b.Ref
-	return a == b
 }
 
 // referredRole returns an error if a binding names a role that does not exist.

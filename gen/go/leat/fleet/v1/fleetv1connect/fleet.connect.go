@@ -269,8 +269,7 @@ type FleetServiceClient interface {
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, one of nothing but sync.prune_confirmation that to confirm, and one
-	// of nothing but refs that to rollback.
+	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.
@@ -1606,8 +1605,7 @@ type FleetServiceHandler interface {
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, one of nothing but sync.prune_confirmation that to confirm, and one
-	// of nothing but refs that to rollback.
+	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.
