@@ -38,22 +38,35 @@ var realTime = map[string]string{
 	"internal/h2/conformance_test.go receive":                                                  "a bound of 30 s for a hang; to become await.Patience, which needs other timeouts of the peers",
 	"internal/h2/conformance_test.go watchGoroutines":                                          "a bound of 30 s for a hang; to become await.Patience, which needs other timeouts of the peers",
 	"internal/h2/main_test.go await":                                                           "a bound of 30 s for a hang; to become await.Patience, which needs other timeouts of the peers",
+	"internal/identity/jwks_test.go ServeHTTP":                                                 "a double that the code under test calls in bubbles",
+	"internal/lease/keeper_test.go rest":                                                       "called in bubbles, from functions in tables",
+	"internal/localkube/kubetest/kubetest.go setupContext":                                     "the test program's own deadline, before which a test says what it waited for",
 	"internal/testkit/chaos/link.go wait":                                                      "the delay is the fault that the proxy makes; it bounds nothing",
 	"internal/testkit/chaos/link.go watchIdle":                                                 "the end of idle links is the fault that the proxy makes; it bounds nothing",
 	"internal/testkit/redistest/redistest_test.go TestServerLifecycle":                         "a frozen process gives no event; a slow machine only waits longer",
+	"render/liquid/security_test.go TestSecLiquidEndsWithTheContext":                           "a loop that is cancelled at some time; it bounds nothing",
+	"render/renderworker/renderworker_test.go TestCanceledBuildIsNoFailure":                    "a build that is cancelled at some time; it bounds nothing",
+	"render/wasm/security_test.go TestSecModulesEndWithTheContext":                             "a module that is cancelled at some time; it bounds nothing",
+	"services/agent/internal/control/report_test.go pass":                                      "called in bubbles",
 	"services/agent/internal/kube/discovery_test.go TestDiscoveryIsShared":                     "more time allows more requests: a slow machine raises the bound",
 	"services/agent/internal/kube/watch/proxy_test.go pass":                                    "the delay is the fault that the proxy makes; it bounds nothing",
+	"services/agent/internal/reconcile/engine_test.go takes":                                   "called in bubbles, also by doubles",
+	"services/distributor/internal/fleet/catchup_test.go Changes":                              "a double that the code under test calls in bubbles",
 	"services/distributor/internal/intake/intake_test.go SaveReports":                          "a double that the code under test calls in bubbles",
 	"services/distributor/internal/journal/journal_test.go Prune":                              "a double that the code under test calls in bubbles",
 	"services/distributor/internal/resolve/resolve_test.go Resolve":                            "a double that the code under test calls in bubbles",
 	"services/distributor/internal/sqlstore/audit_hang_test.go TestSecAuditLogThatHangs":       "100 edits that wait for each other take 200 s, and those that do not take 4 s; the bound is 100 s",
 	"services/distributor/internal/sqlstore/configsets_slow_test.go TestSlowSetOfManyServices": "logs figures, and asserts none",
 	"services/distributor/security_test.go TestSecOneAgentTakesNoOthersOpenings":               "more time allows more streams: a slow machine raises the bound",
+	"services/tunnel/leak_test.go TestF09CanceledRequestsLeaveNothingBehind":                   "requests that are cancelled at some time; it bounds nothing",
+	"services/tunnel/rolling_test.go roam":                                                     "an agent that leaves when its replica asked it to; it bounds nothing",
 	"test/attack/probe_test.go begin":                                                          "the table of make attack shows how long normal requests take; no test asserts it",
 	"test/attack/run_test.go strike":                                                           "an attack on another process lasts that long",
+	"test/attack/secrets_test.go opensStream":                                                  "a stream that waits for an event sends nothing, which only time shows; a refusal is in the first bytes",
 	"test/attack/wire_test.go wait":                                                            "attackers pause, as slow readers and writers do",
 	"test/fault/mix_test.go rest":                                                              "a fault of other processes, such as a freeze, lasts as long as their leases",
 	"test/fault/wanderer_test.go wander":                                                       "an agent leaves a frozen replica for another one; a refusal fails no test",
+	"test/tunnel/failures_test.go cancelSome":                                                  "requests that are cancelled at some time; it bounds nothing",
 }
 
 // TestNoRealTimeInTests refuses tests that bound or measure real time: such tests fail on a busy
@@ -297,30 +310,40 @@ func (p *tests) sites() []site {
 	return found
 }
 
-// judge returns what is wrong with a call that is made in real time.
+// judge returns what is wrong with a call that is made in real time. A ticker is allowed: it paces a
+// loop, and the loop's end is judged where it is written.
 func (p *tests) judge(call *ast.CallExpr) string {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return ""
 	}
 	switch name := selector.Sel.Name; {
-	case isCall(call, "time", "After"), isCall(call, "time", "NewTimer"):
+	case isCall(call, "time", name) && slices.Contains([]string{"After", "AfterFunc", "NewTimer", "Sleep"}, name):
 		return "waits for time to pass"
 	case isCall(call, "time", "Since"):
 		return "measures time"
 	case isCall(call, "context", name) && (name == "WithTimeout" || name == "WithTimeoutCause"):
 		if bound, known := p.duration(call.Args[1]); !known || bound < leastBound {
-			return "bounds time by less than " + leastBound.String() + ", or by an unknown time"
+			return tooShort
 		}
-	case name == "SetDeadline", name == "SetReadDeadline", name == "SetWriteDeadline":
-		if len(call.Args) != 1 {
-			return ""
-		}
-		if add, ok := call.Args[0].(*ast.CallExpr); ok && len(add.Args) == 1 {
-			if bound, known := p.duration(add.Args[0]); !known || bound < leastBound {
-				return "bounds time by less than " + leastBound.String() + ", or by an unknown time"
-			}
-		}
+	case isCall(call, "context", name) && (name == "WithDeadline" || name == "WithDeadlineCause"):
+		return p.judgeMoment(call.Args[1])
+	case len(call.Args) == 1 && (name == "SetDeadline" || name == "SetReadDeadline" || name == "SetWriteDeadline"):
+		return p.judgeMoment(call.Args[0])
+	}
+	return ""
+}
+
+const tooShort = "bounds time by less than a minute, or by an unknown time"
+
+// judgeMoment returns what is wrong with a deadline such as time.Now().Add(d).
+func (p *tests) judgeMoment(moment ast.Expr) string {
+	add, ok := moment.(*ast.CallExpr)
+	if !ok || len(add.Args) != 1 {
+		return ""
+	}
+	if bound, known := p.duration(add.Args[0]); !known || bound < leastBound {
+		return tooShort
 	}
 	return ""
 }
