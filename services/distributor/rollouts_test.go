@@ -6,6 +6,7 @@ package distributor_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -224,6 +226,55 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	members, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves"})
 	if err != nil || len(members.GetMembers()) != 5 || members.GetMembers()[0].GetStage() != "arrived" {
 		t.Errorf("got %v, %v, want five members that have arrived", members, err)
+	}
+}
+
+// TestCanaryOfNobody writes policies whose canary has no member: because its cluster does not exist, which
+// is refused, and because its label is misspelt. Nobody has the commit before a person says so.
+func TestCanaryOfNobody(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	first, second := newFolder(t, "c1", "first"), newFolder(t, "c2", "second")
+	h.demo(t, first)
+	h.apply(t, clusterDocument("two"), serviceDocument("app", "two", "demo", "app"))
+	agents, people := newCrew(t, h, "one", "two"), h.rollouts(t, adminToken)
+	await.True(t, "the first content everywhere", func() bool { return agents.has(first, "one", "two") })
+	policy := wavesPolicy("waves")
+	policy.Spec.Waves[0].Clusters = []string{"noe"}
+	for _, isDry := range []bool{true, false} {
+		_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{DryRun: isDry, Documents: []*fleetv1.Document{fleetdoc.Of(policy)}})
+		wantReason(t, err, "REFERENCE_NOT_FOUND")
+		if message := rpcerr.Message(err); !strings.Contains(message, `"noe"`) {
+			t.Errorf("got %q, want the cluster to be named", message)
+		}
+	}
+	policy.Spec.Waves[0].Clusters, policy.Spec.Waves[0].Labels = nil, map[string]string{"tear": "lab"}
+	h.apply(t, fleetdoc.Of(policy))
+	await.True(t, "the policy to take the services over", func() bool {
+		res, err := people.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
+		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 2
+	})
+	moveTo(h, second)
+	await.True(t, "the rollout to wait for a person", func() bool {
+		r := latestRollout(t, h, "waves")
+		return r.GetWave() == "canary" && strings.Contains(r.GetWaitsFor(), `wave "canary" selects no member`)
+	})
+	if _, err := people.ApproveRollout(t.Context(), &fleetv1.ApproveRolloutRequest{Name: "waves"}); err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the rollout to wait after an approval, too", func() bool {
+		r := latestRollout(t, h, "waves")
+		return strings.Contains(r.GetWaitsFor(), "selects no member")
+	})
+	if agents.ever(second, "one", "two") {
+		t.Error("the commit came, and nobody had it in the canary")
+	}
+	if _, err := people.ControlRollout(t.Context(), &fleetv1.ControlRolloutRequest{Name: "waves", Verb: "skip-wave"}); err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the commit everywhere", func() bool { return latestRollout(t, h, "waves").GetState() == "completed" })
+	if !agents.has(second, "one", "two") {
+		t.Error("the rollout is complete, and not all clusters have the commit")
 	}
 }
 

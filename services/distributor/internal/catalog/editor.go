@@ -135,7 +135,7 @@ func (e *Editor) checkDocuments(objects []Object) error {
 }
 
 // byReference returns the indices of objects so that what an object names comes before it: projects,
-// then what services and bindings name, then services and bindings.
+// then what services, policies and bindings name, then those.
 func byReference(objects []Object) []int {
 	order := make([]int, len(objects))
 	for i := range order {
@@ -145,7 +145,7 @@ func byReference(objects []Object) []int {
 		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing but projects
 		case KindProject:
 			return 0
-		case KindService, KindGlobalService, KindAccessBinding, KindFleetSource:
+		case KindService, KindGlobalService, KindAccessBinding, KindFleetSource, KindRolloutPolicy:
 			return 2
 		}
 		return 1
@@ -473,6 +473,8 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 		return checkGlobal(ctx, tx, o)
 	case *FleetSource:
 		return checkFleetSource(ctx, tx, o)
+	case *RolloutPolicy:
+		return checkWaveClusters(ctx, tx, o)
 	}
 	return nil
 }

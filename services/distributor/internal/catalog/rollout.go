@@ -117,6 +117,24 @@ func (p *RolloutPolicy) Validate() error {
 	)
 }
 
+// checkWaveClusters returns an error if a wave names a cluster that its project does not have, and that
+// nobody shares with it: the wave would select fewer members than its author means.
+func checkWaveClusters(ctx context.Context, tx Tx, policy *RolloutPolicy) error {
+	own, err := ownProject(ctx, tx, policy.Name)
+	if err != nil {
+		return err
+	}
+	for i, wave := range policy.Spec.Strategy.Waves {
+		for j, name := range wave.Clusters {
+			field := fielderr.Indexed(fielderr.Indexed("spec.waves", i)+".clusters", j)
+			if _, err := own.referred(ctx, tx, Key{KindCluster, name}, field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func validateFewLabels(field string, labels map[string]string) error {
 	if len(labels) > maxPolicyLabels {
 		return fielderr.New(field, "has %d items; at most %d are allowed", len(labels), maxPolicyLabels)

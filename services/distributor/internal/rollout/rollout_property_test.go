@@ -117,6 +117,7 @@ type world struct {
 	seed      uint64
 	now       time.Time
 	start     func() (rollout.Run, error)
+	begun     []rollout.Member
 	run       rollout.Run
 	agents    []*agent
 	events    []rollout.Event
@@ -142,6 +143,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.agents = append(w.agents, w.agent(members[i], badShare))
 	}
 	members[0].From, members[0].To, w.agents[0].From, w.agents[0].To = "old", "new", "old", "new"
+	w.begun = members
 	candidate, strategy, at := rollout.Candidate{ID: fmt.Sprintf("run-%d", seed), Generation: 1}, w.strategy(), w.now
 	w.start = func() (rollout.Run, error) { return rollout.Begin(candidate, strategy, members, at) }
 	run, err := w.start()
@@ -426,6 +428,9 @@ func (w *world) checkAdmission(a *agent) {
 		if w.run.Waves[i].PassedAt.IsZero() {
 			w.t.Errorf("%s of wave %d was admitted before wave %d had passed", a.Name, a.wave, i)
 		}
+		if state := w.run.Waves[i]; i < len(w.run.Strategy.Waves) && w.selectsNobody(w.run.Strategy.Waves[i]) && !w.isSkipped[state.Name] {
+			w.t.Errorf("%s was admitted after wave %d, which selects nobody, and which nobody skipped", a.Name, i)
+		}
 	}
 	for _, f := range w.run.Strategy.Freezes {
 		if !w.now.Before(f.From) && w.now.Before(f.Until) {
@@ -437,6 +442,13 @@ func (w *world) checkAdmission(a *agent) {
 			w.t.Errorf("%s was admitted at %s, outside of the window", a.Name, w.now)
 		}
 	}
+}
+
+// selectsNobody is the model's own judgement of a wave: it names a cluster, or a tier, that no member has.
+func (w *world) selectsNobody(wave rollout.Wave) bool {
+	return (wave.Clusters != nil || wave.Labels != nil) && !slices.ContainsFunc(w.begun, func(m rollout.Member) bool {
+		return (wave.Clusters == nil || m.Cluster == wave.Clusters[0]) && (wave.Labels == nil || m.ClusterLabels["tier"] == wave.Labels["tier"])
+	})
 }
 
 // checkWaves checks waves at the moment that they pass, and remembers when each was last not well.
@@ -544,6 +556,9 @@ func (w *world) settle() {
 				batch = append(batch, rollout.Event{Kind: rollout.Command, At: w.now, Verb: verb, Person: "ann"})
 			default:
 				batch = append(batch, w.approval())
+				if w.run.Waves[w.run.Cursor].IsEmpty {
+					batch = append(batch, rollout.Event{Kind: rollout.Command, At: w.now, Verb: rollout.SkipWave, Person: "ann"})
+				}
 			}
 		}
 		w.feed(batch)

@@ -131,6 +131,10 @@ func (p *Progress) isOfflineFor(d time.Duration, now time.Time) bool {
 // WaveState is where a wave stands.
 type WaveState struct {
 	Name string `json:"name"`
+	// IsEmpty is true of a wave whose selectors fitted no member of the run when it began, not even one
+	// that the candidate does not change: most often they are misspelt. The run waits there for a person,
+	// because the wave shows nobody that the candidate works.
+	IsEmpty bool `json:"isEmpty,omitempty"`
 	// SoakSince is since when all members of the wave are healthy without a break.
 	SoakSince time.Time `json:"soakSince,omitzero"`
 	// AskedAt is when people were asked for their approval.
@@ -199,7 +203,7 @@ func Begin(c Candidate, s Strategy, members []Member, at time.Time) (Run, error)
 	at = at.UTC()
 	r := Run{Candidate: c, Strategy: s.withDefaults(), State: Running, StartedAt: at, Now: at}
 	for _, wave := range append(slices.Clone(s.Waves), Wave{Name: WaveRest}, Wave{Name: WaveLate}) {
-		r.Waves = append(r.Waves, WaveState{Name: wave.Name})
+		r.Waves = append(r.Waves, WaveState{Name: wave.Name, IsEmpty: wave.selects() && !slices.ContainsFunc(members, wave.fits)})
 	}
 	waves := assign(c.ID, s.Waves, members)
 	isChanged := false

@@ -304,6 +304,11 @@ func (r *Run) down() []string {
 func (d *decider) isPassed(wake *alarm) bool {
 	r := d.run
 	w, state := r.wave(r.Cursor), &r.Waves[r.Cursor]
+	if state.IsEmpty && d.hasLater() {
+		d.block(Blocked{By: ByPerson, Why: fmt.Sprintf(
+			"wave %q selects no member; skip it, or abort the rollout and correct the wave's clusters or labels in the policy", w.Name)})
+		return false
+	}
 	open, well, all := d.openMembers(wake)
 	switch {
 	case len(open) > 0:

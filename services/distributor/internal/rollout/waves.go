@@ -75,6 +75,9 @@ func takeWave(run string, index int, wave Wave, members []Member, places []place
 	return places, slices.DeleteFunc(free, func(i int) bool { return places[i].index >= 0 })
 }
 
+// selects reports whether the wave has selectors.
+func (w Wave) selects() bool { return len(w.Clusters)+len(w.Labels) > 0 }
+
 // fits reports whether the wave's selectors fit the member.
 func (w Wave) fits(m Member) bool {
 	if len(w.Clusters) > 0 && !slices.Contains(w.Clusters, m.Cluster) {
