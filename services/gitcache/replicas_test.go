@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache"
 )
 
 // pair starts two replicas with one repository, and returns the one that owns it first.
@@ -77,20 +78,31 @@ func TestOtherReplicaForwards(t *testing.T) {
 func TestStatesOfManyRepositories(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
-	a, b := start(t, redis.URL(), t.TempDir()), start(t, redis.URL(), t.TempDir())
+	// The second replica may come after all repositories have an owner; then it takes some over.
+	soon := func(c *gitcache.Config) { c.Rebalance = 500 * time.Millisecond }
+	a, b := start(t, redis.URL(), t.TempDir(), soon), start(t, redis.URL(), t.TempDir(), soon)
 	var names []string
-	owners := map[string]bool{}
-	for i := 0; len(owners) < 2 && i < 32; i++ {
+	for i := range 20 {
 		name := fmt.Sprintf("repo-%d", i)
 		repo := server.Repo(t, name)
 		repo.Commit(t, "main", map[string]string{"a.yaml": "a: 1\n"})
 		a.put(t, definition(name, repo.URL()))
-		owners[a.state(t, name, ready).GetOwner()] = true
 		names = append(names, name)
 	}
-	if len(owners) != 2 {
-		t.Fatalf("got owners %v of %d repositories, want both replicas", owners, len(names))
-	}
+	await.Success(t, "both replicas to own repositories", func(ctx context.Context) error {
+		resp, err := a.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: names})
+		if err != nil {
+			return err
+		}
+		owners := map[string]int{}
+		for _, state := range resp.GetStates() {
+			owners[state.GetOwner()]++
+		}
+		if owners[a.url] == 0 || owners[b.url] == 0 {
+			return fmt.Errorf("got owners %v", owners)
+		}
+		return nil
+	})
 	for _, r := range []*replica{a, b} {
 		before := map[string]time.Time{}
 		for range 2 {
@@ -113,8 +125,11 @@ func TestStatesOfManyRepositories(t *testing.T) {
 				}
 				return nil
 			})
-			for _, name := range names {
-				r.refresh(t, name) // finds nothing
+			for _, name := range names { // while replicas hand over, they ask to be called again
+				await.Success(t, "a refresh of "+name+", which finds nothing", func(ctx context.Context) error {
+					_, err := r.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
+					return err
+				})
 			}
 		}
 	}
