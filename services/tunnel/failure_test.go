@@ -262,8 +262,8 @@ func TestF38ErrorsSayWhereTheyComeFrom(t *testing.T) {
 		if got := res.Header.Get("WWW-Authenticate"); (got != "") != (tc.status == 401) {
 			t.Errorf("%s: got WWW-Authenticate %q", name, got)
 		}
-		if got := res.Header.Get("Retry-After"); (got != "") != (tc.status == 503) {
-			t.Errorf("%s: got Retry-After %q", name, got)
+		if got := res.Header.Get("Retry-After"); got != "" || strings.Contains(body, "retryAfterSeconds") {
+			t.Errorf("%s: got Retry-After %q and %s, want neither: kubectl would be silent for minutes", name, got, body)
 		}
 		if got := res.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("%s: got CORS header %q", name, got)

@@ -18,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
@@ -90,6 +92,22 @@ func usePod(t *testing.T, w *way, protocol string) {
 		if said := w.take(t.Context(), s); !strings.HasPrefix(said, "exit 0\n") {
 			t.Errorf("%s: got\n%s\nwant exit 0", s.name, said)
 		}
+	}
+}
+
+// TestKubectlShowsThatTheAgentIsAway expects kubectl to print the tunnel's message. client-go would
+// repeat requests with a Retry-After until its own limit of their rate ends them, and print that.
+func TestKubectlShowsThatTheAgentIsAway(t *testing.T) {
+	t.Parallel()
+	r := theRig(t)
+	r.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "away"}}}})
+	w := r.newWay(t, "away", "away")
+	code, _, said := w.command(t.Context(), k("get", "nodes"))
+	if code != 1 || !strings.Contains(said, `the agent of cluster "away" is not connected; check that it runs and reaches the hub`) {
+		t.Errorf("got exit code %d and\n%s\nwant 1 and what is wrong", code, said)
+	}
+	if strings.Contains(said, "client rate limiter") {
+		t.Errorf("got\n%s\nwant no word of client-go's retries", said)
 	}
 }
 

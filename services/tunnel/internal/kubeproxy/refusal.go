@@ -41,6 +41,9 @@ type refusal struct {
 	message string
 	// retryAfter is how long to wait. Zero means that the request must not be repeated blindly.
 	retryAfter time.Duration
+	// rpcOnly keeps retryAfter from Kubernetes clients. client-go repeats a request that has a
+	// Retry-After ten times, and prints nothing meanwhile.
+	rpcOnly bool
 }
 
 // refuse returns a refusal that comes from the hub.
@@ -57,6 +60,13 @@ func (r *refusal) from(origin string) *refusal {
 // retryIn sets how long the caller should wait before the next try.
 func (r *refusal) retryIn(wait time.Duration) *refusal {
 	r.retryAfter = wait
+	return r
+}
+
+// retryRPCIn sets the same for callers that speak RPC alone. Kubernetes clients show the message at
+// once.
+func (r *refusal) retryRPCIn(wait time.Duration) *refusal {
+	r.retryAfter, r.rpcOnly = wait, true
 	return r
 }
 
@@ -100,8 +110,8 @@ func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, trace
 	if r.code == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", `Bearer realm="leat"`)
 	}
-	if r.retryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(r.retryAfterSeconds()))
+	if seconds := r.retryAfterSeconds(); seconds > 0 {
+		header.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	w.WriteHeader(r.code)
 	if req.Method != http.MethodHead {
@@ -131,8 +141,12 @@ func (r *refusal) kubeReason() string {
 	return strings.ReplaceAll(http.StatusText(r.code), " ", "")
 }
 
-// retryAfterSeconds rounds up, so that no caller comes back too early.
+// retryAfterSeconds is what Kubernetes clients are asked to wait, or zero. It rounds up, so that no
+// caller comes back too early.
 func (r *refusal) retryAfterSeconds() int {
+	if r.rpcOnly {
+		return 0
+	}
 	return int((r.retryAfter + time.Second - 1) / time.Second)
 }
 

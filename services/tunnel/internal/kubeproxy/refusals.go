@@ -141,7 +141,7 @@ func refuseStream(err error, cluster string) *refusal {
 	default:
 		return refuse(http.StatusServiceUnavailable, reason.AgentOffline, fmt.Sprintf(
 			"the agent of cluster %q is not connected; check that it runs and reaches the hub", cluster),
-		).from(originTunnel).retryIn(retryOffline)
+		).from(originTunnel).retryRPCIn(retryOffline)
 	}
 }
 
