@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,11 +57,13 @@ func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) 
 		t.startTraces, t.startMetrics,
 	} {
 		if err := start(ctx, cfg, res); err != nil {
-			return nil, errors.Join(err, t.Shutdown(ctx))
+			t.Shutdown(ctx)
+			return nil, err
 		}
 	}
 	if err := t.startLogs(ctx, cfg, service, res); err != nil {
-		return nil, errors.Join(err, t.Shutdown(ctx))
+		t.Shutdown(ctx)
+		return nil, err
 	}
 	return t, nil
 }
@@ -168,18 +171,24 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// shutdownTimeout bounds [Telemetry.Shutdown]: a process that ends does not wait for a collector
-// that does not answer.
-const shutdownTimeout = 5 * time.Second
+// flushTimeout bounds [Telemetry.Shutdown]. A collector that answers needs milliseconds; one that does
+// not answer, for example because it stops at the same time, must not hold up the end of a process.
+const flushTimeout = time.Second
 
-// Shutdown sends what is still held back and stops the exporters. It works although ctx has ended,
-// and takes at most five seconds. The logger continues to write to its output.
-func (t *Telemetry) Shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+// Shutdown sends what is still held back and stops the exporters, all at once. It works although ctx
+// has ended, and takes at most a second. What cannot be sent then is lost, with a warning: telemetry
+// does not decide how a program ends. The logger continues to write to its output.
+func (t *Telemetry) Shutdown(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	var errs []error
-	for _, stop := range t.shutdown {
-		errs = append(errs, stop(ctx))
+	errs := make([]error, len(t.shutdown))
+	var group sync.WaitGroup
+	for i, stop := range t.shutdown {
+		group.Go(func() { errs[i] = stop(flushing) })
 	}
-	return errors.Join(errs...)
+	group.Wait()
+	if err := errors.Join(errs...); err != nil && t.logger != nil {
+		t.logger.WarnContext(ctx, "telemetry lost at the end", slog.Any("error", err))
+	}
 }

@@ -5,7 +5,9 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel"
@@ -22,7 +26,6 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
@@ -93,13 +96,6 @@ func emit(t *testing.T, tel *telemetry.Telemetry) {
 	span.End()
 }
 
-func shutdown(t *testing.T, tel *telemetry.Telemetry) {
-	t.Helper()
-	if err := tel.Shutdown(await.Context(t)); err != nil {
-		t.Errorf("shut down: %v", err)
-	}
-}
-
 func TestLogCarriesServiceAndTrace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -156,7 +152,7 @@ func TestEachServiceHasItsOwn(t *testing.T) {
 	if got := metrics(second); strings.Contains(got, "leat_test_count") || !strings.Contains(got, `service_name="second"`) {
 		t.Errorf("second: got metrics %s, want no counter of the first's", got)
 	}
-	shutdown(t, first)
+	first.Shutdown(t.Context())
 	emit(t, second)
 	if got := metrics(second); !strings.Contains(got, "leat_test_count_total") {
 		t.Errorf("second after the first was shut down: got metrics %s", got)
@@ -221,7 +217,7 @@ func TestStandardVariablesSwitchExportersOn(t *testing.T) {
 			cfg.LogOutput = io.Discard
 			tel := start(t, cfg, "gitcache")
 			emit(t, tel)
-			shutdown(t, tel)
+			tel.Shutdown(t.Context())
 			for path, content := range map[string]string{"/v1/traces": "the span", "/v1/metrics": "leat.test.count", "/v1/logs": "the line"} {
 				body := collector.body(path)
 				if want := strings.Contains(strings.Join(tt.signal, " "), path); want != strings.Contains(body, content) {
@@ -262,10 +258,44 @@ func TestBelowTheLevelNothingIsExported(t *testing.T) {
 	logger := tel.Logger().With(slog.String("a", "1")).WithGroup("g")
 	logger.InfoContext(t.Context(), "too quiet")
 	logger.WarnContext(t.Context(), "loud enough")
-	shutdown(t, tel)
+	tel.Shutdown(t.Context())
 	if body := collector.body("/v1/logs"); strings.Contains(body, "too quiet") || !strings.Contains(body, "loud enough") {
 		t.Errorf("got %q, want the warning alone", body)
 	}
+}
+
+// TestShutdownTakesASecondAtMost stops two exporters of a collector that does not answer, and one that
+// works, although the context of the service has ended.
+func TestShutdownTakesASecondAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tel := start(t, telemetry.Config{LogOutput: &out}, "gitcache")
+		silent := func(ctx context.Context) error {
+			<-ctx.Done()
+			return errors.New("the collector does not answer")
+		}
+		flushed := false
+		tel.AtShutdown(silent)
+		tel.AtShutdown(func(ctx context.Context) error {
+			flushed = ctx.Err() == nil
+			return nil
+		})
+		tel.AtShutdown(silent)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		tel.Shutdown(ctx)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("got %v, want one second for all exporters together", took)
+		}
+		if !flushed {
+			t.Error("the exporter that works was not flushed")
+		}
+		if line := out.String(); !strings.Contains(line, `"level":"WARN"`) || !strings.Contains(line, "the collector does not answer") {
+			t.Errorf("got %q, want a warning", line)
+		}
+	})
 }
 
 func TestNoop(t *testing.T) {
@@ -278,5 +308,5 @@ func TestNoop(t *testing.T) {
 	if tel.TracerProvider() == nil || tel.MeterProvider() == nil || len(tel.Propagator().Fields()) == 0 {
 		t.Error("a provider is missing")
 	}
-	shutdown(t, tel)
+	tel.Shutdown(t.Context())
 }

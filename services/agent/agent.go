@@ -32,7 +32,7 @@ import (
 func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
-func Run(ctx context.Context, cfg Config) (err error) {
+func Run(ctx context.Context, cfg Config) error {
 	config.Complete(cfg.bind)
 	if err := cfg.check(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	if err := private.Dir(cfg.DataDir); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}

@@ -203,7 +203,7 @@ func (c *RestoreConfig) restore(ctx context.Context, url string, keys sqlstore.K
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	outputs, err := auditout.Open(ctx, c.Audit, auditout.Params{Service: program, Logger: tel.Logger(), Meter: tel.Meter(scope)})
 	if err != nil {
 		return nil, err

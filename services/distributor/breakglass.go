@@ -85,7 +85,7 @@ func BreakGlass(ctx context.Context, cfg BreakGlassConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	outputs, err := auditout.Open(ctx, cfg.Audit, auditout.Params{Service: program, Logger: tel.Logger(), Meter: tel.Meter(scope)})
 	if err != nil {
 		return err

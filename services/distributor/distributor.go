@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	logger := tel.Logger()
 
 	if err := private.Dir(cfg.DataDir); err != nil {

@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	logger := tel.Logger()
 
 	listener, err := cfg.Serve.Listen()

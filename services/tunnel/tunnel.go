@@ -9,7 +9,6 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +24,7 @@ const farewellTimeout = 5 * time.Second
 
 // Run serves until ctx ends, and then drains: agents connect elsewhere, running requests may end
 // within the drain timeout, watches are closed. It returns nil after a drain.
-func Run(ctx context.Context, cfg Config) (err error) {
+func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -33,7 +32,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer tel.Shutdown(ctx)
 	p, err := open(ctx, cfg, tel)
 	defer p.close()
 	if err != nil {

@@ -196,11 +196,7 @@ func startTelemetry(t *testing.T) *telemetry.Telemetry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := tel.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop telemetry: %v", err)
-		}
-	})
+	t.Cleanup(func() { tel.Shutdown(context.WithoutCancel(t.Context())) })
 	return tel
 }
 

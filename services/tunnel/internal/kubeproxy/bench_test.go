@@ -27,7 +27,7 @@ func BenchmarkSmallGet(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = tel.Shutdown(context.WithoutCancel(b.Context())) })
+	b.Cleanup(func() { tel.Shutdown(context.WithoutCancel(b.Context())) })
 	queue, err := audit.NewQueue(audit.QueueParams{
 		Name: "file", Output: audit.NewLog(io.Discard), Logger: tel.Logger(), Meter: tel.Meter("test"),
 	})
