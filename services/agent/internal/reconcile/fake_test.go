@@ -83,6 +83,7 @@ type world struct {
 	rechecks     int
 	configured   int           // how often a configuration was asked for
 	accounts     []k8s.Account // in whose name somebody wanted to work
+	log          diary         // of the agent
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -100,7 +101,7 @@ func (w *world) newEngine() *reconcile.Engine {
 	return reconcile.New(reconcile.Params{
 		Render: render.Split{Others: w}, Facts: w, Generated: generatedIn{w},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
-		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
+		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Settings: w.settings,
 	})
 }
 

@@ -110,12 +110,17 @@ func (d *diary) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// all returns the lines so far.
+func (d *diary) all() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
 // show prints everything.
 func (d *diary) show(t *testing.T) {
 	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.Log("what happened:\n" + strings.Join(d.lines, "\n"))
+	t.Log("what happened:\n" + strings.Join(d.all(), "\n"))
 }
 
 // intent is the state of a service that people want.

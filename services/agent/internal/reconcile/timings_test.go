@@ -5,11 +5,14 @@ package reconcile_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -52,6 +55,34 @@ func TestTimings(t *testing.T) {
 		assertPhase(t, w, "s", report.Healthy)
 		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) {
 			t.Errorf("got %+v, planned %v, want what it was: %+v, %v", got.Timings, got.Planned, want, planned)
+		}
+	})
+}
+
+// TestEachRunLogsItsOwnDuration runs a service again because somebody else changed an object. The status
+// keeps the duration of the change, and the line of each run has that of the run.
+func TestEachRunLogsItsOwnDuration(t *testing.T) {
+	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
+		w.openDelay = 4 * time.Second
+		w.plan(plan.Service{
+			Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: plan.Spec{Policy: syncpolicy.Policy{Drift: syncpolicy.DriftCorrect}},
+			Bundles: []plan.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": manifest("a", "1")}), Commit: "c1"}},
+		})
+		pass(t, time.Minute)
+		w.openDelay = time.Second
+		w.engine.Observe(w.edit(t, "a", setData("2")))
+		pass(t, time.Minute)
+		var took []string
+		for _, line := range w.log.all() {
+			if _, duration, ok := strings.Cut(line, " took="); ok && strings.Contains(line, `msg="service applied"`) {
+				took = append(took, duration)
+			}
+		}
+		if want := []string{"4s", "1s"}; !slices.Equal(took, want) {
+			t.Errorf("got %v, want %v", took, want)
+		}
+		if got := w.status("s").Applied.Took; got != 4*time.Second {
+			t.Errorf("got %v, want the duration of the change", got)
 		}
 	})
 }

@@ -40,6 +40,7 @@ type run struct {
 
 	manifests manifest.Manifests
 	schedule  order.Schedule
+	started   time.Time
 	rendered  time.Time
 	waited    time.Duration // in await
 	applied   atomic.Int32  // number of applied objects
@@ -47,7 +48,7 @@ type run struct {
 
 // newRun returns a run that acts as the account.
 func (x *Executor) newRun(job Job, account k8s.Account, cluster k8s.API) *run {
-	return &run{Job: job, x: x, account: account, cluster: cluster, record: record{Record: job.Record}}
+	return &run{Job: job, x: x, account: account, cluster: cluster, record: record{Record: job.Record}, started: time.Now()}
 }
 
 func (r *run) outcome() Outcome {

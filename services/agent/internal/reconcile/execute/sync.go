@@ -119,6 +119,6 @@ func (r *run) recordSuccess(ctx context.Context) error {
 		level = slog.LevelInfo
 	}
 	r.log(ctx, level, "service applied", slog.Int("objects", record.Objects.Len()),
-		slog.Int("written", int(r.applied.Load())), slog.Duration("took", applied.Took))
+		slog.Int("written", int(r.applied.Load())), slog.Duration("took", now.Sub(r.started)))
 	return nil
 }
