@@ -32,7 +32,10 @@ import (
 
 const (
 	// reloadEvery is the mean time between two readings of the whole hash.
-	reloadEvery  = 30 * time.Second
+	reloadEvery = 30 * time.Second
+	// maxRetry is the longest wait between two tries while Redis does not answer. A replica without a
+	// copy on disk is not ready until then.
+	maxRetry     = 5 * time.Second
 	startTimeout = 3 * time.Second
 	// missMemory is how long a look into Redis for a name nobody knows is good for.
 	missMemory = 500 * time.Millisecond
@@ -151,13 +154,19 @@ func (r *Registry) Loaded(context.Context) error {
 	return nil
 }
 
-// Run keeps the definitions up to date until ctx is done. It returns nil.
+// Run keeps the definitions up to date until ctx is done. It returns nil. As long as Redis does not
+// answer, also since [Registry.Start], it tries again soon: within a quarter of a second, and then
+// within twice as long each time, up to five seconds.
 func (r *Registry) Run(ctx context.Context) error {
 	subscription := r.params.Client.Subscribe(ctx, r.channel())
 	defer func() { _ = subscription.Close() }()
 	announced := subscription.Channel()
+	failures := 0
+	if !r.isSynced() {
+		failures = 1
+	}
 	for {
-		timer := time.NewTimer(backoff.Jitter(reloadEvery, 0.25))
+		timer := time.NewTimer(nextReading(failures))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -166,10 +175,28 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		timer.Stop()
-		if err := r.Reload(ctx); err != nil && ctx.Err() == nil {
+		if err := r.Reload(ctx); err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			failures++
 			r.params.Logger.WarnContext(ctx, "definitions not read from redis", slog.Any("error", err))
 		}
 	}
+}
+
+// nextReading returns when to read the hash again after so many failures in a row.
+func nextReading(failures int) time.Duration {
+	if failures == 0 {
+		return backoff.Jitter(reloadEvery, 0.25)
+	}
+	return backoff.Policy{Initial: 250 * time.Millisecond, Max: maxRetry}.Delay(failures - 1)
+}
+
+// isSynced reports whether the hash was read at all.
+func (r *Registry) isSynced() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.synced.IsZero()
 }
 
 // Put implements [mirror.Registry].
