@@ -125,7 +125,8 @@ func Backup(ctx context.Context, cfg BackupConfig) error {
 type RestoreConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the restore goes, beside the database.
+	// Audit says where the record of the restore goes, beside the database. Its output "stdout" is the
+	// standard error here.
 	Audit auditout.Config
 	// File is the backup; "-", and empty: standard input.
 	File string
@@ -204,7 +205,9 @@ func (c *RestoreConfig) restore(ctx context.Context, url string, keys sqlstore.K
 		return nil, err
 	}
 	defer tel.Shutdown(ctx)
-	outputs, err := auditout.Open(ctx, c.Audit, auditout.Params{Service: program, Logger: tel.Logger(), Meter: tel.Meter(scope)})
+	audited := c.Audit
+	audited.Writer = orElse[io.Writer](audited.Writer, os.Stderr)
+	outputs, err := auditout.Open(ctx, audited, auditout.Params{Service: program, Logger: tel.Logger(), Meter: tel.Meter(scope)})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,8 @@ const (
 type BreakGlassConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the new token goes, beside the database.
+	// Audit says where the record of the new token goes, beside the database. Its output "stdout" is
+	// the standard error here.
 	Audit auditout.Config
 	// Reason is why somebody needs the token: one line that goes on record. Required.
 	Reason string
@@ -86,6 +87,7 @@ func BreakGlass(ctx context.Context, cfg BreakGlassConfig) (err error) {
 		return err
 	}
 	defer tel.Shutdown(ctx)
+	cfg.Audit.Writer = orElse[io.Writer](cfg.Audit.Writer, os.Stderr) // scripts read the token from the standard output
 	outputs, err := auditout.Open(ctx, cfg.Audit, auditout.Params{Service: program, Logger: tel.Logger(), Meter: tel.Meter(scope)})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,5 +137,20 @@ func TestSilentCollectorFailsNoProgram(t *testing.T) {
 	code, _, said = p.run(t, "restore", "--restore-file="+file, "--restore-replace", "--restore-keep-tokens")
 	if code != 0 || !strings.Contains(said, "is valid again") || !strings.Contains(said, "leat cluster release") {
 		t.Errorf("restore exits with %d and prints\n%s\nwant 0 and what is left to do", code, said)
+	}
+}
+
+// TestBreakGlassPrintsTheTokenAlone writes audit records to the default output. Scripts take all of
+// the standard output for the token.
+func TestBreakGlassPrintsTheTokenAlone(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t)
+	delete(p.environment, "LEAT_DISTRIBUTOR_AUDIT_OUTPUT")
+	code, token, said := p.run(t, "break-glass", "--break-glass-reason=OPS-9")
+	if code != 0 || !regexp.MustCompile(`^leat_[-_0-9a-zA-Z]+\n$`).MatchString(token) {
+		t.Errorf("got exit code %d and %q, want 0 and one line with the token", code, token)
+	}
+	if !strings.Contains(said, `"kind":"Token"`) {
+		t.Errorf("got\n%s\nwant the record of the token", said)
 	}
 }
