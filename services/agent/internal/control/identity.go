@@ -188,6 +188,9 @@ func (t *TunnelTokens) Token(ctx context.Context) (string, error) {
 	return t.identity.tokenFor(ctx, func() string { return t.identity.tunnel })
 }
 
+// Renew calls [Identity.Renew].
+func (t *TunnelTokens) Renew(ctx context.Context) error { return t.identity.Renew(ctx) }
+
 // Invalidate calls [Identity.Invalidate].
 func (t *TunnelTokens) Invalidate() { t.identity.Invalidate() }
 
@@ -197,12 +200,19 @@ func (i *Identity) tokenFor(ctx context.Context, which func() string) (string, e
 	if fresh {
 		return token, nil
 	}
-	_, err := i.renewals.Do(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, i.refresh(ctx) })
+	err := i.Renew(ctx)
 	if err != nil && good && ctx.Err() == nil {
 		return token, nil
 	}
 	token, _, _ = i.current(which)
 	return token, err
+}
+
+// Renew requests new tokens now, and with them what else the hub returns, such as the tunnel's URL. If it
+// fails, the agent keeps what it has.
+func (i *Identity) Renew(ctx context.Context) error {
+	_, err := i.renewals.Do(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, i.refresh(ctx) })
+	return err
 }
 
 // Invalidate drops a token that the hub no longer accepts.

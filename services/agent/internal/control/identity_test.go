@@ -5,6 +5,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -24,8 +25,9 @@ import (
 type tokenHub struct {
 	distributorv1connect.DistributorServiceClient
 
-	asked []time.Time
-	give  func(n int) error
+	asked  []time.Time
+	give   func(n int) error
+	tunnel string
 }
 
 func (h *tokenHub) Enroll(context.Context, *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
@@ -37,7 +39,7 @@ func (h *tokenHub) RefreshToken(context.Context, *distributorv1.RefreshTokenRequ
 	if err := h.give(len(h.asked)); err != nil {
 		return nil, err
 	}
-	return &distributorv1.RefreshTokenResponse{AccessToken: "t", ExpireTime: timestamppb.New(time.Now().Add(time.Hour))}, nil
+	return &distributorv1.RefreshTokenResponse{AccessToken: "t", ExpireTime: timestamppb.New(time.Now().Add(time.Hour)), TunnelUrl: h.tunnel}, nil
 }
 
 func openIdentity(t *testing.T, h *tokenHub) *control.Identity {
@@ -99,4 +101,30 @@ func TestRenewalsDriftApart(t *testing.T) {
 			t.Errorf("renewed after %s to %s, want that spread around two thirds of an hour", least, most)
 		}
 	})
+}
+
+// TestRenewLearnsTheTunnelsAddress renews tokens that are good for most of an hour, at a hub with
+// another tunnel. A hub that does not answer costs the agent nothing.
+func TestRenewLearnsTheTunnelsAddress(t *testing.T) {
+	var down error
+	h := &tokenHub{give: func(int) error { return down }, tunnel: "https://old.test"}
+	identity := openIdentity(t, h)
+	if _, err := identity.Token(t.Context()); err != nil || identity.TunnelURL() != "https://old.test" {
+		t.Fatalf("got %v and the tunnel %q", err, identity.TunnelURL())
+	}
+	h.tunnel = "https://new.test"
+	if _, err := identity.Token(t.Context()); err != nil || identity.TunnelURL() != "https://old.test" {
+		t.Fatalf("got %v and the tunnel %q, want the token that is still good", err, identity.TunnelURL())
+	}
+	down = connect.NewError(connect.CodeUnavailable, errors.New("the hub is away"))
+	if err := identity.ForTunnel().Renew(t.Context()); err == nil {
+		t.Error("got no error of a hub that is away")
+	}
+	if token, err := identity.Token(t.Context()); token != "t" || err != nil {
+		t.Errorf("got %q, %v, want the token that the agent has", token, err)
+	}
+	down = nil
+	if err := identity.ForTunnel().Renew(t.Context()); err != nil || identity.TunnelURL() != "https://new.test" {
+		t.Errorf("got %v and the tunnel %q, want the new one", err, identity.TunnelURL())
+	}
 }

@@ -166,8 +166,17 @@ func (s *streams) Connect(ctx context.Context, stream *connect.BidiStream[tunnel
 
 // fakeTokens counts how often a token was dropped.
 type fakeTokens struct {
+	renew func() error // nil: nothing happens
+
 	mu      sync.Mutex
 	version int
+}
+
+func (f *fakeTokens) Renew(context.Context) error {
+	if f.renew == nil {
+		return nil
+	}
+	return f.renew()
 }
 
 func (f *fakeTokens) Token(context.Context) (string, error) {

@@ -61,11 +61,18 @@ const (
 	maxAvoided = 10 * time.Minute
 	// avoidAttempts is how many consecutive attempts are made to reach another replica.
 	avoidAttempts = 4
+	// lookupAfter is how long no connection is up before the agent asks the hub for the tunnel's
+	// address, and lookupEvery how often it asks after that. Both are spread by half: all agents lose
+	// a tunnel at once.
+	lookupAfter = 30 * time.Second
+	lookupEvery = 5 * time.Minute
 )
 
 // Tokens issues access tokens.
 type Tokens interface {
 	identity.TokenSource
+	// Renew requests new tokens, and with them the tunnel's address. If it fails, nothing changes.
+	Renew(ctx context.Context) error
 	// Invalidate drops a token that the hub no longer accepts.
 	Invalidate()
 }
@@ -108,6 +115,8 @@ type Uplink struct {
 	// changes.
 	replicas int
 	changed  wake.Broadcast
+	// lookup is when to ask the hub for the tunnel's address. Zero: a connection was up since.
+	lookup time.Time
 }
 
 // New returns an Uplink that does nothing before Run.
@@ -173,6 +182,9 @@ func (u *Uplink) hold(ctx context.Context) {
 			attempt = 0
 		}
 		pause := u.pause(attempt, err)
+		if u.hasMoved(ctx, err) {
+			pause, attempt = 0, -1
+		}
 		u.log(ctx, err, pause)
 		_ = backoff.Wait(ctx, pause) // the loop's condition sees the end of ctx
 	}
@@ -215,7 +227,7 @@ func (u *Uplink) recordOpened(c *conn) {
 	defer u.mu.Unlock()
 	u.dialing--
 	if c != nil {
-		u.conns[c] = true
+		u.conns[c], u.lookup = true, time.Time{}
 	}
 }
 
@@ -323,6 +335,42 @@ func (u *Uplink) find(ctx context.Context) string {
 		_ = backoff.Wait(ctx, u.params.Reconnect.Delay(attempt)) // the loop's condition sees the end of ctx
 	}
 	return u.params.URL()
+}
+
+// hasMoved reports whether the hub offers another address than the one that the agent could not
+// reach. It asks only if no tunnel has answered for a while: a tunnel that refuses is at its address.
+func (u *Uplink) hasMoved(ctx context.Context, err error) bool {
+	if err == nil || rpcerr.HasReason(err) || ctx.Err() != nil || !u.isLookupDue(time.Now()) {
+		return false
+	}
+	before := u.params.URL()
+	if err := u.params.Tokens.Renew(ctx); err != nil {
+		return false // the hub may be away as well, and the token source logs what a person must know
+	}
+	after := u.params.URL()
+	if after == before {
+		return false
+	}
+	u.params.Logger.InfoContext(ctx, "the hub has another address for the tunnel", slog.String("url", after))
+	return true
+}
+
+// isLookupDue reports whether to ask the hub for the tunnel's address now, and if so sets the next
+// time.
+func (u *Uplink) isLookupDue(now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case len(u.conns) > 0:
+		return false
+	case u.lookup.IsZero():
+		u.lookup = now.Add(backoff.Jitter(lookupAfter, 0.5))
+		return false
+	case now.Before(u.lookup):
+		return false
+	}
+	u.lookup = now.Add(backoff.Jitter(lookupEvery, 0.5))
+	return true
 }
 
 func (u *Uplink) pause(attempt int, err error) time.Duration {
