@@ -3,7 +3,15 @@
 
 package telemetry
 
-import "context"
+import (
+	"context"
+	"log/slog"
+)
+
+// NewErrorLog returns the handler of the SDK's own errors.
+func NewErrorLog(logger *slog.Logger) interface{ Handle(err error) } {
+	return &errorLog{logger: logger}
+}
 
 // AtShutdown has Shutdown call stop, as if it stopped an exporter.
 func (t *Telemetry) AtShutdown(stop func(context.Context) error) {

@@ -3,9 +3,9 @@
 
 // Package telemetry provides a service's logger, tracer and meter.
 //
-// Every service has a [Telemetry] of its own, even if several run in one process. No global is
-// changed. (The OpenTelemetry SDK reports its own problems, such as an endpoint that does not
-// answer, through its global error handler, which keeps its default: a line on standard error.)
+// Every service has a [Telemetry] of its own, even if several run in one process. One global is
+// changed: the OpenTelemetry SDK reports its own problems, such as an endpoint that does not answer,
+// through an error handler of the process. The service that started last with an exporter logs them.
 package telemetry
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
@@ -64,6 +65,9 @@ func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) 
 	if err := t.startLogs(ctx, cfg, service, res); err != nil {
 		t.Shutdown(ctx)
 		return nil, err
+	}
+	if cfg.exportsTraces() || cfg.exportsMetrics() || cfg.exportsLogs() {
+		otel.SetErrorHandler(&errorLog{logger: t.logger})
 	}
 	return t, nil
 }

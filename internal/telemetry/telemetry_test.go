@@ -298,6 +298,39 @@ func TestShutdownTakesASecondAtMost(t *testing.T) {
 	})
 }
 
+// TestExportErrorsAreLogged fails an export, as the SDK reports it: with the service's log, and not as
+// text between the lines of JSON.
+func TestExportErrorsAreLogged(t *testing.T) {
+	_, url := newCollector(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url+"/v1/traces")
+	var out bytes.Buffer
+	cfg := fromEnvironment(t)
+	cfg.LogOutput = &out
+	tel := start(t, cfg, "gitcache")
+	defer tel.Shutdown(t.Context())
+	otel.Handle(errors.New("traces export: connection refused"))
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["level"] != "WARN" || line["error"] != "traces export: connection refused" {
+		t.Errorf("got %q, %v, want one line of JSON with a warning", out.String(), err)
+	}
+}
+
+// TestExportErrorsAreLoggedOnceAMinute fails every 10 s for an hour.
+func TestExportErrorsAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		handler := telemetry.NewErrorLog(slog.New(slog.NewTextHandler(&out, nil)))
+		for range 6 * 60 {
+			handler.Handle(errors.New("traces export: connection refused"))
+			<-time.After(10 * time.Second)
+		}
+		if lines := strings.Count(out.String(), "\n"); lines != 60 || strings.Count(out.String(), "omitted=5") != 59 {
+			t.Errorf("got %d lines\n%s\nwant one a minute, with the number of the others", lines, out.String())
+		}
+	})
+}
+
 func TestNoop(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.Noop()
