@@ -57,7 +57,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run, p.driver.Run,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.view.MonitorArrivals, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run, p.driver.Run,
 		p.fleetSources.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },

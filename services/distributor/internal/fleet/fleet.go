@@ -140,7 +140,7 @@ func New(p Params) *View {
 	admitted := newAdmissions(c)
 	v := &View{
 		Catalog:     c,
-		Presence:    &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
+		Presence:    &Presence{store: p.Store, objects: p.Objects, arrived: wake.NewSignal(), byUID: map[string]*agentPresence{}},
 		Tallies:     &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
 		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
 		p:           p,
@@ -297,9 +297,29 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 			return err
 		}
 		v.DropPlans(catalog.Now().Add(-planKept))
-		if err := v.StorePresence(ctx); err != nil && ctx.Err() == nil {
-			v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
+		v.logUnstored(ctx, v.StorePresence(ctx))
+	}
+}
+
+// MonitorArrivals stores that agents have come, a second after they came, until ctx is done. Those
+// that come together, as after a restart of the hub, are stored together.
+func (v *View) MonitorArrivals(ctx context.Context) error {
+	for {
+		select {
+		case <-v.arrived:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
+		if err := backoff.Wait(ctx, arrivalPause); err != nil {
+			return err
+		}
+		v.logUnstored(ctx, v.storeArrivals(ctx))
+	}
+}
+
+func (v *View) logUnstored(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
 	}
 }
 

@@ -412,6 +412,42 @@ func TestPresence(t *testing.T) {
 	})
 }
 
+// TestArrivalsAreStoredSoon opens the streams of two agents at once, as after a restart of the hub, and
+// a second later they count as connected at the other replicas, too. One that goes on polling costs no
+// further writes.
+func TestArrivalsAreStoredSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v, l, _ := newView(t)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- v.MonitorArrivals(ctx) }()
+		one, _ := v.Cluster("one")
+		two, _ := v.Cluster("two")
+		defer v.Opened(one)()
+		<-time.After(300 * time.Millisecond)
+		defer v.Opened(two)()
+		<-time.After(time.Second)
+		synctest.Wait()
+		stored := map[string]bool{}
+		for _, p := range l.presence {
+			stored[p.ClusterUID] = p.ConnectedUntil.After(time.Now())
+		}
+		if len(l.presence) != 2 || !stored["uid-one"] || !stored["uid-two"] {
+			t.Errorf("got %+v stored after a second, want both agents connected", l.presence)
+		}
+		for range 30 {
+			v.Heard(one)
+			<-time.After(time.Second)
+		}
+		if len(l.presence) != 2 {
+			t.Errorf("got %d writes, want no more: neither agent has come again", len(l.presence))
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)

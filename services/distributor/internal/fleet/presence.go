@@ -8,12 +8,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 )
 
-// pollGrace is how long an agent that polls counts as connected after it was heard from.
-const pollGrace = 3 * time.Minute
+const (
+	// pollGrace is how long an agent that polls counts as connected after it was heard from.
+	pollGrace = 3 * time.Minute
+	// arrivalPause is how long after an arrival it is stored.
+	arrivalPause = time.Second
+)
 
 // PresenceStore stores when agents were last heard from.
 type PresenceStore interface {
@@ -31,6 +36,9 @@ type Presence struct {
 	store   PresenceStore
 	objects *fanout.Hub[catalog.Key]
 
+	// arrived is set when an agent has come that this replica did not count as connected.
+	arrived wake.Signal
+
 	mu    sync.Mutex
 	byUID map[string]*agentPresence
 }
@@ -47,6 +55,8 @@ type agentPresence struct {
 	isUnsaved bool
 	// shown is what watchers were notified of last.
 	shown bool
+	// hasArrived is true if the agent has come since presence was last stored.
+	hasArrived bool
 }
 
 func (p *agentPresence) isConnected(at time.Time) bool { return p.streams > 0 || at.Before(p.until) }
@@ -56,6 +66,12 @@ func (p *agentPresence) show(at time.Time) (hasChanged bool) {
 	last := p.shown
 	p.shown = p.isConnected(at)
 	return p.shown != last
+}
+
+// take returns what is to be stored, which counts as stored from then on.
+func (p *agentPresence) take(uid string) catalog.Presence {
+	p.isUnsaved, p.hasArrived = false, false
+	return catalog.Presence{ClusterUID: uid, SeenAt: p.seen, ConnectedUntil: p.until}
 }
 
 // Heard records that a cluster's agent polled or reported.
@@ -97,7 +113,12 @@ func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresen
 	}
 	p.seen, p.isUnsaved = at, true
 	change(p, at)
-	return p.show(at)
+	hasChanged = p.show(at)
+	if hasChanged && p.shown {
+		p.hasArrived = true
+		r.arrived.Set()
+	}
+	return hasChanged
 }
 
 // presenceOf joins what this replica heard of a cluster's agent with what is stored.
@@ -149,9 +170,14 @@ func (r *Presence) Connected() int {
 
 // StorePresence stores what was heard since the last time, and notifies the watchers of agents that
 // have gone silent.
-func (r *Presence) StorePresence(ctx context.Context) error {
-	batch, silent := r.collect()
-	r.objects.Publish(silent...)
+func (r *Presence) StorePresence(ctx context.Context) error { return r.save(ctx, r.collect()) }
+
+// storeArrivals stores the agents that have come since the last time. Other replicas count an agent
+// as away until then: the replica that it leaves stores that it has gone.
+func (r *Presence) storeArrivals(ctx context.Context) error { return r.save(ctx, r.collectArrivals()) }
+
+// save stores a batch, or keeps it for the next time.
+func (r *Presence) save(ctx context.Context, batch []catalog.Presence) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -162,9 +188,11 @@ func (r *Presence) StorePresence(ctx context.Context) error {
 	return err
 }
 
-// collect returns what is to be stored, and the clusters whose agents have gone silent.
-func (r *Presence) collect() (batch []catalog.Presence, silent []catalog.Key) {
+// collect returns what is to be stored, and notifies the watchers of agents that have gone silent.
+func (r *Presence) collect() (batch []catalog.Presence) {
 	at := catalog.Now()
+	var silent []catalog.Key
+	defer func() { r.objects.Publish(silent...) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, p := range r.byUID {
@@ -175,11 +203,22 @@ func (r *Presence) collect() (batch []catalog.Presence, silent []catalog.Key) {
 			silent = append(silent, catalog.Key{Kind: catalog.KindCluster, Name: p.cluster})
 		}
 		if p.isUnsaved {
-			batch = append(batch, catalog.Presence{ClusterUID: uid, SeenAt: p.seen, ConnectedUntil: p.until})
-			p.isUnsaved = false
+			batch = append(batch, p.take(uid))
 		}
 	}
-	return batch, silent
+	return batch
+}
+
+// collectArrivals returns the agents that have come and are not stored yet.
+func (r *Presence) collectArrivals() (batch []catalog.Presence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, p := range r.byUID {
+		if p.hasArrived {
+			batch = append(batch, p.take(uid))
+		}
+	}
+	return batch
 }
 
 // keep has a batch that could not be stored stored the next time.
