@@ -150,6 +150,8 @@ type Params struct {
 	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is no such
 	// listener.
 	Internal http.Handler
+	// Started is the internal listener if it answers already. Run closes it. Nil: Run starts it.
+	Started *Internal
 	// Logger receives the server's state changes, and reports of peers that misbehave. Required.
 	Logger *slog.Logger
 	// Meter counts what unauthenticated callers were refused. Nil: nothing is counted.
@@ -175,13 +177,14 @@ func Run(ctx context.Context, p Params) error {
 	}
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	drain := make(chan struct{})
-	base = context.WithValue(base, drainKey{}, (<-chan struct{})(drain))
-	stopInternal, err := p.runInternal(base)
-	if err != nil {
-		return err
+	internal := p.Started
+	if internal == nil {
+		if internal, err = StartInternal(ctx, p); err != nil {
+			return err
+		}
 	}
-	defer stopInternal()
+	defer internal.Close()
+	base = context.WithValue(base, drainKey{}, (<-chan struct{})(internal.drain))
 	server, err := p.newPublic(base)
 	if err != nil {
 		return err
@@ -195,7 +198,7 @@ func Run(ctx context.Context, p Params) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	close(drain)
+	close(internal.drain)
 	stop(ctx, server, cmp.Or(p.DrainTimeout, defaultDrainTimeout), cut, p.Logger)
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"log"
 	"log/slog"
 	"net"
@@ -38,12 +37,6 @@ const (
 	pingAfter        = 15 * time.Second
 	pingTimeout      = 15 * time.Second
 	writeByteTimeout = 30 * time.Second
-
-	// The internal listener has few callers, which send very little.
-	internalConnections = 256
-	internalRequests    = 200
-	internalStreams     = 20
-	internalWindow      = 64 << 10
 )
 
 func newServer(base context.Context, handler http.Handler, logger *slog.Logger) *http.Server {
@@ -127,32 +120,4 @@ func (p *Params) serve(server *http.Server, listener net.Listener) error {
 	}
 	server.TLSConfig = certificates.config()
 	return server.ServeTLS(listener, "", "")
-}
-
-// runInternal serves the internal listener, if there is one, until the returned function is called.
-func (p *Params) runInternal(base context.Context) (stop func(), err error) {
-	if p.Internal == nil {
-		return func() {}, nil
-	}
-	listener, err := p.listenInternal()
-	if listener == nil || err != nil {
-		return func() {}, err
-	}
-	server := newServer(base, p.Internal, p.Logger)
-	server.HTTP2.MaxConcurrentStreams = internalStreams
-	server.HTTP2.MaxReceiveBufferPerStream, server.HTTP2.MaxReceiveBufferPerConnection = internalWindow, internalWindow
-	callers, err := newAnonymous(Config{AnonymousConnections: internalConnections, AnonymousRequests: internalRequests}, nil, p.Logger, nil)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	callers.install(server)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(turnListener{listener}) }()
-	p.Logger.InfoContext(base, "serving health and metrics", slog.String("address", listener.Addr().String()))
-	return func() {
-		_ = server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			p.Logger.ErrorContext(base, "internal listener ended", slog.Any("error", err))
-		}
-	}, nil
 }

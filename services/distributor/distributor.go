@@ -23,7 +23,6 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/auditout"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/identity"
@@ -108,7 +107,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	cfg.Serve.Listener = listener
 	defer func() { _ = listener.Close() }() // closed already where serve.Run came to it
-	store, err := openStore(ctx, cfg, logger)
+	starting := newStartup(logger)
+	internal, err := serve.StartInternal(ctx, serve.Params{Config: cfg.Serve, Internal: newInternal(starting, tel), Logger: logger})
+	if err != nil {
+		return err
+	}
+	defer internal.Close()
+	store, err := openStore(ctx, cfg, starting)
 	if err != nil {
 		return err
 	}
@@ -123,13 +128,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	})
 	defer records.Close()
 	store = store.WithJournal(records)
-	if err := ensureAdmin(ctx, cfg, store, logger); err != nil {
+	if err := ensureAdmin(ctx, cfg, store, starting); err != nil {
 		return err
 	}
 	issuer := new(identity.Issuer)
 	stored := sqlstore.NewRotation(store)
 	keeper := rotation.New(rotation.Params{Seals: stored, Signing: stored, Issuer: issuer, Policy: cfg.Keys.policy(), Logger: logger})
-	if err := errors.Join(keeper.Load(ctx), keeper.Observe(tel.Meter(scope))); err != nil {
+	if err := errors.Join(starting.untilAvailable(ctx, keeper.Load), keeper.Observe(tel.Meter(scope))); err != nil {
 		return err
 	}
 	own, services, err := cfg.Service.Open(program)
@@ -142,7 +147,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Store: store, Logger: logger, Tracer: tel.Tracer(scope), Plans: plans, Objects: objects,
 		Settings: settings, PollInterval: cfg.Intervals.CatalogPoll,
 	})
-	if err := view.Load(ctx); err != nil {
+	if err := starting.untilAvailable(ctx, view.Load); err != nil {
 		return fmt.Errorf("load catalog: %w", err)
 	}
 	ca, err := rpc.ReadCA(cfg.GitCacheCAFile)
@@ -252,10 +257,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	starting.finish()
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
 	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher, driver: rolling.driver, fleetSources: fleetSources}
 	return p.run(ctx, serve.Params{
-		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
+		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Started: internal, Logger: logger, Meter: tel.Meter(scope),
 	})
 }
 
@@ -265,46 +271,6 @@ func (c *Config) editor(store catalog.Editable) *catalog.Editor {
 		return editor.WithLocalEndpoints()
 	}
 	return editor
-}
-
-// openStore waits for a database that does not answer yet.
-func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.Store, error) {
-	keys, err := cfg.Keys.open(&cfg.Service)
-	if err != nil {
-		return nil, err
-	}
-	var store *sqlstore.Store
-	err = untilAvailable(ctx, logger, func(ctx context.Context) (err error) {
-		store, err = sqlstore.OpenWith(ctx, cfg.databaseURL(), keys)
-		return err
-	})
-	return store, err
-}
-
-// ensureAdmin makes sure of the admin's token.
-func ensureAdmin(ctx context.Context, cfg Config, store *sqlstore.Store, logger *slog.Logger) error {
-	if cfg.AdminToken.Reveal() == "" {
-		return nil
-	}
-	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
-	return untilAvailable(ctx, logger, func(ctx context.Context) error {
-		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()), time.Time{})
-	})
-}
-
-// untilAvailable tries again while the database does not answer.
-func untilAvailable(ctx context.Context, logger *slog.Logger, do func(context.Context) error) error {
-	return backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) error {
-		switch err := do(ctx); {
-		case err == nil:
-			return nil
-		case errors.Is(err, catalog.ErrUnavailable):
-			logger.WarnContext(ctx, "database does not answer yet; trying again", slog.Any("error", err))
-			return err
-		default:
-			return backoff.Permanent(err)
-		}
-	})
 }
 
 // handlerParams are what newHandler mounts.
@@ -329,11 +295,13 @@ type handlerParams struct {
 	Agents       agents.Deps
 }
 
-// newInternal returns the handler for probes and scrapes. The service is ready as soon as it
-// serves, because it can answer from memory and disk without the database and gitcache.
-func newInternal(tel *telemetry.Telemetry) http.Handler {
+// newInternal returns the handler for probes and scrapes. The service is ready once it has read the
+// catalog, and stays ready: it can answer from memory and disk without the database and gitcache.
+func newInternal(starting *startup, tel *telemetry.Telemetry) http.Handler {
+	health := serve.NewHealth()
+	health.Register("database", starting.check)
 	return serve.NewInternal(serve.InternalParams{
-		Health: serve.NewHealth(), Telemetry: tel,
+		Health: health, Telemetry: tel,
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,

@@ -62,6 +62,15 @@ func startHub(t *testing.T, change ...func(*distributor.Config)) *hub {
 func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config)) *hub {
 	t.Helper()
 	watches := git.watches()
+	h := newReplica(t, git, change...)
+	h.start(t)
+	await.True(t, "the distributor to watch gitcache", func() bool { return git.watches() > watches })
+	return h
+}
+
+// newReplica returns a distributor that is not started yet.
+func newReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config)) *hub {
+	t.Helper()
 	h := &hub{git: git, dir: t.TempDir()}
 	h.cfg = distributor.Config{
 		DataDir:     filepath.Join(h.dir, "data"),
@@ -77,8 +86,6 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 	for _, c := range change {
 		c(&h.cfg)
 	}
-	h.start(t)
-	await.True(t, "the distributor to watch gitcache", func() bool { return git.watches() > watches })
 	return h
 }
 

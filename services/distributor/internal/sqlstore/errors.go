@@ -26,6 +26,8 @@ func translate(verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case isConnecting(err): // with a timeout of its own, which says nothing of the caller's
+		return fmt.Errorf("%s: %w: %w", verb, catalog.ErrUnavailable, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case unavailable(err):
@@ -34,11 +36,16 @@ func translate(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
+func isConnecting(err error) bool {
+	_, ok := errors.AsType[*pgconn.ConnectError](err)
+	return ok
+}
+
 func unavailable(err error) bool {
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return true
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+	if isConnecting(err) {
 		return true
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {

@@ -32,6 +32,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -206,6 +207,10 @@ func sqliteSource(file string, pragmas url.Values) string {
 	return dsn.String()
 }
 
+// connectTimeout bounds an attempt to connect to PostgreSQL, where the URL names no connect_timeout. A
+// network that drops packets would hold an attempt up for minutes, also after it works again.
+const connectTimeout = 10 * time.Second
+
 func (s *Store) connectPostgres(databaseURL string) error {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
@@ -214,6 +219,7 @@ func (s *Store) connectPostgres(databaseURL string) error {
 	// bun puts the arguments into the statement, so no two are alike, and preparing them would only
 	// fill caches.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -481,7 +482,13 @@ func testClosed(t *testing.T, s subject) {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
 	for url, unavailable := range map[string]bool{
+		"postgres://u:p@" + silent.Addr().String() + "/none?connect_timeout=1": true,
 		"mysql://host/name":                     false,
 		"sqlite://host/file.db":                 false,
 		"sqlite:":                               false,
