@@ -12,7 +12,7 @@
 //
 // One name gives both spellings: the flag --gitcache-poll-interval and the variable
 // LEAT_GITCACHE_POLL_INTERVAL. A flag beats a variable, a variable beats the default, and a
-// variable that is set but empty counts as unset.
+// variable that is set but empty counts as unset. Only the lists of [Set.Allow] refuse to be empty.
 //
 // This package is the only one that reads the environment.
 package config
@@ -143,6 +143,22 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 		*p = def
 	}
 	bindValue(s, p, setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage}, parseList)
+}
+
+// Allow binds a list of what is allowed, written like that of Strings. Without it the variable
+// stays nil, which means that everything is allowed. A flag or a variable that is set without an
+// item is therefore an error: it must not have the meaning of one that is unset.
+func (s *Set) Allow(p *[]string, name, usage string) {
+	if !s.completes {
+		*p = nil
+	}
+	bindValue(s, p, setting{name: name, kind: "list", usage: usage, refusesEmpty: true}, func(text string) ([]string, error) {
+		items, err := parseList(text)
+		if err == nil && len(items) == 0 {
+			err = errors.New("want at least one item; unset it to allow everything")
+		}
+		return items, err
+	})
 }
 
 // Secret binds a text that must not be shown. It can also be read from a file, which --NAME-file or

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,5 +321,38 @@ func TestCompleteFillsWhatIsZero(t *testing.T) {
 	want := settings{Name: "def", Given: "mine", Wait: time.Minute, Size: config.MiB, Count: 3, Set: 7, List: []string{"a"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v: a switch is left alone", got, want)
+	}
+}
+
+// TestSecEmptyListsAreNotUnset sets a list of what is allowed to nothing, in each way that there
+// is.
+func TestSecEmptyListsAreNotUnset(t *testing.T) {
+	t.Parallel()
+	parse := func(args []string, env map[string]string) ([]string, error) {
+		allowed := []string{"before"}
+		set := config.New("test", environment(env))
+		set.Allow(&allowed, "allowed-accounts", "accounts")
+		err := set.Parse(args)
+		return allowed, err
+	}
+	if got, err := parse(nil, nil); err != nil || got != nil {
+		t.Errorf("unset: got %q, %v, want nil", got, err)
+	}
+	if got, err := parse(nil, map[string]string{"LEAT_ALLOWED_ACCOUNTS": "a/b, c/d"}); err != nil || !slices.Equal(got, []string{"a/b", "c/d"}) {
+		t.Errorf("set: got %q, %v, want both", got, err)
+	}
+	for _, text := range []string{"", ",", " , "} {
+		_, byVariable := parse(nil, map[string]string{"LEAT_ALLOWED_ACCOUNTS": text})
+		_, byFlag := parse([]string{"--allowed-accounts=" + text}, nil)
+		for _, err := range []error{byVariable, byFlag} {
+			if err == nil || !strings.Contains(err.Error(), "LEAT_ALLOWED_ACCOUNTS") || !strings.Contains(err.Error(), "at least one item") {
+				t.Errorf("%q: got %v, want what to write", text, err)
+			}
+		}
+	}
+	literal := []string{}
+	config.Complete(func(s *config.Set) { s.Allow(&literal, "allowed-accounts", "") })
+	if literal == nil {
+		t.Error("a literal: the empty list became nil")
 	}
 }

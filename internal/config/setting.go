@@ -23,6 +23,8 @@ type setting struct {
 	secret bool
 	hidden bool     // described beside another setting rather than on its own
 	file   *setting // the setting that names a file with this one's value
+	// refusesEmpty means that a variable that is set but empty has an empty text, and is not unset.
+	refusesEmpty bool
 
 	set   func(text string) error
 	given *string // the text from the command line, or nil if it has none
@@ -85,14 +87,14 @@ func (b *setting) fileGiven() *string {
 	return b.file.given
 }
 
-// environment returns the variable's text, or nil if the variable is unset or empty, or the setting
-// has none.
+// environment returns the variable's text, or nil if the variable is unset or counts as unset, or
+// the setting has none.
 func (s *Set) environment(b *setting) *string {
 	if b == nil {
 		return nil
 	}
 	text, found := s.lookupEnv(b.env)
-	if !found || text == "" {
+	if !found || text == "" && !b.refusesEmpty {
 		return nil
 	}
 	return &text

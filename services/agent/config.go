@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/render/renderworker"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -88,6 +90,11 @@ type Config struct {
 	// "leat:". The agent always rejects Kubernetes' own identities, system:….
 	AllowedUsers  []string
 	AllowedGroups []string
+	// LockDown refuses services without an account, whatever the hub says. AllowedAccounts are the
+	// accounts that services may have then, as patterns namespace/name. Nil: every account outside of
+	// Namespace. An empty list is an error.
+	LockDown        bool
+	AllowedAccounts []string
 	// ServiceProxyAllow are the services that people may reach through the tunnel, such as
 	// shop/web:8080. Empty: none.
 	ServiceProxyAllow []string
@@ -142,6 +149,11 @@ func (c *Config) bind(s *config.Set) {
 		"users that the hub may be in this cluster, by names with one * at most, such as *@example.com; any without it, and never one of Kubernetes' own (system:…)")
 	s.Strings(&c.AllowedGroups, "agent-allowed-groups", []string{uplink.DefaultGroups},
 		"groups in which the hub may come to this cluster, by names with one * at most, such as leat:viewers,leat:group:*; never one of Kubernetes' own (system:…)")
+	s.Bool(&c.LockDown, "agent-lock-down", false,
+		"apply and delete nothing with the agent's own rights, whatever the hub says: each service needs a service account")
+	s.Allow(&c.AllowedAccounts, "agent-allowed-accounts",
+		"service accounts that services may have, with --agent-lock-down: patterns namespace/name, in which * stands for any text; without it every account "+
+			"that services name, outside of the agent's namespace")
 	s.Strings(&c.ServiceProxyAllow, "agent-service-proxy-allow", nil,
 		"services that people may reach through the tunnel: namespace/service:port, or namespace/https:service:port for TLS, separated by commas; none without it")
 	s.String(&c.ServiceProxyCAFile, "agent-service-proxy-ca-file", "",
@@ -183,6 +195,9 @@ func (c *Config) check() error {
 	if _, err := uplink.NewPeople(nil, c.AllowedGroups); err != nil {
 		errs = append(errs, fmt.Errorf("--agent-allowed-groups: %w", err))
 	}
+	if _, err := c.lock(); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-allowed-accounts: %w", err))
+	}
 	if _, err := c.services(); err != nil {
 		errs = append(errs, fmt.Errorf("--agent-service-proxy-allow: %w", err))
 	}
@@ -195,6 +210,14 @@ func (c *Config) check() error {
 	}
 	return errors.Join(errs...)
 }
+
+// lock returns the cluster's own bound of the accounts of services.
+func (c *Config) lock() (accounts.Lock, error) {
+	return accounts.NewLock(c.LockDown, c.AllowedAccounts, c.namespace())
+}
+
+// namespace returns the agent's own namespace.
+func (c *Config) namespace() string { return cmp.Or(c.Namespace, kube.DefaultNamespace) }
 
 // dialled reports whether the hub dials the agent.
 func (c *Config) dialled() bool { return c.ListenTunnelAddr != "" || c.TunnelListener != nil }

@@ -4,7 +4,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -178,10 +177,14 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
+	lock, err := cfg.lock()
+	if err != nil {
+		return nil, errors.Join(err, p.store.Close())
+	}
 	p.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
-		Fingerprints: fingerprints, Given: given, Namespace: cmp.Or(cfg.Namespace, kube.DefaultNamespace),
+		Fingerprints: fingerprints, Given: given, Namespace: cfg.namespace(), Lock: lock,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},

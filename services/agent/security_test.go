@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -98,5 +100,59 @@ func TestSecHubInARealCluster(t *testing.T) {
 	}
 	if records := auditLog(t, cp, path); len(records) > 0 {
 		t.Errorf("the API server saw %+v, want nothing", records)
+	}
+}
+
+// TestSecLockOfTheCluster has a hub send a service without an account, and settings without a lock,
+// to an agent whose own settings lock it.
+func TestSecLockOfTheCluster(t *testing.T) {
+	t.Parallel()
+	cp, h := kubetest.Borrow(t), newHub(t)
+	startAgent(t, cp, h.url(), t.TempDir(), joinToken, func(c *agent.Config) {
+		c.LockDown, c.AllowedAccounts = true, []string{"team-a/*"}
+	})
+	h.deploy(t, "web", map[string]string{"a.yaml": configMap("locked-a", "1")})
+	got := h.awaitReport(t, "web", phase(failed, "")).GetProblem()
+	if got.GetReason() != errorsv1.Reason_REASON_TENANT_FORBIDDEN || !strings.Contains(got.GetMessage(), "LEAT_AGENT_LOCK_DOWN") {
+		t.Errorf("got %v, want TENANT_FORBIDDEN of the cluster's own lock", got)
+	}
+	assertValue(t, cp, "locked-a", "")
+}
+
+// TestSecSettingsOfTheLock reads settings of the lock that are wrong or empty.
+func TestSecSettingsOfTheLock(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		env   map[string]string
+		words string // of the error; empty: there is none
+	}{
+		"none":                {},
+		"the lock":            {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true"}},
+		"the lock and a list": {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true", "LEAT_AGENT_ALLOWED_ACCOUNTS": "team-*/deployer"}},
+		"an empty list":       {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true", "LEAT_AGENT_ALLOWED_ACCOUNTS": ""}, words: "at least one item"},
+		"a list of nothing":   {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true", "LEAT_AGENT_ALLOWED_ACCOUNTS": " , "}, words: "at least one item"},
+		"a name alone":        {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true", "LEAT_AGENT_ALLOWED_ACCOUNTS": "deployer"}, words: "want namespace/name"},
+		"a slash":             {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true", "LEAT_AGENT_ALLOWED_ACCOUNTS": "/"}, words: "want namespace/name"},
+		"a list without lock": {env: map[string]string{"LEAT_AGENT_ALLOWED_ACCOUNTS": "team-a/deployer"}, words: "LEAT_AGENT_LOCK_DOWN"},
+	} {
+		set := config.New("agent", func(name string) (string, bool) {
+			if name == "LEAT_AGENT_HUB_URL" {
+				return "https://hub.example.com", true
+			}
+			text, found := test.env[name]
+			return text, found
+		})
+		new(agent.Config).Bind(set)
+		err := set.Parse(nil)
+		if test.words == "" && err != nil {
+			t.Errorf("%s: got %v, want no error", name, err)
+		}
+		if test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) || !strings.Contains(err.Error(), "agent-allowed-accounts")) {
+			t.Errorf("%s: got %v, want an error of agent-allowed-accounts with %q", name, err, test.words)
+		}
+	}
+	if err := agent.Run(t.Context(), agent.Config{HubURL: "https://hub.example.com", DataDir: t.TempDir(), LockDown: true, AllowedAccounts: []string{}}); err == nil ||
+		!strings.Contains(err.Error(), "empty list") {
+		t.Errorf("an empty list in a literal: got %v, want an error", err)
 	}
 }

@@ -49,7 +49,7 @@ var cores = []string{
 	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
 	"services/tunnel/internal/kubeapi",
 	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",
-	"services/agent/internal/confine", "services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
+	"services/agent/internal/accounts", "services/agent/internal/confine", "services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"internal/window", "services/distributor/internal/rollout", "services/agent/internal/fields", "services/agent/internal/overview",
 	"internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",

@@ -70,6 +70,12 @@ type Record struct {
 	Confirmed bool `json:"-"`
 }
 
+// NeedsAccount reports whether the removal of the service changes the cluster: it has objects, or
+// hooks that run or are deleted.
+func (r Record) NeedsAccount() bool {
+	return r.Objects.Len() > 0 || len(r.Hooks.Objects) > 0 || len(r.Hooks.DeleteHooks) > 0 || len(r.Tests.Objects) > 0
+}
+
 // Rendered is what a render showed besides objects.
 type Rendered struct {
 	// AsksFacts means that the same inputs may make other objects: templates look at facts of the

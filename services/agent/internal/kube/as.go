@@ -30,6 +30,9 @@ func (c *Client) As(account k8s.Account) (k8s.API, error) {
 	if account == (k8s.Account{}) {
 		return c, nil
 	}
+	if account.Namespace == "" || account.Name == "" {
+		return nil, fmt.Errorf("make client of service account %q: it is incomplete", account)
+	}
 	c.tenants.mu.Lock()
 	defer c.tenants.mu.Unlock()
 	if known := c.tenants.clients[account]; known != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -54,6 +55,7 @@ type cluster struct {
 	prints   memoryPrints
 	refresh  time.Duration // zero: the engine's default
 	observer reconcile.Observer
+	lock     accounts.Lock // of the agents that start from now on
 
 	mu       sync.Mutex
 	services map[string]plan.Service
@@ -108,7 +110,7 @@ func (c *cluster) start(t *testing.T) {
 		Render: render.Split{Others: renderers.Engine(render.Limits{})}, Facts: c.client.Facts(), Generated: c.client.Generated(),
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger: slog.New(slog.DiscardHandler),
-		Given:  &c.given, Namespace: kube.DefaultNamespace,
+		Given:  &c.given, Namespace: kube.DefaultNamespace, Lock: c.lock,
 		Fingerprints: &c.prints, Observer: c.observer,
 		Settings: reconcile.Settings{Refresh: c.refresh, Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
 	})

@@ -47,6 +47,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -77,6 +78,8 @@ type Params struct {
 	Given manifest.GivenStore
 	// Namespace is the agent's own, whose Secrets no service may refer to.
 	Namespace string
+	// Lock is the cluster's own bound of the accounts that services may have.
+	Lock accounts.Lock
 	// Render turns bundles into objects.
 	Render render.Split
 	// Fingerprints stores the sums of applied objects. Nil stores nothing: a restart applies
@@ -170,7 +173,7 @@ func New(p Params) *Engine {
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}
 	s.executor = execute.New(execute.Params{
-		Cluster: p.Cluster, Namespace: p.Namespace, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
+		Cluster: p.Cluster, Namespace: p.Namespace, Lock: p.Lock, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
 	readers.Executor = s.executor

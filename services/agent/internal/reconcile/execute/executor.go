@@ -29,7 +29,6 @@
 package execute
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -40,6 +39,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -57,7 +57,9 @@ import (
 type Params struct {
 	Cluster k8s.API
 	// Namespace is the agent's own.
-	Namespace   string
+	Namespace string
+	// Lock is the cluster's own bound of accounts, which no plan widens.
+	Lock        accounts.Lock
 	Inventories *inventory.Cache
 	Renderer    manifest.Renderer
 	Ownership   *ownership.Registry
@@ -74,20 +76,19 @@ type Executor struct {
 	params  Params
 	waiting atomic.Int64 // bytes of the files of runs that build without a slot
 
-	mu             sync.RWMutex // guards what follows
-	defaultAccount string
-	isLockedDown   bool // nothing is applied with the agent's own rights
-	heldSince      time.Time
+	mu        sync.RWMutex // guards what follows
+	hub       accounts.Hub
+	heldSince time.Time
 }
 
 // New returns an Executor.
 func New(p Params) *Executor { return &Executor{params: p} }
 
-// Configure sets the account with which the agent applies services that name none.
+// Configure sets what the hub says about the accounts of services, within Params.Lock.
 func (x *Executor) Configure(s syncpolicy.AgentSettings) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.defaultAccount, x.isLockedDown = s.DefaultServiceAccount, s.LockDown
+	x.hub = accounts.Hub{IsLocked: s.LockDown, Default: s.DefaultServiceAccount}
 }
 
 // HoldRemovals has every prune wait for a person's agreement, because the hub was restored from a
@@ -134,13 +135,7 @@ func (x *Executor) as(s plan.Spec) (k8s.Account, k8s.API, error) {
 func (x *Executor) account(s plan.Spec) (k8s.Account, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	text := s.Policy.ServiceAccount
-	text = cmp.Or(text, x.defaultAccount)
-	if text == "" && x.isLockedDown {
-		return k8s.Account{}, reason.Errorf(reason.TenantForbidden, "this cluster applies nothing with the agent's own rights, and the service names "+
-			"no service account; set its policy.serviceAccount")
-	}
-	return k8s.ParseAccount(text, s.NamespaceOrDefault()), nil
+	return accounts.Choose(x.params.Lock, x.hub, s.Policy.ServiceAccount, s.NamespaceOrDefault())
 }
 
 // Job is one run of one service.

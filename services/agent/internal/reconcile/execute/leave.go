@@ -6,17 +6,23 @@ package execute
 import (
 	"context"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Remove removes a service that left the plan, with the rights it was applied with. The guard does
-// not apply: a plan lists all services of the cluster, so the absence of one is intended. The
-// engine handles plans from which many services vanish. Errors are those of Sync.
+// Remove removes a service that left the plan, with the rights it was applied with. If the
+// cluster's own lock does not allow these rights any more, Remove deletes nothing and fails,
+// because the hub decides which services leave the plan. The guard does not apply: a plan lists all
+// services of the cluster, so the absence of one is intended. The engine handles plans from which
+// many services vanish. Errors are those of Sync.
 func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 	r, err := x.newDepartingRun(job)
 	if err != nil {
 		return r.outcome(), err
+	}
+	if denied := x.params.Lock.Admit(r.account); denied != nil {
+		return x.handOverOnly(ctx, r, denied)
 	}
 	s := newRemovalStager(r)
 	err = r.take(ctx, []step{
@@ -27,6 +33,24 @@ func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 		{"delete objects", r.deleteAll},
 		{"run PostDelete hooks", func(ctx context.Context) error { return s.hooks.runPostDelete(ctx, s.applyPhase) }},
 		{"delete hooks", s.hooks.discardAll},
+		{"delete inventory", r.deleteRecord},
+	})
+	err = r.salvage(ctx, err)
+	return r.outcome(), err
+}
+
+// handOverOnly is the removal of a service whose account the cluster's own lock does not allow.
+// Other services may take over its objects, for which they have accounts of their own. The service
+// is removed if nothing is left that needs the account. Otherwise the error is denied.
+func (x *Executor) handOverOnly(ctx context.Context, r *run, denied error) (Outcome, error) {
+	err := r.take(ctx, []step{
+		{"hand over objects", r.handOver},
+		{"check account", func(context.Context) error {
+			if r.record.NeedsAccount() {
+				return denied
+			}
+			return nil
+		}},
 		{"delete inventory", r.deleteRecord},
 	})
 	err = r.salvage(ctx, err)
@@ -49,7 +73,10 @@ func (x *Executor) Release(ctx context.Context, job Job) (outcome Outcome, isEmp
 
 // newDepartingRun returns a run that acts as the account that the service was applied with.
 func (x *Executor) newDepartingRun(job Job) (*run, error) {
-	account := k8s.ParseAccount(job.Record.Account, "")
+	account, err := k8s.ParseAccount(job.Record.Account, "")
+	if err != nil {
+		return x.newRun(job, account, nil), reason.Errorf(reason.TenantForbidden, "inventory: %v", err)
+	}
 	cluster, err := x.params.Cluster.As(account)
 	return x.newRun(job, account, cluster), err
 }
