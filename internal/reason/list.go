@@ -107,6 +107,10 @@ const (
 	// the agent; until then the service stays as it is in the cluster, and it continues
 	// automatically afterwards.
 	AgentOutdated Reason = 122
+	// Several projects use the cluster, and its agent would apply a service without a service account
+	// with its own rights. Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster,
+	// or lock_down in its settings.
+	ClusterUnlocked Reason = 123
 	// The server is shutting down. Retry at once; another replica answers.
 	ShuttingDown Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
@@ -265,6 +269,7 @@ var names = map[Reason]string{
 	AgentOffline:               "AGENT_OFFLINE",
 	ClusterUnreachable:         "CLUSTER_UNREACHABLE",
 	AgentOutdated:              "AGENT_OUTDATED",
+	ClusterUnlocked:            "CLUSTER_UNLOCKED",
 	ShuttingDown:               "SHUTTING_DOWN",
 	DependencyUnavailable:      "DEPENDENCY_UNAVAILABLE",
 	Unimplemented:              "UNIMPLEMENTED",

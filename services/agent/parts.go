@@ -89,6 +89,7 @@ func (p *parts) adopt(ctx context.Context, plan plan.Plan) {
 	if err := p.telemetry.SetLevel(plan.Settings.LogLevel); err != nil {
 		p.telemetry.Logger().WarnContext(ctx, "ignoring unknown log level from hub", slog.Any("error", err))
 	}
+	p.describer.SetHubLock(plan.Settings.LockDown)
 	p.engine.SetPlan(plan)
 }
 
@@ -143,6 +144,10 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if err != nil {
 		return nil, err
 	}
+	lock, err := cfg.lock()
+	if err != nil {
+		return nil, err
+	}
 	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs, given: given}
 	p.plans = control.NewPlans(control.PlanParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
 	p.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
@@ -150,7 +155,8 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 		p.summary = overview.NewSummary()
 	}
 	p.describer = control.NewDescriber(control.DescriberParams{
-		Reports: p.reports, Summary: p.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Logger: logger,
+		Reports: p.reports, Summary: p.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Lock: lock,
+		Logger: logger,
 	})
 	lastGood := control.NewLastGood(p.reports)
 	observer, err := observe(tel)
@@ -174,10 +180,6 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	limits := render.LimitsWithin(renderworker.Container())
 	p.workers = renderworker.NewPool(cfg.Render, limits)
 	memo, err := render.NewMemo(p.workers, limits)
-	if err != nil {
-		return nil, errors.Join(err, p.store.Close())
-	}
-	lock, err := cfg.lock()
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}

@@ -5,6 +5,7 @@ package distributor_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,7 @@ func TestOverviewComesInParts(t *testing.T) {
 		return &distributorv1.ClusterReport{
 			AgentVersion: "v0.5.0", KubernetesVersion: "v1.36.3", Nodes: 3, StartedAt: &timestamppb.Timestamp{Seconds: 1},
 			Capabilities: []string{"leader-election", "overview"}, Overview: overview,
+			Lock: &distributorv1.ClusterLock{Local: true, Hub: true, AllowedAccounts: []string{"team-a/*", "team-b/deployer"}},
 		}
 	}
 	report := func(instance string, sequence uint64, full bool, overview *distributorv1.ClusterOverview) *distributorv1.ReportStatusRequest {
@@ -155,7 +157,9 @@ func TestOverviewIsNotTrusted(t *testing.T) {
 			Warnings: &distributorv1.WarningsOverview{Count: -1},
 		},
 	}
+	said.Lock = &distributorv1.ClusterLock{}
 	for n := range 100 {
+		said.Lock.AllowedAccounts = append(said.Lock.AllowedAccounts, long)
 		said.Capabilities = append(said.Capabilities, fmt.Sprintf("can-%02d", 99-n), "can-99")
 		said.Overview.Nodes.KubeletVersions[fmt.Sprintf("v1.%02d", n)] = int32(1 + n/20)
 		said.Overview.Warnings.Latest = append(said.Overview.Warnings.Latest, &distributorv1.ClusterWarning{
@@ -170,6 +174,7 @@ func TestOverviewIsNotTrusted(t *testing.T) {
 		Nodes: &distributorv1.NodesOverview{Allocatable: &distributorv1.ResourceTotals{CpuMillis: 1}, KubeletVersions: map[string]int32{}},
 		Pods:  &distributorv1.PodsOverview{Running: 1}, Warnings: &distributorv1.WarningsOverview{},
 	}}
+	want.Lock = &distributorv1.ClusterLock{AllowedAccounts: slices.Repeat([]string{cut}, 64)}
 	for n := range 32 {
 		want.Capabilities = append(want.Capabilities, fmt.Sprintf("can-%02d", 68+n))
 	}

@@ -285,6 +285,7 @@ func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 		Report: &distributorv1.ClusterReport{
 			AgentVersion: "v0.5.0", KubernetesVersion: "v1.36.3", Nodes: 3, StartedAt: before(73 * time.Hour),
 			Capabilities: []string{"leader-election", "overview"},
+			Lock:         &distributorv1.ClusterLock{Local: true, AllowedAccounts: []string{"team-a/deployer", "team-b/*"}},
 			Overview: &distributorv1.ClusterOverview{
 				Nodes: &distributorv1.NodesOverview{
 					Count: 3, Ready: 2, Cordoned: 1, KubeletVersions: map[string]int32{"v1.36.2": 1, "v1.36.3": 2},
@@ -307,6 +308,7 @@ func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 	case "offline":
 		status.Connected = false
 	case "calm":
+		status.Report.Lock = &distributorv1.ClusterLock{Hub: true}
 		overview.Nodes = &distributorv1.NodesOverview{
 			Count: 1, Ready: 1, Capacity: &distributorv1.ResourceTotals{CpuMillis: 250, MemoryBytes: 1000, Pods: 4},
 		}

@@ -97,10 +97,31 @@ func agentFacts(report *distributorv1.ClusterReport, now time.Time) []string {
 	if report.GetStartedAt() != nil {
 		facts = append(facts, fmt.Sprintf("Agent: %s, started %s", cmp.Or(report.GetAgentVersion(), "unknown"), ago(report.GetStartedAt(), now).text))
 	}
+	if report.GetLock() != nil {
+		facts = append(facts, "Lock: "+lockFact(report.GetLock()))
+	}
 	if len(report.GetCapabilities()) > 0 {
 		facts = append(facts, "Capabilities: "+strings.Join(report.GetCapabilities(), ", "))
 	}
 	return facts
+}
+
+// lockFact describes what keeps services without an account from having the agent's own rights.
+func lockFact(l *distributorv1.ClusterLock) string {
+	allowed := "every account outside of the agent's namespace"
+	if len(l.GetAllowedAccounts()) > 0 {
+		allowed = strings.Join(l.GetAllowedAccounts(), ", ")
+	}
+	switch {
+	case l.GetLocal() && l.GetHub():
+		return "the cluster's own and the hub's; services may have " + allowed
+	case l.GetLocal():
+		return "the cluster's own; services may have " + allowed
+	case l.GetHub():
+		return "the hub's alone, which an attacker there could unset"
+	default:
+		return "none; services without a service account have the agent's own rights"
+	}
 }
 
 // resources returns the nodes' capacity, and the part of it that pods can use.

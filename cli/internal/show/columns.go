@@ -23,7 +23,7 @@ import (
 func columnsOf(kind string) []string {
 	switch kind {
 	case "Cluster":
-		return []string{"NAME", "AGENT", "VERSION", "KUBERNETES", "NODES", "SERVICES", "LAST SEEN"}
+		return []string{"NAME", "AGENT", "VERSION", "KUBERNETES", "NODES", "SERVICES", "LOCK", "LAST SEEN"}
 	case "Repository":
 		return []string{"NAME", "PHASE", "REFS", "CHECKED", "URL", "MESSAGE"}
 	case "User":
@@ -126,7 +126,7 @@ func clusterCells(c *fleetv1.Cluster, now time.Time) []cell {
 	report := status.GetReport()
 	return []cell{
 		plain(c.GetMetadata().GetName()), agent(status), plain(report.GetAgentVersion()), plain(report.GetKubernetesVersion()),
-		nodes(report), ratio(status.GetServicesHealthy(), status.GetServices()), ago(status.GetLastSeenAt(), now),
+		nodes(report), ratio(status.GetServicesHealthy(), status.GetServices()), lock(report.GetLock()), ago(status.GetLastSeenAt(), now),
 	}
 }
 
@@ -151,6 +151,21 @@ func nodes(report *distributorv1.ClusterReport) cell {
 		return plain(fmt.Sprint(report.GetNodes()))
 	default:
 		return plain("")
+	}
+}
+
+// lock shows which side refuses services without an account: the cluster itself, which no plan can
+// overrule, or the hub.
+func lock(l *distributorv1.ClusterLock) cell {
+	switch {
+	case l == nil:
+		return plain("")
+	case l.GetLocal():
+		return cell{"cluster", green}
+	case l.GetHub():
+		return plain("hub")
+	default:
+		return cell{"none", yellow}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
@@ -40,17 +41,20 @@ type DescriberParams struct {
 	// AgentVersion is the agent's own version, and Capabilities its sorted capabilities.
 	AgentVersion string
 	Capabilities []string
-	Logger       *slog.Logger
+	// Lock is the cluster's own.
+	Lock   accounts.Lock
+	Logger *slog.Logger
 }
 
 // Describer reports agent and cluster to the hub whenever they change, at most once a second.
 type Describer struct {
 	params DescriberParams
 	ask    wake.Signal // one token when the version may be another
-	told   wake.Signal // one token when version is another
+	told   wake.Signal // one token when something below is another
 
-	mu      sync.Mutex
-	version string // of the API server; empty before its first answer
+	mu          sync.Mutex // guards what follows
+	version     string     // of the API server; empty before its first answer
+	isHubLocked bool
 }
 
 // NewDescriber returns a Describer that reports nothing before Run.
@@ -61,6 +65,17 @@ func NewDescriber(p DescriberParams) *Describer {
 // Back says that the API server was away, and may be another one now. It returns at once, and is
 // safe for concurrent use.
 func (d *Describer) Back() { d.ask.Set() }
+
+// SetHubLock reports whether the plan's settings lock the cluster. It returns at once, and is safe for
+// concurrent use.
+func (d *Describer) SetHubLock(isLocked bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.isHubLocked != isLocked {
+		d.isHubLocked = isLocked
+		d.told.Set()
+	}
+}
 
 // Run reports changes until ctx is done; then it returns nil.
 func (d *Describer) Run(ctx context.Context) error {
@@ -86,11 +101,14 @@ func (d *Describer) Run(ctx context.Context) error {
 
 func (d *Describer) describe(started *timestamppb.Timestamp) *distributorv1.ClusterReport {
 	d.mu.Lock()
-	version := d.version
+	version, isHubLocked := d.version, d.isHubLocked
 	d.mu.Unlock()
 	report := &distributorv1.ClusterReport{
 		AgentVersion: d.params.AgentVersion, Capabilities: d.params.Capabilities,
 		StartedAt: started, KubernetesVersion: version,
+		Lock: &distributorv1.ClusterLock{
+			Local: d.params.Lock.IsLocked(), Hub: isHubLocked, AllowedAccounts: d.params.Lock.Allowed(),
+		},
 	}
 	if d.params.Summary != nil {
 		report.Overview = overviewOf(d.params.Summary.Current())

@@ -16,10 +16,13 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -62,7 +65,8 @@ func withDescriber(
 			d.SetKnown(source, true)
 		}
 		d.describer = control.NewDescriber(control.DescriberParams{
-			Reports: r, Summary: d.Summary, AgentVersion: "v1", Capabilities: []string{"diff", "overview"}, Logger: slog.New(slog.DiscardHandler),
+			Reports: r, Summary: d.Summary, AgentVersion: "v1", Capabilities: []string{"diff", "overview"}, Lock: ownLock(t),
+			Logger: slog.New(slog.DiscardHandler),
 			Version: func(context.Context) (string, error) {
 				d.mu.Lock()
 				defer d.mu.Unlock()
@@ -128,6 +132,7 @@ func TestOverviewOnTheWire(t *testing.T) {
 		got := h.last().GetCluster()
 		want := &distributorv1.ClusterReport{
 			AgentVersion: "v1", KubernetesVersion: "v1.36.3", Nodes: 1, StartedAt: got.GetStartedAt(), Capabilities: []string{"diff", "overview"},
+			Lock: &distributorv1.ClusterLock{Local: true, AllowedAccounts: []string{"team-a/*"}},
 			Overview: &distributorv1.ClusterOverview{
 				Nodes: &distributorv1.NodesOverview{
 					Count: 1, Ready: 1, Cordoned: 1, KubeletVersions: map[string]int32{"v1.36.3": 1},
@@ -144,6 +149,88 @@ func TestOverviewOnTheWire(t *testing.T) {
 			t.Errorf("full=%t (-want +got):\n%s", h.last().GetFull(), diff)
 		}
 	})
+}
+
+// ownLock returns the lock of the described cluster.
+func ownLock(t *testing.T) accounts.Lock {
+	t.Helper()
+	lock, err := accounts.NewLock(true, []string{"team-a/*"}, "leat-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+// TestLocksAreReported has the hub's settings lock and unlock the cluster, and lock it twice.
+func TestLocksAreReported(t *testing.T) {
+	withDescriber(t, nil, func(t *testing.T, h *reportHub, _ *control.Reports, d *described) {
+		for _, isLocked := range []bool{true, false, true} {
+			before := h.count()
+			for range 2 {
+				d.describer.SetHubLock(isLocked)
+				pass(time.Minute)
+			}
+			want := &distributorv1.ClusterLock{Local: true, Hub: isLocked, AllowedAccounts: []string{"team-a/*"}}
+			if got := h.last().GetCluster(); h.count() != before+1 || !proto.Equal(got.GetLock(), want) || got.GetOverview() != nil {
+				t.Errorf("after the hub's lock is %v: got %d reports, %v, want one with %v alone", isLocked, h.count()-before, got, want)
+			}
+		}
+	})
+}
+
+// TestEveryPartOfAClusterIsSent has reports that differ in one field of ClusterReport each. A field that
+// the comparison or the selection of parts forgets is never sent.
+func TestEveryPartOfAClusterIsSent(t *testing.T) {
+	t.Parallel()
+	fields := (&distributorv1.ClusterReport{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		t.Run(string(field.Name()), func(t *testing.T) {
+			withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+				r.Adopted("v")
+				r.Describe(&distributorv1.ClusterReport{})
+				pass(time.Minute)
+				changed := &distributorv1.ClusterReport{}
+				fill(changed.ProtoReflect(), field)
+				r.Describe(changed)
+				pass(time.Minute)
+				if got := h.last().GetCluster(); !proto.Equal(got, changed) {
+					t.Errorf("got %v, want %v", got, changed)
+				}
+			})
+		})
+	}
+}
+
+// fill sets a field of a message to a value that is not its default.
+func fill(m protoreflect.Message, field protoreflect.FieldDescriptor) {
+	one := func(value protoreflect.Value) protoreflect.Value {
+		switch field.Kind() {
+		case protoreflect.MessageKind:
+			inner := value.Message()
+			for i := range inner.Descriptor().Fields().Len() {
+				if f := inner.Descriptor().Fields().Get(i); f.Cardinality() != protoreflect.Repeated {
+					fill(inner, f)
+				}
+			}
+			return value
+		case protoreflect.BoolKind:
+			return protoreflect.ValueOfBool(true)
+		case protoreflect.Int32Kind:
+			return protoreflect.ValueOfInt32(1)
+		case protoreflect.Int64Kind:
+			return protoreflect.ValueOfInt64(1)
+		default:
+			return protoreflect.ValueOfString("a")
+		}
+	}
+	if field.IsList() {
+		list := m.NewField(field).List()
+		list.Append(one(list.NewElement()))
+		m.Set(field, protoreflect.ValueOfList(list))
+		return
+	}
+	m.Set(field, one(m.NewField(field)))
 }
 
 // TestOverviewIsDebounced has a cluster that changes continuously.

@@ -39,7 +39,8 @@ func newsSince(before, after *distributorv1.ClusterReport) (news clusterNews, lo
 func sameBase(a, b *distributorv1.ClusterReport) bool {
 	return a != nil && b != nil && a.GetAgentVersion() == b.GetAgentVersion() &&
 		a.GetKubernetesVersion() == b.GetKubernetesVersion() && a.GetNodes() == b.GetNodes() &&
-		proto.Equal(a.GetStartedAt(), b.GetStartedAt()) && slices.Equal(a.GetCapabilities(), b.GetCapabilities())
+		proto.Equal(a.GetStartedAt(), b.GetStartedAt()) && slices.Equal(a.GetCapabilities(), b.GetCapabilities()) &&
+		proto.Equal(a.GetLock(), b.GetLock())
 }
 
 // newsIn returns the parts of a cluster that a request contains.
@@ -65,7 +66,7 @@ func (n clusterNews) of(cluster *distributorv1.ClusterReport, full bool) *distri
 	}
 	sent := &distributorv1.ClusterReport{
 		AgentVersion: cluster.GetAgentVersion(), KubernetesVersion: cluster.GetKubernetesVersion(), Nodes: cluster.GetNodes(),
-		StartedAt: cluster.GetStartedAt(), Capabilities: cluster.GetCapabilities(),
+		StartedAt: cluster.GetStartedAt(), Capabilities: cluster.GetCapabilities(), Lock: cluster.GetLock(),
 	}
 	if full || n.nodes || n.pods || n.warnings {
 		sent.Overview = &distributorv1.ClusterOverview{}

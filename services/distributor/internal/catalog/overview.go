@@ -18,11 +18,22 @@ type ClusterReport struct {
 	// cannot tell.
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Overview     ClusterOverview `json:"overview,omitzero"`
+	// Lock is nil from agents that do not report it.
+	Lock *ClusterLock `json:"lock,omitempty"`
+}
+
+// ClusterLock is what keeps services without an account from having the agent's own rights.
+type ClusterLock struct {
+	// Local is the cluster's own lock, and Hub that of the plan.
+	Local bool `json:"local,omitempty"`
+	Hub   bool `json:"hub,omitempty"`
+	// AllowedAccounts are the patterns of the cluster's own lock; none for every account.
+	AllowedAccounts []string `json:"allowedAccounts,omitempty"`
 }
 
 // Zero reports whether nothing was reported.
 func (r ClusterReport) Zero() bool {
-	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero()
+	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero() && r.Lock == nil
 }
 
 // Over returns the report as it reads after last: parts of the overview that it leaves out are as

@@ -55,13 +55,13 @@ type Item struct {
 	names []string
 }
 
-// Of returns the problems of an object. The services of a cluster are counted by services.
-func Of(row *find.Row, services func(cluster string) int) []Item {
+// Of returns the problems of an object. uses has the services that use its cluster; nil: none does.
+func Of(row *find.Row, uses *Uses) []Item {
 	switch o := row.Object.(type) {
 	case *catalog.Service:
 		return ofService(row, o)
 	case *catalog.Cluster:
-		return ofCluster(row, o, services)
+		return ofCluster(row, o, uses)
 	case *catalog.Repository:
 		return ofRepository(row, o)
 	}
@@ -136,7 +136,7 @@ func severityOf(phase catalog.Phase, why reason.Reason) Severity {
 	return Warning
 }
 
-func ofCluster(row *find.Row, cluster *catalog.Cluster, services func(string) int) []Item {
+func ofCluster(row *find.Row, cluster *catalog.Cluster, uses *Uses) []Item {
 	_, name := objectname.Split(cluster.Name)
 	item := Item{
 		Kind: catalog.KindCluster, Path: cluster.Name, Cluster: cluster.Name, Since: row.Since, Filter: "phase=" + row.Phase,
@@ -150,7 +150,7 @@ func ofCluster(row *find.Row, cluster *catalog.Cluster, services func(string) in
 	case find.NotJoined:
 		item.Since = cluster.CreatedAt
 		item.Severity, item.Message = Waiting, "no agent has joined the cluster yet; leat cluster token makes a token for it"
-		if services(cluster.Name) > 0 {
+		if uses.Services(cluster.Name) > 0 {
 			item.Severity = Warning
 		}
 		items = append(items, item)
@@ -158,6 +158,12 @@ func ofCluster(row *find.Row, cluster *catalog.Cluster, services func(string) in
 	if !cluster.RemovalsHeldSince.IsZero() {
 		item.Severity, item.Reason, item.Since, item.Filter = Warning, noReason, cluster.RemovalsHeldSince, ""
 		item.Message = "the cluster's agent removes nothing since the hub was restored; look at what it holds, and release it with leat cluster release"
+		items = append(items, item)
+	}
+	if lock := cluster.Agent.Report.Lock; lock != nil && !lock.Local && !lock.Hub && uses.isShared(cluster.Name) {
+		item.Severity, item.Reason, item.Since, item.Filter = Warning, reason.ClusterUnlocked, time.Time{}, ""
+		item.Message = "several projects use the cluster, and a service without a service account has the agent's own rights there; " +
+			"give each service an account, and set LEAT_AGENT_LOCK_DOWN in the cluster"
 		items = append(items, item)
 	}
 	return items

@@ -74,8 +74,10 @@ func TestGroupsHaveOneCause(t *testing.T) {
 	}
 	rows = append(rows, failing("late", "c1", "other", "pod late-1 of c1 is refused", began), failing("odd", "c1", "abc", "quota of c1 is used up", began))
 	var g problems.Grouper
+	used := uses("gone", "a@gone", "b@gone", "c@gone")
+	used.Add(&catalog.Service{Metadata: catalog.Metadata{Name: "a@new"}, Spec: catalog.ServiceSpec{Cluster: "new"}})
 	for _, row := range rows {
-		for _, item := range problems.Of(row, func(string) int { return 3 }) {
+		for _, item := range problems.Of(row, used) {
 			services := 0
 			if item.Kind == catalog.KindCluster {
 				services = 3
@@ -103,6 +105,44 @@ func TestGroupsHaveOneCause(t *testing.T) {
 	}
 	if groups, omitted = g.Groups(2); len(groups) != 2 || omitted != 4 {
 		t.Errorf("got %d groups, %d omitted", len(groups), omitted)
+	}
+}
+
+// uses returns the uses of a cluster by services.
+func uses(cluster string, services ...string) *problems.Uses {
+	u := &problems.Uses{}
+	for _, name := range services {
+		u.Add(&catalog.Service{Metadata: catalog.Metadata{Name: name}, Spec: catalog.ServiceSpec{Cluster: cluster}})
+	}
+	return u
+}
+
+// TestSharedClustersWantALock finds clusters of several projects in which a service may have the
+// agent's own rights.
+func TestSharedClustersWantALock(t *testing.T) {
+	t.Parallel()
+	shared, single := uses("one", "a@one", "shop.b@one", "a2@one"), uses("one", "shop.a@one", "shop.b@one")
+	elsewhere := uses("two", "a@two", "shop.b@two")
+	for name, c := range map[string]struct {
+		lock *catalog.ClusterLock
+		uses *problems.Uses
+		want bool
+	}{
+		"shared, without a lock":     {&catalog.ClusterLock{}, shared, true},
+		"the cluster's own":          {&catalog.ClusterLock{Local: true}, shared, false},
+		"the hub's":                  {&catalog.ClusterLock{Hub: true}, shared, false},
+		"one project":                {&catalog.ClusterLock{}, single, false},
+		"another cluster is shared":  {&catalog.ClusterLock{}, elsewhere, false},
+		"nothing uses it":            {&catalog.ClusterLock{}, nil, false},
+		"an agent that reports none": {nil, shared, false},
+	} {
+		row := &find.Row{Phase: find.Connected, Since: began, Object: &catalog.Cluster{
+			Metadata: catalog.Metadata{Name: "one"}, Agent: catalog.Agent{Report: catalog.ClusterReport{Lock: c.lock}},
+		}}
+		items := problems.Of(row, c.uses)
+		if !c.want && len(items) > 0 || c.want && (len(items) != 1 || items[0].Severity != problems.Warning || items[0].Reason != reason.ClusterUnlocked) {
+			t.Errorf("%s: got %+v, want the problem: %v", name, items, c.want)
+		}
 	}
 }
 
@@ -158,7 +198,7 @@ func TestSeverities(t *testing.T) {
 		"never fetched":     {&find.Row{Object: &catalog.Repository{}, Phase: "FAILED", Problem: &catalog.Problem{Reason: reason.RepositoryNotFound}}, problems.Failed},
 		"no reason":         {&find.Row{Object: service("", 0).Object, Phase: string(catalog.PhaseDegraded)}, problems.Degraded},
 	} {
-		items := problems.Of(c.row, func(string) int { return 0 })
+		items := problems.Of(c.row, nil)
 		if len(items) != 1 || items[0].Severity != c.want || items[0].Message == "" && c.row.Problem == nil && name != "held" {
 			t.Errorf("%s: got %+v, want severity %d", name, items, c.want)
 		}

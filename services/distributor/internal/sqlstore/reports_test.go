@@ -62,6 +62,7 @@ func testReports(t *testing.T, s subject) {
 		ClusterUID: start.Clusters[0].UID, Instance: "i", Sequence: 2, PlanVersion: "v", Full: true,
 		Cluster: &catalog.ClusterReport{
 			AgentVersion: "v1", KubernetesVersion: "v1.36.3", Nodes: 3, StartedAt: time.Unix(4, 0).UTC(), Capabilities: []string{"overview"},
+			Lock: &catalog.ClusterLock{Local: true, Hub: true, AllowedAccounts: []string{"team-a/*"}},
 			Overview: catalog.ClusterOverview{
 				Nodes: &catalog.NodesOverview{
 					Count: 3, Ready: 2, Cordoned: 1, Capacity: catalog.ResourceTotals{CPUMillis: 1500, MemoryBytes: 1 << 40, Pods: 330},

@@ -1980,7 +1980,9 @@ type ClusterReport struct {
 	// What this agent supports and is allowed to do, in words such as "overview" and
 	// "leader-election", sorted. Empty from agents that do not report it. The hub withholds from an
 	// agent without "render:steps" and, for example, "render:helm" what needs them (AGENT_OUTDATED).
-	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// How the agent limits the service accounts of services. Unset from agents that do not report it.
+	Lock          *ClusterLock `protobuf:"bytes,7,opt,name=lock,proto3" json:"lock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2057,6 +2059,79 @@ func (x *ClusterReport) GetCapabilities() []string {
 	return nil
 }
 
+func (x *ClusterReport) GetLock() *ClusterLock {
+	if x != nil {
+		return x.Lock
+	}
+	return nil
+}
+
+// ClusterLock is what keeps services without a service account from being applied with the agent's
+// own rights. One of both locks is enough.
+type ClusterLock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's own lock, LEAT_AGENT_LOCK_DOWN, which no plan can unset.
+	Local bool `protobuf:"varint,1,opt,name=local,proto3" json:"local,omitempty"`
+	// The lock_down of the plan's settings that the agent works with.
+	Hub bool `protobuf:"varint,2,opt,name=hub,proto3" json:"hub,omitempty"`
+	// The patterns of the service accounts that the cluster's own lock allows. Empty: with the lock
+	// every account outside of the agent's namespace.
+	AllowedAccounts []string `protobuf:"bytes,3,rep,name=allowed_accounts,json=allowedAccounts,proto3" json:"allowed_accounts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ClusterLock) Reset() {
+	*x = ClusterLock{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterLock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterLock) ProtoMessage() {}
+
+func (x *ClusterLock) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterLock.ProtoReflect.Descriptor instead.
+func (*ClusterLock) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ClusterLock) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *ClusterLock) GetHub() bool {
+	if x != nil {
+		return x.Hub
+	}
+	return false
+}
+
+func (x *ClusterLock) GetAllowedAccounts() []string {
+	if x != nil {
+		return x.AllowedAccounts
+	}
+	return nil
+}
+
 // ClusterOverview summarizes a cluster. In an agent's report an unset part is unchanged since the
 // previous report. A full report holds every part that the agent knows, and removes all others.
 // Parts that the agent may not read are always unset.
@@ -2074,7 +2149,7 @@ type ClusterOverview struct {
 
 func (x *ClusterOverview) Reset() {
 	*x = ClusterOverview{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2161,7 @@ func (x *ClusterOverview) String() string {
 func (*ClusterOverview) ProtoMessage() {}
 
 func (x *ClusterOverview) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2174,7 @@ func (x *ClusterOverview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterOverview.ProtoReflect.Descriptor instead.
 func (*ClusterOverview) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{24}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClusterOverview) GetNodes() *NodesOverview {
@@ -2144,7 +2219,7 @@ type NodesOverview struct {
 
 func (x *NodesOverview) Reset() {
 	*x = NodesOverview{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2231,7 @@ func (x *NodesOverview) String() string {
 func (*NodesOverview) ProtoMessage() {}
 
 func (x *NodesOverview) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2244,7 @@ func (x *NodesOverview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesOverview.ProtoReflect.Descriptor instead.
 func (*NodesOverview) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{25}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodesOverview) GetCount() int32 {
@@ -2229,7 +2304,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2316,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2329,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{26}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResourceTotals) GetCpuMillis() int64 {
@@ -2297,7 +2372,7 @@ type PodsOverview struct {
 
 func (x *PodsOverview) Reset() {
 	*x = PodsOverview{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2384,7 @@ func (x *PodsOverview) String() string {
 func (*PodsOverview) ProtoMessage() {}
 
 func (x *PodsOverview) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2397,7 @@ func (x *PodsOverview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodsOverview.ProtoReflect.Descriptor instead.
 func (*PodsOverview) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{27}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PodsOverview) GetPending() int32 {
@@ -2374,7 +2449,7 @@ type WarningsOverview struct {
 
 func (x *WarningsOverview) Reset() {
 	*x = WarningsOverview{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2461,7 @@ func (x *WarningsOverview) String() string {
 func (*WarningsOverview) ProtoMessage() {}
 
 func (x *WarningsOverview) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2474,7 @@ func (x *WarningsOverview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarningsOverview.ProtoReflect.Descriptor instead.
 func (*WarningsOverview) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{28}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WarningsOverview) GetCount() int32 {
@@ -2439,7 +2514,7 @@ type ClusterWarning struct {
 
 func (x *ClusterWarning) Reset() {
 	*x = ClusterWarning{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2526,7 @@ func (x *ClusterWarning) String() string {
 func (*ClusterWarning) ProtoMessage() {}
 
 func (x *ClusterWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2539,7 @@ func (x *ClusterWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWarning.ProtoReflect.Descriptor instead.
 func (*ClusterWarning) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{29}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClusterWarning) GetReason() string {
@@ -2539,7 +2614,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2626,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2639,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{30}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -2632,7 +2707,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2719,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2732,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{31}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -2743,7 +2818,7 @@ type ExtraAttribute struct {
 
 func (x *ExtraAttribute) Reset() {
 	*x = ExtraAttribute{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2830,7 @@ func (x *ExtraAttribute) String() string {
 func (*ExtraAttribute) ProtoMessage() {}
 
 func (x *ExtraAttribute) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2843,7 @@ func (x *ExtraAttribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtraAttribute.ProtoReflect.Descriptor instead.
 func (*ExtraAttribute) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{32}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExtraAttribute) GetKey() string {
@@ -2800,7 +2875,7 @@ type NarrowedGrant struct {
 
 func (x *NarrowedGrant) Reset() {
 	*x = NarrowedGrant{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2887,7 @@ func (x *NarrowedGrant) String() string {
 func (*NarrowedGrant) ProtoMessage() {}
 
 func (x *NarrowedGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2900,7 @@ func (x *NarrowedGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NarrowedGrant.ProtoReflect.Descriptor instead.
 func (*NarrowedGrant) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{33}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NarrowedGrant) GetBinding() string {
@@ -2860,7 +2935,7 @@ type ListReceptiveClustersRequest struct {
 
 func (x *ListReceptiveClustersRequest) Reset() {
 	*x = ListReceptiveClustersRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2947,7 @@ func (x *ListReceptiveClustersRequest) String() string {
 func (*ListReceptiveClustersRequest) ProtoMessage() {}
 
 func (x *ListReceptiveClustersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2960,7 @@ func (x *ListReceptiveClustersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceptiveClustersRequest.ProtoReflect.Descriptor instead.
 func (*ListReceptiveClustersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{34}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReceptiveClustersRequest) GetKnownVersion() string {
@@ -2910,7 +2985,7 @@ type ListReceptiveClustersResponse struct {
 
 func (x *ListReceptiveClustersResponse) Reset() {
 	*x = ListReceptiveClustersResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +2997,7 @@ func (x *ListReceptiveClustersResponse) String() string {
 func (*ListReceptiveClustersResponse) ProtoMessage() {}
 
 func (x *ListReceptiveClustersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3010,7 @@ func (x *ListReceptiveClustersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceptiveClustersResponse.ProtoReflect.Descriptor instead.
 func (*ListReceptiveClustersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{35}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListReceptiveClustersResponse) GetVersion() string {
@@ -2978,7 +3053,7 @@ type ReceptiveCluster struct {
 
 func (x *ReceptiveCluster) Reset() {
 	*x = ReceptiveCluster{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3065,7 @@ func (x *ReceptiveCluster) String() string {
 func (*ReceptiveCluster) ProtoMessage() {}
 
 func (x *ReceptiveCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3078,7 @@ func (x *ReceptiveCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceptiveCluster.ProtoReflect.Descriptor instead.
 func (*ReceptiveCluster) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{36}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReceptiveCluster) GetCluster() string {
@@ -3055,7 +3130,7 @@ type CreateHubTokenRequest struct {
 
 func (x *CreateHubTokenRequest) Reset() {
 	*x = CreateHubTokenRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3142,7 @@ func (x *CreateHubTokenRequest) String() string {
 func (*CreateHubTokenRequest) ProtoMessage() {}
 
 func (x *CreateHubTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3155,7 @@ func (x *CreateHubTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateHubTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateHubTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{37}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateHubTokenRequest) GetCluster() string {
@@ -3109,7 +3184,7 @@ type CreateHubTokenResponse struct {
 
 func (x *CreateHubTokenResponse) Reset() {
 	*x = CreateHubTokenResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3196,7 @@ func (x *CreateHubTokenResponse) String() string {
 func (*CreateHubTokenResponse) ProtoMessage() {}
 
 func (x *CreateHubTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3209,7 @@ func (x *CreateHubTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateHubTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateHubTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{38}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateHubTokenResponse) GetToken() string {
@@ -3308,7 +3383,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
 	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\x12:\n" +
 	"\vrender_wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"renderWait\"\x9a\x02\n" +
+	"renderWait\"\xd0\x02\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
@@ -3316,7 +3391,12 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12@\n" +
 	"\boverview\x18\x05 \x01(\v2$.leat.distributor.v1.ClusterOverviewR\boverview\x12\"\n" +
-	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\"\xc5\x01\n" +
+	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x124\n" +
+	"\x04lock\x18\a \x01(\v2 .leat.distributor.v1.ClusterLockR\x04lock\"`\n" +
+	"\vClusterLock\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\bR\x05local\x12\x10\n" +
+	"\x03hub\x18\x02 \x01(\bR\x03hub\x12)\n" +
+	"\x10allowed_accounts\x18\x03 \x03(\tR\x0fallowedAccounts\"\xc5\x01\n" +
 	"\x0fClusterOverview\x128\n" +
 	"\x05nodes\x18\x01 \x01(\v2\".leat.distributor.v1.NodesOverviewR\x05nodes\x125\n" +
 	"\x04pods\x18\x02 \x01(\v2!.leat.distributor.v1.PodsOverviewR\x04pods\x12A\n" +
@@ -3451,7 +3531,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(DryRunAction)(0),                     // 0: leat.distributor.v1.DryRunAction
 	(*EnrollRequest)(nil),                 // 1: leat.distributor.v1.EnrollRequest
@@ -3478,121 +3558,123 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*FieldDrift)(nil),                    // 22: leat.distributor.v1.FieldDrift
 	(*Timings)(nil),                       // 23: leat.distributor.v1.Timings
 	(*ClusterReport)(nil),                 // 24: leat.distributor.v1.ClusterReport
-	(*ClusterOverview)(nil),               // 25: leat.distributor.v1.ClusterOverview
-	(*NodesOverview)(nil),                 // 26: leat.distributor.v1.NodesOverview
-	(*ResourceTotals)(nil),                // 27: leat.distributor.v1.ResourceTotals
-	(*PodsOverview)(nil),                  // 28: leat.distributor.v1.PodsOverview
-	(*WarningsOverview)(nil),              // 29: leat.distributor.v1.WarningsOverview
-	(*ClusterWarning)(nil),                // 30: leat.distributor.v1.ClusterWarning
-	(*CheckAccessRequest)(nil),            // 31: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),           // 32: leat.distributor.v1.CheckAccessResponse
-	(*ExtraAttribute)(nil),                // 33: leat.distributor.v1.ExtraAttribute
-	(*NarrowedGrant)(nil),                 // 34: leat.distributor.v1.NarrowedGrant
-	(*ListReceptiveClustersRequest)(nil),  // 35: leat.distributor.v1.ListReceptiveClustersRequest
-	(*ListReceptiveClustersResponse)(nil), // 36: leat.distributor.v1.ListReceptiveClustersResponse
-	(*ReceptiveCluster)(nil),              // 37: leat.distributor.v1.ReceptiveCluster
-	(*CreateHubTokenRequest)(nil),         // 38: leat.distributor.v1.CreateHubTokenRequest
-	(*CreateHubTokenResponse)(nil),        // 39: leat.distributor.v1.CreateHubTokenResponse
-	nil,                                   // 40: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                                   // 41: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	nil,                                   // 42: leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
-	nil,                                   // 43: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	(*timestamppb.Timestamp)(nil),         // 44: google.protobuf.Timestamp
-	(*Plan)(nil),                          // 45: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),           // 46: google.protobuf.Duration
-	(*PlanDelta)(nil),                     // 47: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),                  // 48: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),                    // 49: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),               // 50: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),               // 51: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),                  // 52: leat.type.v1.ObjectRef
-	(*v11.Permission)(nil),                // 53: leat.options.v1.Permission
-	(*v1.AccessRule)(nil),                 // 54: leat.type.v1.AccessRule
+	(*ClusterLock)(nil),                   // 25: leat.distributor.v1.ClusterLock
+	(*ClusterOverview)(nil),               // 26: leat.distributor.v1.ClusterOverview
+	(*NodesOverview)(nil),                 // 27: leat.distributor.v1.NodesOverview
+	(*ResourceTotals)(nil),                // 28: leat.distributor.v1.ResourceTotals
+	(*PodsOverview)(nil),                  // 29: leat.distributor.v1.PodsOverview
+	(*WarningsOverview)(nil),              // 30: leat.distributor.v1.WarningsOverview
+	(*ClusterWarning)(nil),                // 31: leat.distributor.v1.ClusterWarning
+	(*CheckAccessRequest)(nil),            // 32: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),           // 33: leat.distributor.v1.CheckAccessResponse
+	(*ExtraAttribute)(nil),                // 34: leat.distributor.v1.ExtraAttribute
+	(*NarrowedGrant)(nil),                 // 35: leat.distributor.v1.NarrowedGrant
+	(*ListReceptiveClustersRequest)(nil),  // 36: leat.distributor.v1.ListReceptiveClustersRequest
+	(*ListReceptiveClustersResponse)(nil), // 37: leat.distributor.v1.ListReceptiveClustersResponse
+	(*ReceptiveCluster)(nil),              // 38: leat.distributor.v1.ReceptiveCluster
+	(*CreateHubTokenRequest)(nil),         // 39: leat.distributor.v1.CreateHubTokenRequest
+	(*CreateHubTokenResponse)(nil),        // 40: leat.distributor.v1.CreateHubTokenResponse
+	nil,                                   // 41: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                                   // 42: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	nil,                                   // 43: leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
+	nil,                                   // 44: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	(*timestamppb.Timestamp)(nil),         // 45: google.protobuf.Timestamp
+	(*Plan)(nil),                          // 46: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),           // 47: google.protobuf.Duration
+	(*PlanDelta)(nil),                     // 48: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),                  // 49: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),                    // 50: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),               // 51: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),               // 52: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),                  // 53: leat.type.v1.ObjectRef
+	(*v11.Permission)(nil),                // 54: leat.options.v1.Permission
+	(*v1.AccessRule)(nil),                 // 55: leat.type.v1.AccessRule
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	44, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	45, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	46, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	47, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	45, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	45, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	46, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	47, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	48, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	46, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	47, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	46, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	40, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	41, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	42, // 11: leat.distributor.v1.GetServiceConfigResponse.references:type_name -> leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
+	48, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	47, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	41, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	42, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	43, // 11: leat.distributor.v1.GetServiceConfigResponse.references:type_name -> leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
 	17, // 12: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
 	24, // 13: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	48, // 14: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	49, // 15: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	50, // 16: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	51, // 17: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	44, // 18: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	46, // 19: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	44, // 20: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	44, // 21: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	49, // 14: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	50, // 15: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	51, // 16: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	52, // 17: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	45, // 18: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	47, // 19: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	45, // 20: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	45, // 21: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
 	23, // 22: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
 	21, // 23: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
 	18, // 24: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 25: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	52, // 26: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	53, // 26: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
 	18, // 27: leat.distributor.v1.ServiceReport.running_test:type_name -> leat.distributor.v1.TestReport
-	52, // 28: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	44, // 29: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	44, // 30: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	53, // 28: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	45, // 29: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	45, // 30: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
 	20, // 31: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	52, // 32: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	53, // 32: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
 	0,  // 33: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	52, // 34: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	53, // 34: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
 	22, // 35: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	44, // 36: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	46, // 37: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	46, // 38: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	46, // 39: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	46, // 40: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	46, // 41: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
-	44, // 42: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	25, // 43: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
-	26, // 44: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
-	28, // 45: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
-	29, // 46: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
-	27, // 47: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
-	27, // 48: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	43, // 49: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	30, // 50: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	44, // 51: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	46, // 52: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	33, // 53: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
-	34, // 54: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	53, // 55: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	54, // 56: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	37, // 57: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 58: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 59: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 60: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 61: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 62: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 63: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 64: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 65: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	35, // 66: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	38, // 67: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 68: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 69: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 70: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 71: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 72: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 73: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 74: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 75: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	36, // 76: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	39, // 77: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	68, // [68:78] is the sub-list for method output_type
-	58, // [58:68] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	45, // 36: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	47, // 37: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	47, // 38: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	47, // 39: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	47, // 40: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	47, // 41: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
+	45, // 42: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	26, // 43: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	25, // 44: leat.distributor.v1.ClusterReport.lock:type_name -> leat.distributor.v1.ClusterLock
+	27, // 45: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	29, // 46: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	30, // 47: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	28, // 48: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	28, // 49: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	44, // 50: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	31, // 51: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	45, // 52: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	47, // 53: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	34, // 54: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	35, // 55: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	54, // 56: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	55, // 57: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	38, // 58: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 59: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 60: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 61: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 62: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 63: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 64: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 65: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	32, // 66: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	36, // 67: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	39, // 68: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 69: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 70: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 71: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 72: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 73: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 74: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 75: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	33, // 76: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	37, // 77: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	40, // 78: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	69, // [69:79] is the sub-list for method output_type
+	59, // [59:69] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -3615,7 +3697,7 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

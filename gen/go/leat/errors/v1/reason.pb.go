@@ -135,6 +135,10 @@ const (
 	// the agent; until then the service stays as it is in the cluster, and it continues
 	// automatically afterwards.
 	Reason_REASON_AGENT_OUTDATED Reason = 122
+	// Several projects use the cluster, and its agent would apply a service without a service account
+	// with its own rights. Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster,
+	// or lock_down in its settings.
+	Reason_REASON_CLUSTER_UNLOCKED Reason = 123
 	// The server is shutting down. Retry at once; another replica answers.
 	Reason_REASON_SHUTTING_DOWN Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
@@ -295,6 +299,7 @@ var (
 		120: "REASON_AGENT_OFFLINE",
 		121: "REASON_CLUSTER_UNREACHABLE",
 		122: "REASON_AGENT_OUTDATED",
+		123: "REASON_CLUSTER_UNLOCKED",
 		140: "REASON_SHUTTING_DOWN",
 		141: "REASON_DEPENDENCY_UNAVAILABLE",
 		142: "REASON_UNIMPLEMENTED",
@@ -376,6 +381,7 @@ var (
 		"REASON_AGENT_OFFLINE":                120,
 		"REASON_CLUSTER_UNREACHABLE":          121,
 		"REASON_AGENT_OUTDATED":               122,
+		"REASON_CLUSTER_UNLOCKED":             123,
 		"REASON_SHUTTING_DOWN":                140,
 		"REASON_DEPENDENCY_UNAVAILABLE":       141,
 		"REASON_UNIMPLEMENTED":                142,
@@ -446,7 +452,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb8\x12\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd5\x12\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -490,7 +496,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_RESUME_EXPIRED\x10g\x12\x18\n" +
 	"\x14REASON_AGENT_OFFLINE\x10x\x12\x1e\n" +
 	"\x1aREASON_CLUSTER_UNREACHABLE\x10y\x12\x19\n" +
-	"\x15REASON_AGENT_OUTDATED\x10z\x12\x19\n" +
+	"\x15REASON_AGENT_OUTDATED\x10z\x12\x1b\n" +
+	"\x17REASON_CLUSTER_UNLOCKED\x10{\x12\x19\n" +
 	"\x14REASON_SHUTTING_DOWN\x10\x8c\x01\x12\"\n" +
 	"\x1dREASON_DEPENDENCY_UNAVAILABLE\x10\x8d\x01\x12\x19\n" +
 	"\x14REASON_UNIMPLEMENTED\x10\x8e\x01\x12\x1f\n" +

@@ -265,9 +265,9 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only, services: map[string]int{}}
+	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only}
 	response := &fleetv1.GetFleetStatusResponse{}
-	// Services come first: the status of clusters counts them.
+	// Services come first: the problems of clusters depend on what uses them.
 	if response.Services, err = w.kind(ctx, catalog.KindService); err != nil {
 		return nil, err
 	}
@@ -293,8 +293,7 @@ type statusWalk struct {
 	caller           *caller
 	project, cluster string
 	grouper          problems.Grouper
-	// services counts those of each cluster.
-	services map[string]int
+	uses             problems.Uses
 }
 
 // kind adds the problems of all objects of a kind, and counts them by phase.
@@ -311,16 +310,16 @@ func (w *statusWalk) kind(ctx context.Context, kind catalog.Kind) ([]*fleetv1.Fl
 	err = q.Select(ctx, w.queries.index.Snapshot(kind), w.caller.viewer(q), time.Now(), func(row *find.Row) bool {
 		object := row.Object
 		if service, ok := object.(*catalog.Service); ok {
-			w.services[service.Spec.Cluster]++
+			w.uses.Add(service)
 		}
 		if kind == catalog.KindCluster && w.cluster != "" && object.Meta().Name != w.cluster {
 			return true
 		}
 		phases[orUnknown(row.Phase)]++
-		for _, item := range problems.Of(row, func(cluster string) int { return w.services[cluster] }) {
+		for _, item := range problems.Of(row, &w.uses) {
 			services := 0
 			if kind == catalog.KindCluster {
-				services = w.services[object.Meta().Name]
+				services = w.uses.Services(object.Meta().Name)
 			}
 			w.grouper.Add(item, services)
 		}

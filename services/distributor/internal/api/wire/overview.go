@@ -20,6 +20,7 @@ const (
 	maxCapabilities    = 64
 	maxKubeletVersions = 16
 	maxWarnings        = 10
+	maxAllowedAccounts = 64
 )
 
 // MaxText bounds free text that an agent sends about itself, in bytes.
@@ -37,7 +38,15 @@ func ClusterReportMessage(r catalog.ClusterReport) *distributorv1.ClusterReport 
 		StartedAt:         catalogwire.Timestamp(r.StartedAt),
 		Overview:          overviewMessage(r.Overview),
 		Capabilities:      r.Capabilities,
+		Lock:              lockMessage(r.Lock),
 	}
+}
+
+func lockMessage(l *catalog.ClusterLock) *distributorv1.ClusterLock {
+	if l == nil {
+		return nil
+	}
+	return &distributorv1.ClusterLock{Local: l.Local, Hub: l.Hub, AllowedAccounts: l.AllowedAccounts}
 }
 
 func overviewMessage(o catalog.ClusterOverview) *distributorv1.ClusterOverview {
@@ -87,7 +96,15 @@ func ClusterReportOf(m *distributorv1.ClusterReport) catalog.ClusterReport {
 		Overview: catalog.ClusterOverview{
 			Nodes: nodesOf(m.GetOverview().GetNodes()), Pods: podsOf(m.GetOverview().GetPods()), Warnings: warningsOf(m.GetOverview().GetWarnings()),
 		},
+		Lock: lockOf(m.GetLock()),
 	}
+}
+
+func lockOf(m *distributorv1.ClusterLock) *catalog.ClusterLock {
+	if m == nil {
+		return nil
+	}
+	return &catalog.ClusterLock{Local: m.GetLocal(), Hub: m.GetHub(), AllowedAccounts: Each(first(m.GetAllowedAccounts(), maxAllowedAccounts), cut)}
 }
 
 func capabilitiesOf(words []string) []string {

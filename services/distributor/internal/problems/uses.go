@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package problems
+
+import (
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Uses counts what uses each cluster. The zero Uses is ready for use, and a nil one is empty. It is
+// for one goroutine.
+type Uses struct {
+	clusters map[string]use
+}
+
+// use is what uses one cluster.
+type use struct {
+	services int
+	project  string // of the first service
+	isShared bool   // another service has another project
+}
+
+// Add counts a service.
+func (u *Uses) Add(service *catalog.Service) {
+	if u.clusters == nil {
+		u.clusters = map[string]use{}
+	}
+	project, one := objectname.Project(service.Name), u.clusters[service.Spec.Cluster]
+	if one.services == 0 {
+		one.project = project
+	}
+	one.services++
+	one.isShared = one.isShared || one.project != project
+	u.clusters[service.Spec.Cluster] = one
+}
+
+// Services returns how many services a cluster has.
+func (u *Uses) Services(cluster string) int {
+	if u == nil {
+		return 0
+	}
+	return u.clusters[cluster].services
+}
+
+// isShared reports whether services of several projects use a cluster.
+func (u *Uses) isShared(cluster string) bool { return u != nil && u.clusters[cluster].isShared }
