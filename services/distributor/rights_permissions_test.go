@@ -18,10 +18,13 @@ var parts = map[catalog.Permission][]string{
 	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:   {"UpdateService that changes paused alone"},
 	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}: {"UpdateService that changes sync.pruneConfirmation alone"},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets}: {
-		"CreateService, UpdateService, UpdateProject, CreateConfigSet, UpdateConfigSet and Apply, for a set that is listed or referred to",
+		"Create, Update and Apply of services, projects and sets of configuration, for a set that they list or refer to",
 	},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}: {
-		"CreateService and UpdateService that name the repository",
+		"Create, Update and Apply of services, global services, repositories, notifiers and fleet sources, for a repository that they name",
+	},
+	{Verb: catalog.VerbUse, Resource: catalog.ResourceBackends}: {
+		"Create, Update and Apply of services and sets of configuration, for an entry of a back end that they refer to",
 	},
 }
 
@@ -114,6 +117,12 @@ func countsIn(scope catalog.AccessBindingSpec, p catalog.Permission) bool {
 	case catalog.ResourceServices, "revisions":
 		service, _ := place{}.Service("app")
 		object = authz.ObjectOf(place{}, service)
+	case catalog.ResourceConfigSets, catalog.ResourceGlobalServices, catalog.ResourceRollouts, catalog.ResourceFleetSources, catalog.ResourceNotifiers:
+		object = authz.OfProject("default")
+	case catalog.ResourceBackends:
+		if p.Verb == catalog.VerbUse {
+			object = authz.OfProject("default") // that of the document
+		}
 	case catalog.ResourceAccessBindings:
 		object = authz.ObjectOf(place{}, &catalog.AccessBinding{Spec: scope})
 	case catalog.ResourceProjects:

@@ -87,35 +87,6 @@ func ProjectOf(object Object) string {
 	return objectname.Project(object.Meta().Name)
 }
 
-// SetsNamedBy returns the paths of the sets that an object lists, and those that its references name,
-// with the letter x in the place of facts: these cannot stand in the project. Values are the fields that
-// name them.
-func SetsNamedBy(object Object) map[string]string {
-	var listed []string
-	var config *Config
-	switch o := object.(type) {
-	case *Project:
-		listed = o.Spec.ConfigSets
-	case *Service:
-		listed, config = o.Spec.ConfigSets, o.Spec.Config
-	case *ConfigSet:
-		config = o.Spec.Config
-	}
-	named := map[string]string{}
-	if config != nil {
-		for _, key := range config.referenceKeys() {
-			reference, err := ParseHubReference(withoutFacts(config.References[key]), ProjectOf(object))
-			if err == nil {
-				named[reference.Set] = referencePath(key)
-			}
-		}
-	}
-	for i, path := range listed {
-		named[path] = fielderr.Indexed(setListField, i)
-	}
-	return named
-}
-
 // SharesSet reports whether services of a project may use a set of this one.
 func (p *Project) SharesSet(with *Project, set *ConfigSet) bool {
 	project, name := objectname.Split(set.Name)

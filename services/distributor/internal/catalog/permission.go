@@ -87,7 +87,7 @@ func vocabulary() map[string][]string {
 		ResourceProjects:       edit,
 		ResourceProviders:      edit,
 		ResourceTrustRules:     edit,
-		ResourceBackends:       with(VerbRefresh),
+		ResourceBackends:       with(VerbRefresh, VerbUse),
 		ResourceNotifiers:      with(VerbTest, VerbResend),
 		ResourceConfigSets:     with(VerbUse),
 		ResourceGlobalServices: edit,

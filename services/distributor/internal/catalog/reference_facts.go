@@ -73,8 +73,11 @@ func (f ConfigFacts) Expand(text string) (string, error) { return eachFact(text,
 
 // withoutFacts returns the text of a reference with one letter in the place of each fact, for checks
 // that do not depend on values.
-func withoutFacts(text string) string {
-	expanded, err := eachFact(text, func(string) (string, error) { return "x", nil })
+func withoutFacts(text string) string { return replaceFacts(text, "x") }
+
+// replaceFacts returns the text of a reference with a letter in the place of each fact.
+func replaceFacts(text, letter string) string {
+	expanded, err := eachFact(text, func(string) (string, error) { return letter, nil })
 	if err != nil {
 		return text
 	}

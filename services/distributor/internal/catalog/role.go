@@ -60,7 +60,7 @@ func BuiltinRole(name RoleName) (RoleSpec, bool) {
 	)
 	editor := append(slices.Clone(operator),
 		Permissible{Verbs: []string{VerbCreate, VerbUpdate, VerbDelete}, Resources: []string{ResourceServices, ResourceGlobalServices, ResourceRepositories, ResourceConfigSets, ResourceFleetSources}},
-		Permissible{Verbs: []string{VerbUse}, Resources: []string{ResourceRepositories, ResourceConfigSets}},
+		Permissible{Verbs: []string{VerbUse}, Resources: []string{ResourceRepositories, ResourceConfigSets, ResourceBackends}},
 	)
 	admin := []Permissible{{Verbs: []string{accessrule.All}, Resources: []string{accessrule.All}}}
 	switch name {

@@ -6,11 +6,9 @@ package people
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -119,21 +117,24 @@ func (e editing) checkPlace(next catalog.Object) error {
 // checkContent returns an error for an edit by which the caller would obtain or give what they do not
 // hold. current is nil for a new object.
 func (e editing) checkContent(current, next catalog.Object) error {
+	return cmp.Or(e.checkRights(current, next), e.checkUses(current, next))
+}
+
+// checkRights returns an error for an edit that needs more than the permission to edit the object.
+func (e editing) checkRights(current, next catalog.Object) error {
 	switch o := next.(type) {
 	case *catalog.Service:
-		return cmp.Or(e.checkProject(current, o), e.checkSources(current, o), e.checkSets(current, o))
+		return e.checkProject(current, o)
 	case *catalog.Cluster:
 		return e.checkCluster(current, o)
 	case *catalog.GlobalService:
-		return e.checkGlobal(current, o)
+		return e.checkGlobal(o)
 	case *catalog.AccessBinding:
 		role, _ := e.directory.Role(o.Spec.Role)
 		return e.rights.MayGive(o.Spec, role)
 	case *catalog.Project:
 		last, _ := current.(*catalog.Project)
-		return cmp.Or(e.rights.MayChangeProject(last, o), e.checkSets(current, o))
-	case *catalog.ConfigSet:
-		return e.checkSets(current, o)
+		return e.rights.MayChangeProject(last, o)
 	case *catalog.Role:
 		return e.rights.MayDefine(o.Spec)
 	case *catalog.IdentityProvider:
@@ -176,32 +177,9 @@ func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
 	return nil
 }
 
-// checkSources returns an error if a service is to read a repository that the caller may not use. It
-// may continue to read those that it reads already.
-func (e editing) checkSources(current catalog.Object, next *catalog.Service) error {
-	var known []catalog.Source
-	if service, ok := current.(*catalog.Service); ok {
-		known = service.Spec.Sources
-	}
-	use := catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}
-	for i, source := range next.Spec.Sources {
-		isKnown := slices.ContainsFunc(known, func(s catalog.Source) bool { return s.Repository == source.Repository })
-		if isKnown || e.rights.Allows(use, authz.OfRepository(source.Repository)) || e.mayUseShared(next, source.Repository) {
-			continue
-		}
-		key := catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}
-		if record, ok := e.view.Get(key); ok && e.sees(record.Object) {
-			return e.rights.Denied(use, key)
-		}
-		return &catalog.ReferenceError{Key: key, Path: fielderr.Indexed("spec.sources", i) + ".repository"}
-	}
-	return nil
-}
-
 // checkGlobal returns an error if somebody writes a global service who may not write services in its whole
-// project, or if it is to read a repository that they may not use. Which clusters it reaches is the
-// project's to say.
-func (e editing) checkGlobal(current catalog.Object, next *catalog.GlobalService) error {
+// project. Which clusters it reaches is the project's to say.
+func (e editing) checkGlobal(next *catalog.GlobalService) error {
 	project := authz.OfProject(objectname.Project(next.Name))
 	for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate, catalog.VerbDelete} {
 		p := catalog.Permission{Verb: verb, Resource: catalog.ResourceServices}
@@ -211,28 +189,7 @@ func (e editing) checkGlobal(current catalog.Object, next *catalog.GlobalService
 			}
 		}
 	}
-	var last catalog.Object
-	if global, ok := current.(*catalog.GlobalService); ok {
-		last = exampleOf(global)
-	}
-	err := e.checkSources(last, exampleOf(next))
-	if missing, ok := errors.AsType[*catalog.ReferenceError](err); ok {
-		missing.Path = strings.Replace(missing.Path, "spec.sources", "spec.template.sources", 1)
-	}
-	return err
-}
-
-// exampleOf returns a service of a global service, for what all of them read.
-func exampleOf(g *catalog.GlobalService) *catalog.Service {
-	return &catalog.Service{Metadata: catalog.Metadata{Name: g.Name}, Spec: g.Spec.Template.Spec}
-}
-
-// mayUseShared reports whether the caller may use what other projects share with the service's. The
-// catalog then checks that they share the repository.
-func (e editing) mayUseShared(service *catalog.Service, repository string) bool {
-	project := objectname.Project(service.Name)
-	use := catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}
-	return objectname.Project(repository) != project && e.rights.Allows(use, authz.OfProject(project))
+	return nil
 }
 
 // checkProject returns an error if somebody who may not create services in the project creates one there
@@ -249,9 +206,11 @@ func (e editing) checkProject(current catalog.Object, next *catalog.Service) err
 }
 
 // checkCluster returns an error if a cluster gets another address to dial from somebody who may not
-// update all clusters, because the hub dials it from its own network; or other labels from somebody
-// who does not hold everything in the cluster, because by labels bindings of others cover it, or no
-// longer do.
+// update all clusters, because the hub dials it from its own network; or if anything else that decides
+// about others changes, and the caller does not hold everything in the cluster. By labels bindings of
+// others cover the cluster; labels and annotations are facts, which lead references of services and
+// parameters of global services. The settings of the agent protect all of its services from each other,
+// and show what is in their objects.
 func (e editing) checkCluster(current catalog.Object, next *catalog.Cluster) error {
 	last, ok := current.(*catalog.Cluster)
 	if !ok {
@@ -261,7 +220,7 @@ func (e editing) checkCluster(current catalog.Object, next *catalog.Cluster) err
 	if last.Spec.AgentEndpoint != next.Spec.AgentEndpoint && !e.rights.Allows(all, authz.Object{}) {
 		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which agent_endpoint needs", all), Limit: e.rights.LimitText()}
 	}
-	if maps.Equal(last.Labels, next.Labels) {
+	if maps.Equal(last.Labels, next.Labels) && maps.Equal(last.Annotations, next.Annotations) && last.Spec.Settings.Equal(next.Spec.Settings) {
 		return nil
 	}
 	admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
