@@ -14,9 +14,9 @@ import (
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
-// ManagedBy is the annotation by which the hub says which fleet source manages an object. It is no part
-// of what people write.
-const ManagedBy = "leat.dev/managed-by"
+// managedBy is the annotation by which hubs of earlier versions name the fleet source that manages an
+// object. It is not part of what people write.
+const managedBy = "leat.dev/managed-by"
 
 // Portable returns a copy of an object without what the hub sets, as people would have written it, and
 // the fields that may hold secrets, which a hub never returns: the reader has to give these again on
@@ -33,7 +33,8 @@ func Portable(object *fleetv1.Document) (portable *fleetv1.Document, secrets []s
 	if metadata := metadataOf(message); metadata != nil {
 		metadata.Uid, metadata.ResourceVersion, metadata.Generation = "", 0, 0
 		metadata.CreateTime, metadata.UpdateTime, metadata.CreatedBy, metadata.UpdatedBy, metadata.Reason = nil, nil, "", "", ""
-		delete(metadata.GetAnnotations(), ManagedBy)
+		metadata.Manager = nil
+		delete(metadata.GetAnnotations(), managedBy)
 	}
 	if field := message.Descriptor().Fields().ByName("spec"); field != nil && message.Has(field) {
 		secrets = secretFields(message.Get(field).Message(), "spec")

@@ -101,7 +101,7 @@ func TestPortableKeepsEveryField(t *testing.T) {
 			object := &fleetv1.Document{}
 			fill(object.ProtoReflect().Mutable(fleetdoc.Kinds()[kind]).Message(), branch, 0)
 			metadata := document.Metadata(object)
-			metadata.Annotations[document.ManagedBy] = "fleetsource/fleet"
+			metadata.Annotations["leat.dev/managed-by"] = "fleetsource/fleet"
 			before := proto.CloneOf(object)
 			portable, secrets := document.Portable(object)
 			if !proto.Equal(object, before) {
@@ -111,7 +111,7 @@ func TestPortableKeepsEveryField(t *testing.T) {
 			if err := document.WriteYAML(&text, portable); err != nil {
 				t.Fatal(err)
 			}
-			for _, gone := range []string{"\nstatus:", "  uid:", "createTime", "updatedBy", "resourceVersion", document.ManagedBy} {
+			for _, gone := range []string{"\nstatus:", "  uid:", "createTime", "updatedBy", "resourceVersion", "managed-by", "\n  manager:"} {
 				if strings.Contains(text.String(), gone) {
 					t.Errorf("%s: found %q in\n%s", kind, gone, text.String())
 				}

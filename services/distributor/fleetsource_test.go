@@ -195,7 +195,7 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 		t.Errorf("got %v, want five documents, all managed", status)
 	}
 	service := h.waitService(t, "shop", func(*fleetv1.Service) bool { return true })
-	if m := service.GetMetadata(); m.GetAnnotations()["leat.dev/managed-by"] != "fleetsource/fleet" || m.GetCreatedBy() != "fleetsource:fleet" || m.GetReason() != "commit c1" {
+	if m := service.GetMetadata(); m.GetManager().GetKind() != "FleetSource" || m.GetManager().GetName() != "fleet" || m.GetManager().GetUid() == "" || m.GetCreatedBy() != "fleetsource:fleet" || m.GetReason() != "commit c1" {
 		t.Errorf("got %v, want the fleet source and the commit", m)
 	}
 
@@ -478,15 +478,51 @@ func TestSecFleetSourceRights(t *testing.T) {
 			t.Errorf("%s: got %v, want %s, in %v", key, d[key], want, d)
 		}
 	}
-	// An object whose document claims another manager is the source's anyway.
-	h.commit(t, "shop.fleet", "c2", map[string]string{
-		"a.yaml": strings.ReplaceAll(yamlCluster("own", ""), "name: own", "name: own, annotations: {leat.dev/managed-by: fleetsource/other}"),
-		"h.yaml": "apiVersion: leat.dev/v1\nkind: AccessBinding\nmetadata: {name: mallory}\nspec: {users: [mallory], projects: {names: [shop]}, role: editor}\n",
-	})
-	h.at(t, "shop/fleet", "c2", errorsv1.Reason_REASON_UNSPECIFIED)
 	res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "shop/own"})
-	if err != nil || res.GetCluster().GetMetadata().GetAnnotations()["leat.dev/managed-by"] != "fleetsource/shop/fleet" {
+	if err != nil || res.GetCluster().GetMetadata().GetManager().GetName() != "shop/fleet" {
 		t.Errorf("got %v, %v", res, err)
+	}
+}
+
+// TestSecFleetSourceInheritsNothing has an editor make a fleet source of the name that an administrator's
+// source had: what that one managed is not the editor's, so people may change it, and the new source has
+// nothing of it to remove. What is derived of a managed global service is no object of the source.
+func TestSecFleetSourceInheritsNothing(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	const global = "apiVersion: leat.dev/v1\nkind: GlobalService\nmetadata: {name: base}\nspec: {clusters: {all: true}, template: {sources: [{repository: fleet, path: base}]}}\n"
+	h.apply(t, repositoryDocument("fleet"), fleetSourceDocument("", "fleet", "fleet"))
+	h.commit(t, "fleet", "c1", map[string]string{"clusters.yaml": yamlCluster("berlin", "") + yamlCluster("paris", ""), "global.yaml": global})
+	if status := h.at(t, "fleet", "c1", errorsv1.Reason_REASON_UNSPECIFIED); status.GetManaged() != 3 {
+		t.Errorf("got %v, want three managed objects beside the services of both clusters", status)
+	}
+	h.waitService(t, "base@berlin", func(s *fleetv1.Service) bool { return s.GetMetadata().GetManager() == nil })
+	edited := clusterDocument("berlin")
+	edited.GetCluster().Spec.Description = "by hand"
+	edit := func() error {
+		_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{edited}})
+		return err
+	}
+	wantReason(t, edit(), "FLEET_SOURCE_MANAGED")
+	if _, err := h.fleetSources(t, adminToken).DeleteFleetSource(t.Context(), &fleetv1.DeleteFleetSourceRequest{Name: "fleet"}); err != nil {
+		t.Fatal(err)
+	}
+	h.commit(t, "fleet", "c2", map[string]string{"README.md": "nothing"})
+	h.apply(t, parsedDocuments(t, "{apiVersion: leat.dev/v1, kind: User, metadata: {name: ed}}\n---\n"+
+		"{apiVersion: leat.dev/v1, kind: AccessBinding, metadata: {name: ed}, spec: {users: [ed], projects: {names: [default]}, role: editor}}\n")...)
+	made, err := h.fleet(t, adminToken).CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: "ed", Label: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := fleetSourceDocument("", "fleet", "fleet", func(s *fleetv1.FleetSourceSpec) { s.Role = typev1.AccessRole_ACCESS_ROLE_EDITOR })
+	if _, err := h.fleet(t, made.GetSecret()).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{again}}); err != nil {
+		t.Fatal(err)
+	}
+	if status := h.at(t, "fleet", "c2", errorsv1.Reason_REASON_UNSPECIFIED); status.GetManaged() != 0 || status.GetHeld() != 0 {
+		t.Errorf("got %v, want a source without objects", status)
+	}
+	if err := edit(); err != nil {
+		t.Errorf("an edit of what the former source managed: %v", err)
 	}
 }
 

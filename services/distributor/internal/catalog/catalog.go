@@ -108,6 +108,8 @@ type Metadata struct {
 	CreatedBy string
 	UpdatedBy string
 	Reason    string
+	// Manager is the fleet source that manages the object; zero: none does. Derived services have none.
+	Manager SourceRef
 }
 
 // Meta implements Object for every kind.

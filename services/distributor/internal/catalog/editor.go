@@ -269,6 +269,9 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
 		return nil, err
 	}
+	if err := checkReserved(nil, object); err != nil {
+		return nil, err
+	}
 	if err := e.checkUnderived(object); err != nil {
 		return nil, err
 	}
@@ -279,7 +282,6 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 		return nil, err
 	}
 	created := normal(object.clone())
-	setManager(created.Meta(), e.manager.Source)
 	if err := settleNew(created); err != nil {
 		return nil, err
 	}
@@ -292,6 +294,7 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	meta.UpdatedAt = meta.CreatedAt
 	origin := OriginOf(ctx)
 	meta.CreatedBy, meta.UpdatedBy, meta.Reason = origin.By(), origin.By(), origin.Reason
+	meta.Manager = e.manager.Source
 	return created, tx.Put(ctx, created)
 }
 
@@ -327,9 +330,8 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 		return Outcome{}, err
 	}
 	e.settleReach(current, next)
-	kept := ManagerOf(current)
-	setManager(next.Meta(), kept)
-	if e.manager.Source != "" {
+	isManaging := e.manager.Source != SourceRef{}
+	if isManaging {
 		keepConfirmation(current, next)
 	}
 	if err := next.Validate(); err != nil {
@@ -338,16 +340,19 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
 		return Outcome{}, err
 	}
+	if err := checkReserved(current, next); err != nil {
+		return Outcome{}, err
+	}
 	sameSpec := next.sameSpec(current)
 	isSame := sameSpec && sameLabels(have, next.Meta())
 	manager, err := e.settleManager(ctx, tx, current, next, isSame)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if isSame && (manager == kept || e.manager.Source == "") {
+	if isSame && (manager == have.Manager || !isManaging) {
 		return Outcome{Action: ActionUnchanged, Object: current}, nil
 	}
-	setManager(next.Meta(), manager)
+	next.Meta().Manager = manager
 	if err := checkReferences(ctx, tx, next); err != nil {
 		return Outcome{}, err
 	}
@@ -378,7 +383,7 @@ func (e *Editor) settleReach(current, next Object) {
 // carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.
 func carryOver(current, next Object) (_ Object, err error) {
 	have, meta := current.Meta(), next.Meta()
-	meta.UID, meta.Generation, meta.CreatedAt, meta.CreatedBy = have.UID, have.Generation, have.CreatedAt, have.CreatedBy
+	meta.UID, meta.Generation, meta.CreatedAt, meta.CreatedBy, meta.Manager = have.UID, have.Generation, have.CreatedAt, have.CreatedBy, have.Manager
 	switch n := next.(type) {
 	case *Cluster:
 		if c, ok := current.(*Cluster); ok {

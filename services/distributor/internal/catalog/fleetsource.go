@@ -69,6 +69,9 @@ func (f *FleetSource) sameSpec(other Object) bool {
 
 func (f *FleetSource) clone() Object { return new(*f) }
 
+// Ref returns what objects name that the source manages.
+func (f *FleetSource) Ref() SourceRef { return SourceRef{Path: f.Name, UID: f.UID} }
+
 // Project returns the project that the source belongs to in decisions about rights; empty: it writes
 // beyond its own project, so it belongs to the hub.
 func (f *FleetSource) Project() string {

@@ -7,34 +7,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// ManagedBy is the annotation by which an object names the fleet source that manages it. The hub sets
-// it: what a caller says of it is ignored.
-const ManagedBy = "leat.dev/managed-by"
+// KindOfManager is the only kind of objects that manage others.
+const KindOfManager = KindFleetSource
 
-const managerPrefix = "fleetsource/"
+// SourceRef names a fleet source that manages an object. The hub sets it; no document can. The uid
+// tells the source from a later one of the same path, which inherits nothing.
+type SourceRef struct{ Path, UID string }
 
-// ManagerText returns what ManagedBy holds for a fleet source of that path.
-func ManagerText(source string) string { return managerPrefix + objectname.Display(source) }
-
-// ManagerOf returns the path of the fleet source that manages the object, or "" if none does.
-func ManagerOf(object Object) string {
-	reference, ok := strings.CutPrefix(object.Meta().Annotations[ManagedBy], managerPrefix)
-	if !ok {
-		return ""
-	}
-	path, err := objectname.Parse(ManagedBy, reference, objectname.Default)
-	if err != nil {
-		return ""
-	}
-	return path
-}
+// ManagerText returns how people are shown the fleet source of that path as a manager.
+func ManagerText(source string) string { return "fleetsource/" + objectname.Display(source) }
 
 // ManagedError means that a fleet source manages the object, so others may not change it.
 type ManagedError struct {
@@ -59,8 +45,8 @@ func (e *DiffersError) Error() string {
 
 // Manager is the fleet source in whose name an Editor works.
 type Manager struct {
-	// Source is the path of the fleet source.
-	Source string
+	// Source is the fleet source.
+	Source SourceRef
 	// Version is the resource version of the fleet source. Its edits fail with ErrManagerChanged if
 	// another one is stored.
 	Version int64
@@ -89,74 +75,56 @@ func (e *Editor) WithPublic(isSame func(a, b Object) bool) *Editor {
 
 // checkManager returns an error unless the fleet source that edits, if one does, is as it was.
 func (e *Editor) checkManager(ctx context.Context, tx Tx) error {
-	if e.manager.Source == "" {
+	if e.manager.Source == (SourceRef{}) {
 		return nil
 	}
-	source, err := tx.Get(ctx, Key{KindFleetSource, e.manager.Source})
+	source, err := tx.Get(ctx, Key{KindFleetSource, e.manager.Source.Path})
 	if errors.Is(err, ErrNotFound) || err == nil && source.Meta().ResourceVersion != e.manager.Version {
 		return ErrManagerChanged
 	}
 	return err
 }
 
-// setManager makes meta name the fleet source of that path; "" makes it name none. The annotations of
-// a clone are those of its original, so they are copied.
-func setManager(meta *Metadata, source string) {
-	_, isSet := meta.Annotations[ManagedBy]
-	if source == "" && !isSet {
-		return
-	}
-	annotations := maps.Clone(meta.Annotations)
-	if source == "" {
-		delete(annotations, ManagedBy)
-	} else {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[ManagedBy] = ManagerText(source)
-	}
-	if meta.Annotations = annotations; len(annotations) == 0 {
-		meta.Annotations = nil
-	}
-}
-
-// settleManager returns the path of the fleet source that manages the object after an update, which
-// changes nothing else if isSame.
-func (e *Editor) settleManager(ctx context.Context, tx Tx, current, next Object, isSame bool) (string, error) {
-	source, isManaged, err := managing(ctx, tx, current)
+// settleManager returns the fleet source that manages the object after an update, which changes nothing
+// else if isSame.
+func (e *Editor) settleManager(ctx context.Context, tx Tx, current, next Object, isSame bool) (SourceRef, error) {
+	source, err := managing(ctx, tx, current)
 	if err != nil {
-		return "", err
+		return SourceRef{}, err
 	}
-	kept := ""
-	if isManaged {
-		kept = source.Name
+	none, kept := SourceRef{}, SourceRef{}
+	if source != nil {
+		kept = current.Meta().Manager
 	}
 	switch own := e.manager.Source; {
-	case own != "" && kept != "" && kept != own:
-		return "", &ManagedError{Key: current.Key(), Source: kept}
-	case own != "" && kept == "" && !isSame && !e.manager.Adopt && current.Meta().ResourceVersion != 0: // zero: the project default, as nobody wrote it
-		return "", &DiffersError{Key: current.Key()}
-	case own != "":
+	case own != none && kept != none && kept != own:
+		return none, &ManagedError{Key: current.Key(), Source: kept.Path}
+	case own != none && kept == none && !isSame && !e.manager.Adopt && current.Meta().ResourceVersion != 0: // zero: the project default, as nobody wrote it
+		return none, &DiffersError{Key: current.Key()}
+	case own != none:
 		return own, nil
 	case isSame || source == nil || e.mayEditManaged(source, current, next):
 		return kept, nil
 	}
-	return "", &ManagedError{Key: current.Key(), Source: kept}
+	return none, &ManagedError{Key: current.Key(), Source: kept.Path}
 }
 
-// managing returns the fleet source that manages an object; isManaged is false, and the source nil, if
-// none does. One that was deleted manages nothing.
-func managing(ctx context.Context, tx Tx, object Object) (source *FleetSource, isManaged bool, err error) {
-	path := ManagerOf(object)
-	if path == "" {
-		return nil, false, nil
+// managing returns the fleet source that manages an object, or nil if none does. One that was deleted
+// manages nothing, and neither does another one that was then created under its path.
+func managing(ctx context.Context, tx Tx, object Object) (*FleetSource, error) {
+	manager := object.Meta().Manager
+	if manager == (SourceRef{}) {
+		return nil, nil
 	}
-	found, err := tx.Get(ctx, Key{KindFleetSource, path})
+	found, err := tx.Get(ctx, Key{KindFleetSource, manager.Path})
 	if errors.Is(err, ErrNotFound) {
-		return nil, false, nil
+		return nil, nil
 	}
-	source, isManaged = found.(*FleetSource)
-	return source, isManaged, err
+	source, ok := found.(*FleetSource)
+	if err != nil || !ok || source.UID != manager.UID {
+		return nil, err
+	}
+	return source, nil
 }
 
 // mayEditManaged reports whether people may make a change of an object that the source manages: while
@@ -175,13 +143,14 @@ func (e *Editor) mayEditManaged(source *FleetSource, current, next Object) bool 
 // mayDeleteManaged returns an error if a fleet source manages the object, and the Editor works for somebody
 // else.
 func (e *Editor) mayDeleteManaged(ctx context.Context, tx Tx, current Object) error {
-	source, _, err := managing(ctx, tx, current)
-	switch own := e.manager.Source; {
+	source, err := managing(ctx, tx, current)
+	isManaging := e.manager.Source != SourceRef{}
+	switch {
 	case err != nil:
 		return err
-	case own != "" && (source == nil || source.Name != own):
+	case isManaging && (source == nil || current.Meta().Manager != e.manager.Source):
 		return &DiffersError{Key: current.Key()}
-	case own != "", source == nil, !source.Spec.IsActive(), current.Key() == source.Key():
+	case isManaging, source == nil, !source.Spec.IsActive(), current.Key() == source.Key():
 		return nil
 	}
 	return &ManagedError{Key: current.Key(), Source: source.Name}

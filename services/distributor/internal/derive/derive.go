@@ -214,6 +214,7 @@ func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, sha
 	meta := g.global.Metadata
 	meta.Name, meta.UID = g.global.DerivedPath(cluster.Name), catalog.DerivedUID(meta.UID, cluster.UID)
 	meta.Labels, meta.Annotations = shared.labels, shared.annotations
+	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not what is derived
 	return &catalog.Service{
 		Metadata: meta, ConfigDigest: shared.configDigest, Derived: from,
 		Spec: catalog.ServiceSpec{Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config},

@@ -32,12 +32,11 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 
 // Managed implements fleetsync.Fleet. It looks at every object, and holds the catalog's lock for a batch of
 // them at a time.
-func (s Sources) Managed(source string) []catalog.Object {
-	text := catalog.ManagerText(source)
+func (s Sources) Managed(source catalog.SourceRef) []catalog.Object {
 	var managed []catalog.Object
 	for _, kind := range catalog.Kinds() {
 		objects, _ := s.View.list(Query{Kind: kind, Limit: math.MaxInt, Keep: func(object catalog.Object) bool {
-			return object.Meta().Annotations[catalog.ManagedBy] == text
+			return object.Meta().Manager == source
 		}})
 		managed = append(managed, objects...)
 	}

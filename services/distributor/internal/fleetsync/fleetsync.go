@@ -149,8 +149,8 @@ type States interface {
 type Fleet interface {
 	// FleetSources returns all fleet sources by name.
 	FleetSources() []*catalog.FleetSource
-	// Managed returns the objects that the fleet source of that path manages, kind after kind.
-	Managed(source string) []catalog.Object
+	// Managed returns the objects that the fleet source manages, kind after kind.
+	Managed(source catalog.SourceRef) []catalog.Object
 	// Version returns the resource version of an object, and zero for one that does not exist.
 	Version(key catalog.Key) int64
 	// Refresh takes over what the store holds.

@@ -144,7 +144,7 @@ func (l *looker) unread(ctx context.Context, source *catalog.FleetSource, last m
 // editor returns the editor for the source's objects.
 func (l *looker) editor(source *catalog.FleetSource) *catalog.Editor {
 	return l.p.Editor(l.p.Store.Fenced(l.term)).Under(l.p.Authority.Guard(source)).
-		ManagedAs(catalog.Manager{Source: source.Name, Version: source.ResourceVersion, Adopt: source.Spec.Adopt})
+		ManagedAs(catalog.Manager{Source: source.Ref(), Version: source.ResourceVersion, Adopt: source.Spec.Adopt})
 }
 
 // run is one look at a source that could be read.
@@ -276,7 +276,7 @@ func (r *run) refused(item Item, err error) {
 
 // remove removes what the source manages and no document describes.
 func (r *run) remove(ctx context.Context) error {
-	managed := r.p.Fleet.Managed(r.source.Name)
+	managed := r.p.Fleet.Managed(r.source.Ref())
 	r.managed = len(managed)
 	keys := make([]catalog.Key, len(managed))
 	for i, object := range managed {

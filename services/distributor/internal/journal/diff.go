@@ -89,11 +89,12 @@ func rawOf(values map[string]string, path string) json.RawMessage {
 	return json.RawMessage(value)
 }
 
-// recorded are the parts of a document that people write.
+// recorded are the parts of a document that people write, and who manages the object.
 type recorded struct {
 	Metadata struct {
 		Labels      map[string]any `json:"labels,omitempty"`
 		Annotations map[string]any `json:"annotations,omitempty"`
+		Manager     map[string]any `json:"manager,omitempty"`
 	} `json:"metadata"`
 	Spec any `json:"spec"`
 }
@@ -112,6 +113,7 @@ func valuesOf(document []byte) (map[string]string, error) {
 	}
 	flatten(values, "metadata.labels", parts.Metadata.Labels)
 	flatten(values, "metadata.annotations", parts.Metadata.Annotations)
+	flatten(values, "metadata.manager", parts.Metadata.Manager)
 	if parts.Spec != nil {
 		flatten(values, "spec", parts.Spec)
 	}

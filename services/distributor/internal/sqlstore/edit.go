@@ -265,7 +265,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 
 // upsert writes a row; of one that is there only the metadata and the given columns.
 func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
-	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason")
+	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason", "manager", "manager_uid")
 	return t.replace(ctx, row, "uid", columns...)
 }
 

@@ -10,3 +10,6 @@ func SealedColumns() (names []string) {
 	}
 	return names
 }
+
+// ObjectTables returns the names of the tables of objects.
+func ObjectTables() []string { return objectTables }

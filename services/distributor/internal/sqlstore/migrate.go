@@ -21,6 +21,33 @@ const migrationLock = 0x6c656174
 type dialect struct {
 	// Bytes is the type of a column of bytes.
 	Bytes string
+	// Objects are objectTables.
+	Objects []string
+	// isPostgres chooses the functions for JSON.
+	isPostgres bool
+}
+
+// objectTables are the tables whose rows have metaColumns, as of the migration of managers. Migrations of
+// later tables bring all of the columns themselves.
+var objectTables = []string{
+	"access_bindings", "clusters", "config_backends", "config_sets", "fleet_sources", "global_services", "identity_providers", "notifiers",
+	"projects", "repositories", "roles", "rollout_policies", "services", "trust_rules", "users",
+}
+
+// Annotation returns the SQL for the value of an annotation, without quotes.
+func (d dialect) Annotation(key string) string {
+	if d.isPostgres {
+		return fmt.Sprintf("(annotations::jsonb ->> '%s')", key)
+	}
+	return fmt.Sprintf(`json_extract(annotations, '$."%s"')`, key)
+}
+
+// WithoutAnnotation returns the SQL for all annotations but one.
+func (d dialect) WithoutAnnotation(key string) string {
+	if d.isPostgres {
+		return fmt.Sprintf("(annotations::jsonb - '%s')::text", key)
+	}
+	return fmt.Sprintf(`json_remove(annotations, '$."%s"')`, key)
 }
 
 // migrate applies the migrations that are missing, each in its own transaction.
@@ -34,7 +61,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := migrations.Discover(migrationFiles); err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	words := dialect{Bytes: "BLOB"}
+	words := dialect{Bytes: "BLOB", Objects: objectTables, isPostgres: s.postgres}
 	if s.postgres {
 		words.Bytes = "BYTEA"
 	}

@@ -31,6 +31,8 @@ type metaColumns struct {
 	CreatedBy       string                    `bun:"created_by"`
 	UpdatedBy       string                    `bun:"updated_by"`
 	Reason          string                    `bun:"reason"`
+	Manager         string                    `bun:"manager"`
+	ManagerUID      string                    `bun:"manager_uid"`
 }
 
 // editLockRow is the lock of edits, with what every edit needs to know.
@@ -162,6 +164,8 @@ func metaRow(m *catalog.Metadata, revision int64) metaColumns {
 		CreatedBy:       m.CreatedBy,
 		UpdatedBy:       m.UpdatedBy,
 		Reason:          m.Reason,
+		Manager:         m.Manager.Path,
+		ManagerUID:      m.Manager.UID,
 	}
 }
 
@@ -181,6 +185,7 @@ func (r *metaColumns) metadata() catalog.Metadata {
 		CreatedBy:       shared(r.CreatedBy),
 		UpdatedBy:       shared(r.UpdatedBy),
 		Reason:          r.Reason,
+		Manager:         catalog.SourceRef{Path: shared(r.Manager), UID: shared(r.ManagerUID)},
 	}
 }
 

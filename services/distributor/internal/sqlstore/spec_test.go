@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 // raw opens the subject's database beside the store.
@@ -187,6 +188,86 @@ func testServicesOfEarlierVersions(t *testing.T, s subject) {
 	}
 	if other := after["app@shop.two"]; len(after) != 3 || other == "" || other == before["app"] {
 		t.Errorf("got %v, want a third service beside them", after)
+	}
+}
+
+// testManagersOfEarlierVersions opens a database in which an annotation names the manager of an object. One
+// that exists still manages the object; other annotations stay.
+func testManagersOfEarlierVersions(t *testing.T, s subject) {
+	apply(t, s, &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}})
+	apply(t, s, repository("fleet"), repository("shop.fleet"))
+	source := func(path, repository string) *catalog.FleetSource {
+		return &catalog.FleetSource{Metadata: catalog.Metadata{Name: path}, Spec: catalog.FleetSourceSpec{Source: catalog.Source{Repository: repository, Path: "fleet"}}}
+	}
+	apply(t, s, source("tree", "fleet"), source("shop.tree", "shop.fleet"), cluster("one"), cluster("two"), cluster("three"), cluster("four"))
+	for name, annotations := range map[string]string{
+		"one":   `{"example.com/a":"b","leat.dev/managed-by":"fleetsource/tree"}`,
+		"two":   `{"leat.dev/managed-by":"fleetsource/shop/tree"}`,
+		"three": `{"leat.dev/managed-by":"fleetsource/gone"}`,
+		"four":  `{"example.com/a":"\"leat.dev/managed-by\":\"fleetsource/tree\""}`,
+	} {
+		if _, err := s.raw(t).ExecContext(t.Context(), "UPDATE clusters SET annotations = '"+annotations+"' WHERE name = '"+name+"'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range sqlstore.ObjectTables() {
+		for _, column := range []string{"manager", "manager_uid"} {
+			if _, err := s.raw(t).ExecContext(t.Context(), "ALTER TABLE "+table+" DROP COLUMN "+column); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.raw(t).ExecContext(t.Context(), "DELETE FROM bun_migrations WHERE name = '20261220010000'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Store = open(t, s.url)
+	uids := map[string]string{}
+	for _, f := range changes(t, s, 0).FleetSources {
+		uids[f.Name] = f.UID
+	}
+	want := map[string]catalog.SourceRef{"one": {Path: "tree", UID: uids["tree"]}, "two": {Path: "shop.tree", UID: uids["shop.tree"]}, "three": {}, "four": {}}
+	for _, c := range changes(t, s, 0).Clusters {
+		if c.Manager != want[c.Name] {
+			t.Errorf("%s: got the manager %v, want %v", c.Name, c.Manager, want[c.Name])
+		}
+		if _, ok := c.Annotations["example.com/a"]; ok != (c.Name == "one" || c.Name == "four") || len(c.Annotations) > 1 {
+			t.Errorf("%s: got the annotations %v", c.Name, c.Annotations)
+		}
+	}
+}
+
+// testReservedKeysStay lets an object keep a reserved key that it has had since before, and obtain no other.
+func testReservedKeysStay(t *testing.T, s subject) {
+	editor := catalog.NewEditor(s)
+	with := func(labels, annotations map[string]string) *catalog.Cluster {
+		c := cluster("one")
+		c.Labels, c.Annotations = labels, annotations
+		return c
+	}
+	type pairs = map[string]string
+	if _, err := editor.Create(t.Context(), with(nil, pairs{"leat.dev/team": "shop"})); err == nil {
+		t.Error("a new object has a reserved key")
+	}
+	apply(t, s, with(nil, nil))
+	if _, err := s.raw(t).ExecContext(t.Context(), `UPDATE clusters SET annotations = '{"leat.dev/team":"shop"}'`); err != nil {
+		t.Fatal(err)
+	}
+	for name, next := range map[string]*catalog.Cluster{
+		"changed":     with(nil, pairs{"leat.dev/team": "other"}),
+		"added":       with(nil, pairs{"leat.dev/team": "shop", "leat.dev/more": ""}),
+		"now a label": with(pairs{"leat.dev/team": "shop"}, nil),
+	} {
+		if _, err := editor.Update(t.Context(), next); err == nil {
+			t.Errorf("%s: it was accepted", name)
+		}
+	}
+	for _, annotations := range []pairs{{"leat.dev/team": "shop", "example.com/a": "b"}, nil} {
+		if _, err := editor.Update(t.Context(), with(nil, annotations)); err != nil {
+			t.Errorf("%v: %v", annotations, err)
+		}
 	}
 }
 

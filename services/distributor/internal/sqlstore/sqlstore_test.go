@@ -105,6 +105,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"specs of earlier versions":        testSpecsOfEarlierVersions,
 		"repositories of earlier versions": testRepositoriesOfEarlierVersions,
 		"services of earlier versions":     testServicesOfEarlierVersions,
+		"managers of earlier versions":     testManagersOfEarlierVersions,
+		"reserved keys stay":               testReservedKeysStay,
 
 		"steps":   testSteps,
 		"sources": testSourcesFitTheirRepositories,

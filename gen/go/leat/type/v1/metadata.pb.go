@@ -59,7 +59,10 @@ type Metadata struct {
 	// Who last changed metadata or spec. Set by the server. Empty as created_by.
 	UpdatedBy string `protobuf:"bytes,11,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	// Why they changed it, in their words. Set by the server. Empty if they gave no reason.
-	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The object that manages this one, so that edits of people are refused. Set by the server. Unset:
+	// none does.
+	Manager       *Manager `protobuf:"bytes,13,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +181,77 @@ func (x *Metadata) GetReason() string {
 	return ""
 }
 
+func (x *Metadata) GetManager() *Manager {
+	if x != nil {
+		return x.Manager
+	}
+	return nil
+}
+
+// Manager names an object that manages another one.
+type Manager struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind, such as FleetSource.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The name: NAME in the project default, PROJECT/NAME elsewhere.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The uid. Another object of the same name that was created later manages nothing of this one's.
+	Uid           string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Manager) Reset() {
+	*x = Manager{}
+	mi := &file_leat_type_v1_metadata_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Manager) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Manager) ProtoMessage() {}
+
+func (x *Manager) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_type_v1_metadata_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Manager.ProtoReflect.Descriptor instead.
+func (*Manager) Descriptor() ([]byte, []int) {
+	return file_leat_type_v1_metadata_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Manager) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Manager) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Manager) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
 // Page asks for one page of a listing.
 type Page struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -192,7 +266,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_leat_type_v1_metadata_proto_msgTypes[1]
+	mi := &file_leat_type_v1_metadata_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -204,7 +278,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_metadata_proto_msgTypes[1]
+	mi := &file_leat_type_v1_metadata_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -217,7 +291,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_metadata_proto_rawDescGZIP(), []int{1}
+	return file_leat_type_v1_metadata_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Page) GetSize() int32 {
@@ -238,7 +312,7 @@ var File_leat_type_v1_metadata_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x04\n" +
+	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x05\n" +
 	"\bMetadata\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12:\n" +
@@ -258,13 +332,18 @@ const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	" \x01(\tR\tcreatedBy\x12\x1d\n" +
 	"\n" +
 	"updated_by\x18\v \x01(\tR\tupdatedBy\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\x1a9\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12/\n" +
+	"\amanager\x18\r \x01(\v2\x15.leat.type.v1.ManagerR\amanager\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
+	"\aManager\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\"0\n" +
 	"\x04Page\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x05R\x04size\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05tokenB\xa7\x01\n" +
@@ -282,24 +361,26 @@ func file_leat_type_v1_metadata_proto_rawDescGZIP() []byte {
 	return file_leat_type_v1_metadata_proto_rawDescData
 }
 
-var file_leat_type_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_leat_type_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_leat_type_v1_metadata_proto_goTypes = []any{
 	(*Metadata)(nil),              // 0: leat.type.v1.Metadata
-	(*Page)(nil),                  // 1: leat.type.v1.Page
-	nil,                           // 2: leat.type.v1.Metadata.LabelsEntry
-	nil,                           // 3: leat.type.v1.Metadata.AnnotationsEntry
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*Manager)(nil),               // 1: leat.type.v1.Manager
+	(*Page)(nil),                  // 2: leat.type.v1.Page
+	nil,                           // 3: leat.type.v1.Metadata.LabelsEntry
+	nil,                           // 4: leat.type.v1.Metadata.AnnotationsEntry
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_leat_type_v1_metadata_proto_depIdxs = []int32{
-	2, // 0: leat.type.v1.Metadata.labels:type_name -> leat.type.v1.Metadata.LabelsEntry
-	3, // 1: leat.type.v1.Metadata.annotations:type_name -> leat.type.v1.Metadata.AnnotationsEntry
-	4, // 2: leat.type.v1.Metadata.create_time:type_name -> google.protobuf.Timestamp
-	4, // 3: leat.type.v1.Metadata.update_time:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 0: leat.type.v1.Metadata.labels:type_name -> leat.type.v1.Metadata.LabelsEntry
+	4, // 1: leat.type.v1.Metadata.annotations:type_name -> leat.type.v1.Metadata.AnnotationsEntry
+	5, // 2: leat.type.v1.Metadata.create_time:type_name -> google.protobuf.Timestamp
+	5, // 3: leat.type.v1.Metadata.update_time:type_name -> google.protobuf.Timestamp
+	1, // 4: leat.type.v1.Metadata.manager:type_name -> leat.type.v1.Manager
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_leat_type_v1_metadata_proto_init() }
@@ -313,7 +394,7 @@ func file_leat_type_v1_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_type_v1_metadata_proto_rawDesc), len(file_leat_type_v1_metadata_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5,6 +5,7 @@ package people
 
 import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
@@ -22,7 +23,15 @@ func commonMessage(m *catalog.Metadata) *typev1.Metadata {
 		CreatedBy:       m.CreatedBy,
 		UpdatedBy:       m.UpdatedBy,
 		Reason:          m.Reason,
+		Manager:         managerMessage(m.Manager),
 	}
+}
+
+func managerMessage(m catalog.SourceRef) *typev1.Manager {
+	if m == (catalog.SourceRef{}) {
+		return nil
+	}
+	return &typev1.Manager{Kind: string(catalog.KindOfManager), Name: objectname.Display(m.Path), Uid: m.UID}
 }
 
 // commonOf leaves out what the server sets. It has the name as it was given.
