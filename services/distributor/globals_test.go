@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -243,6 +244,75 @@ func TestGlobalServiceFollowsClusters(t *testing.T) {
 	}
 	_, err = h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@two"})
 	wantReason(t, err, "NOT_FOUND")
+}
+
+// TestEditAloneIsDelivered makes one edit after which a derived service names a source that nobody named
+// before, and no other. The content must come without a push, another edit, or the next resync.
+func TestEditAloneIsDelivered(t *testing.T) {
+	t.Parallel()
+	source := func(path, branch string) *typev1.Source {
+		return &typev1.Source{Repository: "demo", Path: path, Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: branch}}}
+	}
+	global := func(name, path, branch string) *fleetv1.Document {
+		document := globalDocument(name, "one")
+		document.GetGlobalService().Spec.Template.Sources = []*typev1.Source{source(path, branch)}
+		return document
+	}
+	for _, c := range []struct {
+		name string
+		edit func(t *testing.T, h *hub)
+		// service and commit are what has to be delivered.
+		service, commit string
+	}{
+		{"global service", func(t *testing.T, h *hub) {
+			t.Helper()
+			h.apply(t, global("another", "another", "main"))
+		}, "another", "c-another"},
+		{"ref", func(t *testing.T, h *hub) {
+			t.Helper()
+			h.apply(t, global("web", "web-${{ self.labels.region }}", "stable"))
+		}, "web", "c-eu-stable"},
+		{"path", func(t *testing.T, h *hub) {
+			t.Helper()
+			h.apply(t, global("web", "another", "main"))
+		}, "web", "c-another"},
+		{"label", func(t *testing.T, h *hub) {
+			t.Helper()
+			h.apply(t, labelledCluster("one", edge("us")))
+		}, "web", "c-us"},
+		{"fleet source", func(t *testing.T, h *hub) {
+			t.Helper()
+			h.commit(t, "fleet", "c2", map[string]string{"another.yaml": "apiVersion: leat.dev/v1\nkind: GlobalService\nmetadata: {name: another}\n" +
+				"spec:\n  clusters: {names: [one]}\n  template:\n    sources: [{repository: demo, path: another}]\n"})
+			h.at(t, "fleet", "c2", errorsv1.Reason_REASON_UNSPECIFIED)
+		}, "another", "c-another"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := startHub(t)
+			for path, commit := range map[string]string{
+				"app": "c-app", "web-eu": "c-eu", "web-eu@stable": "c-eu-stable", "web-us": "c-us", "another": "c-another",
+			} {
+				h.git.set("demo", path, newFolder(t, commit, commit))
+			}
+			h.commit(t, "fleet", "c1", map[string]string{"README.md": "no document"})
+			h.apply(t, repositoryDocument("demo"), repositoryDocument("fleet"), labelledCluster("one", edge("eu")), serviceDocument("app", "one", "demo", "app"),
+				global("web", "web-${{ self.labels.region }}", "main"), fleetSourceDocument("", "fleet", "fleet", wholeHub))
+			agent := h.enrol(t, "one")
+			delivered := func(service, commit string) {
+				t.Helper()
+				await.True(t, commit+" in the plan", func() bool {
+					bundles := entryOf(planOf(t, h, agent, ""), service).GetBundles()
+					return len(bundles) == 1 && bundles[0].GetCommit() == commit
+				})
+			}
+			delivered("app", "c-app")
+			delivered("web", "c-eu")
+			h.at(t, "fleet", "c1", errorsv1.Reason_REASON_UNSPECIFIED)
+			c.edit(t, h)
+			delivered(c.service, c.commit)
+		})
+	}
 }
 
 // TestRemovalIsGuarded refuses an edit that takes the service from too many clusters, however it does so.

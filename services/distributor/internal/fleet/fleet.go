@@ -238,9 +238,20 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	v.admit(set, changes.Admissions, isReloaded)
 	v.grants.add(changes.Grants)
 	v.publish(set, v.plans.revise(ctx, set, ""))
-	if len(changes.Services)+len(changes.Repositories) > 0 {
+	if len(changes.Repositories) > 0 || v.namesNewSource(set) {
 		v.newSources.Set()
 	}
+}
+
+// namesNewSource reports whether a service, which a person wrote or which was derived, names a source
+// now that no service named before the change.
+func (v *View) namesNewSource(set *changeSet) bool {
+	for source, wasWanted := range set.sources {
+		if !wasWanted && v.Wanted(source) {
+			return true
+		}
+	}
+	return false
 }
 
 // admit takes over what services are planned with.
