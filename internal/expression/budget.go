@@ -13,15 +13,24 @@ import (
 type budgetKey struct{}
 
 // budget is the cost that the evaluations of one context have left together.
-type budget struct{ left uint64 }
-
-// WithBudget returns a context whose evaluations may cost so much together, in CEL's own unit. The
-// evaluation that exceeds the budget returns ErrTooExpensive, and so does each one after it. An
-// evaluation is charged when it has ended, so all of them together cost at most the budget and the
-// bound of one expression. The context is for one goroutine at a time.
-func WithBudget(ctx context.Context, units uint64) context.Context {
-	return context.WithValue(ctx, budgetKey{}, &budget{left: units})
+type budget struct {
+	left uint64
+	// outer is the budget of the context that this one was made from, or nil.
+	outer *budget
 }
+
+// WithBudget returns a context whose evaluations may cost so much together, in CEL's own unit. They are
+// also charged to the budget that ctx has. The evaluation that exceeds one of them returns
+// ErrTooExpensive, and so does each one after it. An evaluation is charged when it has ended, so all of
+// them together cost at most the budget and the bound of one expression. The context is for one
+// goroutine at a time.
+func WithBudget(ctx context.Context, units uint64) context.Context {
+	return context.WithValue(ctx, budgetKey{}, &budget{left: units, outer: budgetOf(ctx)})
+}
+
+// IsSpent reports whether nothing is left of the budget of a context, or of one around it. A caller with
+// several budgets thereby finds out which of them an evaluation exceeded.
+func IsSpent(ctx context.Context) bool { return budgetOf(ctx).isSpent() }
 
 // budgetOf returns the budget of a context, or nil if the context has none.
 func budgetOf(ctx context.Context) *budget {
@@ -30,19 +39,19 @@ func budgetOf(ctx context.Context) *budget {
 }
 
 // isSpent reports whether nothing is left.
-func (b *budget) isSpent() bool { return b != nil && b.left == 0 }
+func (b *budget) isSpent() bool { return b != nil && (b.left == 0 || b.outer.isSpent()) }
 
-// charge subtracts the cost of an evaluation and reports whether the budget covers it. An evaluation
-// without a known cost, such as one that was aborted, costs as much as one may.
-func (b *budget) charge(details *cel.EvalDetails) (isCovered bool) {
-	if b == nil {
-		return true
-	}
-	cost := uint64(maxCost)
+// charge subtracts the cost of an evaluation and reports whether the budgets cover it. An evaluation
+// without a known cost, such as one that was aborted, costs as much as it may.
+func (b *budget) charge(details *cel.EvalDetails, limit uint64) (isCovered bool) {
+	cost := limit
 	if details != nil && details.ActualCost() != nil {
 		cost = *details.ActualCost()
 	}
-	isCovered = cost <= b.left
-	b.left -= min(cost, b.left)
+	isCovered = true
+	for ; b != nil; b = b.outer {
+		isCovered = isCovered && cost <= b.left
+		b.left -= min(cost, b.left)
+	}
 	return isCovered
 }

@@ -61,6 +61,7 @@ const (
 type Expression struct {
 	source    string
 	kind      Kind
+	limit     uint64 // of the cost of one evaluation
 	program   cel.Program
 	positions *ast.SourceInfo // of the nodes that CEL's errors name
 }
@@ -93,12 +94,13 @@ func CompileWithin(source string, kind Kind, limit uint64) (*Expression, error) 
 			Line: 1, Column: 1, Message: fmt.Sprintf("the expression makes %s, and should make %s", checked.OutputType(), kind),
 		}
 	}
+	limit = min(limit, maxCost)
 	program, err := env.Program(checked,
-		cel.EvalOptions(cel.OptOptimize), cel.CostLimit(min(limit, maxCost)), cel.InterruptCheckFrequency(interruptEvery))
+		cel.EvalOptions(cel.OptOptimize), cel.CostLimit(limit), cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
 		return nil, &CompileError{Line: 1, Column: 1, Message: err.Error()}
 	}
-	return &Expression{source: source, kind: kind, program: program, positions: checked.NativeRep().SourceInfo()}, nil
+	return &Expression{source: source, kind: kind, limit: limit, program: program, positions: checked.NativeRep().SourceInfo()}, nil
 }
 
 // produces reports whether a value of type t can be of kind. Fields of an object have no static
@@ -158,7 +160,7 @@ func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind)
 		return nil, &EvalError{Cause: ErrTooExpensive}
 	}
 	value, details, err := e.program.ContextEval(ctx, map[string]any{self: withoutSecrets(object)})
-	isCovered := left.charge(details)
+	isCovered := left.charge(details, e.limit)
 	switch {
 	case err != nil:
 		return nil, e.classify(ctx, err)

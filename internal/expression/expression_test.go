@@ -262,6 +262,15 @@ func TestSecBudgetIsShared(t *testing.T) {
 	if _, err := e.Holds(t.Context(), nil); err != nil {
 		t.Errorf("got %v without a budget", err)
 	}
+	outer := expression.WithBudget(t.Context(), 5000)
+	for range 100 {
+		if _, err = e.Holds(expression.WithBudget(outer, 5000), nil); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, expression.ErrTooExpensive) || !expression.IsSpent(outer) {
+		t.Errorf("got %v, want that budgets within a budget are charged to it, too", err)
+	}
 	cheap, err := expression.CompileWithin("lists.range(100).all(a, a >= 0)", expression.Bool, 100)
 	if err != nil {
 		t.Fatal(err)

@@ -20,20 +20,34 @@ type Error struct {
 	Path string
 	// Message is a phrase that follows the path.
 	Message string
+
+	cause error
 }
 
 // Error implements error.
 func (e *Error) Error() string { return strings.TrimPrefix(e.Path+": "+e.Message, ": ") }
 
-// New returns an Error with a message of a format and its arguments.
+// Unwrap returns the error that New was given for %w, or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// At returns the same error for another path.
+func (e *Error) At(path string) *Error {
+	moved := *e
+	moved.Path = path
+	return &moved
+}
+
+// New returns an Error with a message of a format and its arguments, as fmt.Errorf makes it: it wraps
+// the argument of %w.
 func New(path, format string, args ...any) error {
-	return &Error{Path: path, Message: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &Error{Path: path, Message: err.Error(), cause: errors.Unwrap(err)}
 }
 
 // Within puts path before the path of an Error. It returns other errors unchanged.
 func Within(path string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return &Error{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
+		return e.At(strings.TrimSuffix(path+"."+e.Path, "."))
 	}
 	return err
 }

@@ -193,6 +193,14 @@ const (
 	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
 	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
 	DerivationFailed Reason = 210
+	// The expressions of a global service cost too much: those for one cluster, or all of them together.
+	// The message says which. What is applied stays; where nothing is, the service waits. Select by
+	// labels, write simpler expressions, or give the clusters a label that holds the result.
+	DerivationTooExpensive Reason = 214
+	// The hub has not derived the services of a global service yet, as after a start or after an edit that
+	// touches many clusters. What is applied stays, and agents keep their plans. Wait; the hub goes on by
+	// itself.
+	DerivationPending Reason = 217
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -297,6 +305,8 @@ var names = map[Reason]string{
 	ConfigReferenceInvalid:     "CONFIG_REFERENCE_INVALID",
 	ConfigTooLarge:             "CONFIG_TOO_LARGE",
 	DerivationFailed:           "DERIVATION_FAILED",
+	DerivationTooExpensive:     "DERIVATION_TOO_EXPENSIVE",
+	DerivationPending:          "DERIVATION_PENDING",
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",

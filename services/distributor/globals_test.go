@@ -4,6 +4,7 @@
 package distributor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -313,6 +314,28 @@ func TestEditAloneIsDelivered(t *testing.T) {
 			delivered(c.service, c.commit)
 		})
 	}
+}
+
+// TestSecExpensiveDerivationHasItsReason derives a service whose parameters cost too much together: its
+// cluster keeps the service that it has, and people see why, and not an expression that merely fails.
+func TestSecExpensiveDerivationHasItsReason(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	global := globalDocument("web", "one")
+	h.apply(t, repositoryDocument("demo"), clusterDocument("one"), global)
+	before := h.members(t, "web")["one"].GetService().GetMetadata().GetUid()
+	values := map[string]string{}
+	for i := range 20 {
+		values[fmt.Sprintf("V%02d", i)] = "${{ lists.range(40).all(a, lists.range(40).all(b, a + b >= 0)) ? 'x' : '' }}"
+	}
+	global.GetGlobalService().Spec.Template.Config = &fleetv1.ServiceConfig{Values: values}
+	h.apply(t, global)
+	await.True(t, "the reason", func() bool {
+		one := h.members(t, "web")["one"]
+		return one.GetProblem().GetReason() == errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE && strings.Contains(one.GetProblem().GetMessage(), "spec.template.config.values") &&
+			one.GetService().GetMetadata().GetUid() == before && len(one.GetService().GetSpec().GetSources()) == 1
+	})
 }
 
 // TestRemovalIsGuarded refuses an edit that takes the service from too many clusters, however it does so.

@@ -353,7 +353,7 @@ func InBody(field string, err error) error {
 	case strings.HasPrefix(path, "metadata.labels"), strings.HasPrefix(path, "metadata.annotations"):
 		path = strings.TrimPrefix(path, "metadata.")
 	}
-	return &fielderr.Error{Path: field + "." + path, Message: e.Message}
+	return e.At(field + "." + path)
 }
 
 // checkGlobal checks what a global service names, as checkService does for a service, but for its

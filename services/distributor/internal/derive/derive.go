@@ -58,12 +58,18 @@ type Error struct {
 	// Field is in the document of the global service.
 	Field   string
 	Message string
+
+	cause error
 }
 
 // Error implements error.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s of global service %s fails for cluster %s: %s", e.Field, objectname.Display(e.Global), objectname.Display(e.Cluster), e.Message)
 }
+
+// Unwrap returns the cause: one that matches [expression.ErrTooExpensive] means that the expressions cost
+// more than MaxCost, or a condition more than it may.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Global is a global service with its expressions compiled. It is for one goroutine at a time.
 type Global struct {
@@ -149,7 +155,7 @@ func (t target) selects(ctx context.Context, c *Cluster) (how string, ok bool, e
 	case errors.Is(err, expression.ErrMissing):
 		return "", false, nil
 	case err != nil:
-		return how, true, fielderr.New(t.field, "%s", err)
+		return how, true, fielderr.New(t.field, "%w", err)
 	}
 	if how != "when" {
 		how += "+when"
@@ -177,14 +183,17 @@ func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.S
 
 // failure returns the error of one cluster.
 func (g *Global) failure(c *Cluster, field string, err error) *Error {
-	failed := &Error{Global: g.global.Name, Cluster: c.Cluster.Name, Field: field, Message: err.Error()}
+	if failed, ok := errors.AsType[*Error](err); ok {
+		return failed
+	}
+	failed := &Error{Global: g.global.Name, Cluster: c.Cluster.Name, Field: field, Message: err.Error(), cause: err}
 	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		failed.Field, failed.Message = e.Path, e.Message
 	}
 	return failed
 }
 
-// Failure is the error of Matches as that of Derive.
+// Failure returns the error of Matches, or of a check of what Derive returned, as that of Derive.
 func (g *Global) Failure(c *Cluster, err error) *Error { return g.failure(c, "spec.clusters", err) }
 
 func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, string, error) {

@@ -5,9 +5,11 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
+	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -228,6 +230,9 @@ func mayUseLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cl
 func keptLocked(g *derive.Global, cluster *derive.Cluster, current *catalog.Service, err error) *catalog.Service {
 	failed := g.Failure(cluster, err)
 	problem := &catalog.Problem{Reason: reason.DerivationFailed, Message: failed.Error()}
+	if errors.Is(failed, expression.ErrTooExpensive) {
+		problem.Reason = reason.DerivationTooExpensive
+	}
 	if current == nil || current.UID != catalog.DerivedUID(g.Spec().UID, cluster.Cluster.UID) || current.ConfigWaits {
 		return derive.Waiting(g.Spec(), cluster.Cluster, problem)
 	}

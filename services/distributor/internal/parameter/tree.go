@@ -152,7 +152,7 @@ func (t *Tree[T]) Fill(ctx context.Context, facts map[string]any) ([]string, err
 	for i, f := range t.texts {
 		var err error
 		if filled[i], err = f.text.Fill(ctx, facts); err != nil {
-			return nil, fielderr.New(f.name, "%s", err)
+			return nil, fielderr.New(f.name, "%w", err)
 		}
 		if total += len(filled[i]); total > MaxTotal {
 			return nil, fielderr.New(f.name, "the texts with parameters have more than %d bytes together; keep parameters in short texts", MaxTotal)

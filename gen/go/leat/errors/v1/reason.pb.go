@@ -221,6 +221,14 @@ const (
 	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
 	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
 	Reason_REASON_DERIVATION_FAILED Reason = 210
+	// The expressions of a global service cost too much: those for one cluster, or all of them together.
+	// The message says which. What is applied stays; where nothing is, the service waits. Select by
+	// labels, write simpler expressions, or give the clusters a label that holds the result.
+	Reason_REASON_DERIVATION_TOO_EXPENSIVE Reason = 214
+	// The hub has not derived the services of a global service yet, as after a start or after an edit that
+	// touches many clusters. What is applied stays, and agents keep their plans. Wait; the hub goes on by
+	// itself.
+	Reason_REASON_DERIVATION_PENDING Reason = 217
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -327,6 +335,8 @@ var (
 		215: "REASON_CONFIG_REFERENCE_INVALID",
 		216: "REASON_CONFIG_TOO_LARGE",
 		210: "REASON_DERIVATION_FAILED",
+		214: "REASON_DERIVATION_TOO_EXPENSIVE",
+		217: "REASON_DERIVATION_PENDING",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
@@ -409,6 +419,8 @@ var (
 		"REASON_CONFIG_REFERENCE_INVALID":     215,
 		"REASON_CONFIG_TOO_LARGE":             216,
 		"REASON_DERIVATION_FAILED":            210,
+		"REASON_DERIVATION_TOO_EXPENSIVE":     214,
+		"REASON_DERIVATION_PENDING":           217,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
@@ -452,7 +464,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd5\x12\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x9b\x13\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -524,7 +536,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x13REASON_CONFIG_STALE\x10\xc7\x01\x12$\n" +
 	"\x1fREASON_CONFIG_REFERENCE_INVALID\x10\xd7\x01\x12\x1c\n" +
 	"\x17REASON_CONFIG_TOO_LARGE\x10\xd8\x01\x12\x1d\n" +
-	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12\x1b\n" +
+	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12$\n" +
+	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
+	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
