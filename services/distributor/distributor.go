@@ -225,7 +225,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	rolling, err := openRollouts(store, view, objects, tel)
+	rolling, err := openRollouts(store, view, source, objects, tel)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package distributor
 
 import (
+	"context"
 	"crypto/rand"
 
 	"github.com/leatdev/leat/internal/telemetry"
@@ -11,6 +12,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -21,7 +23,16 @@ type rolling struct {
 	people people.RolloutsDeps
 }
 
-func openRollouts(store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (rolling, error) {
+// upstream is gitcache for rollouts.
+type upstream struct{ resolve.Upstream }
+
+// Resolve implements rollouts.Sources.
+func (u upstream) Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+	answer, err := u.Upstream.Resolve(ctx, source)
+	return answer.Snapshot, err
+}
+
+func openRollouts(store *sqlstore.Store, view *fleet.View, source resolve.Upstream, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (rolling, error) {
 	metrics, err := rollouts.NewMetrics(tel.Meter(scope))
 	if err != nil {
 		return rolling{}, err
@@ -29,7 +40,7 @@ func openRollouts(store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[c
 	stored := sqlstore.RolloutsOf(store)
 	return rolling{
 		driver: rollouts.NewDriver(rollouts.Params{
-			Store: stored, Fleet: fleet.Rollouts{View: view}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+			Store: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 		}),
 		people: people.RolloutsDeps{Rollouts: stored, Pins: sqlstore.AdmissionsOf(store)},
 	}, nil

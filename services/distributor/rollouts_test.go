@@ -229,6 +229,48 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	}
 }
 
+// TestJoinersWaitWithTheOthers has services join a policy while its rollout waits in the canary: by a
+// label of their cluster, although their global service is older than the policy, and with another folder
+// of the same branch. None of them has what nobody approved.
+func TestJoinersWaitWithTheOthers(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	first, second := newFolder(t, "c1", "first"), newFolder(t, "c2", "second")
+	extra, moreExtra := newFolder(t, "c1", "extra"), newFolder(t, "c2", "more extra")
+	h.git.set("demo", "app", first)
+	h.git.set("demo", "extra", extra)
+	web := globalDocument("web")
+	web.GetGlobalService().Spec.Clusters = &fleetv1.ClusterTarget{Labels: &fleetv1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}}}
+	h.apply(t, repositoryDocument("demo"), labelledCluster("one", edge("eu")), labelledCluster("two", edge("eu")), clusterDocument("three"), clusterDocument("four"), web)
+	agents := newCrew(t, h, "one", "two", "three", "four")
+	await.True(t, "the first content in both clusters", func() bool { return agents.has(first, "one", "two") })
+	policy := wavesPolicy("waves")
+	policy.Spec.Services = []string{"web*"}
+	h.apply(t, fleetdoc.Of(policy))
+	await.True(t, "the policy to take the services over", func() bool {
+		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
+		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 2
+	})
+	h.git.set("demo", "extra", moreExtra)
+	moveTo(h, second)
+	await.True(t, "the canary to wait for an approval", func() bool {
+		r := latestRollout(t, h, "waves")
+		return r.GetWave() == "canary" && r.GetArrived() == 1 && strings.Contains(r.GetWaitsFor(), "approve")
+	})
+
+	other := serviceDocument("web-extra", "four", "demo", "extra")
+	other.GetService().Spec.Sources[0].Ref = web.GetGlobalService().GetSpec().GetTemplate().GetSources()[0].GetRef()
+	h.apply(t, labelledCluster("three", edge("us")), other)
+	await.True(t, "the joiners to have what the others have", func() bool { return agents.has(first, "three") && agents.has(extra, "four") })
+	if agents.ever(second, "two", "three") || agents.ever(moreExtra, "four") {
+		t.Error("nobody approved the commit, and it came")
+	}
+	if _, err := h.rollouts(t, adminToken).ApproveRollout(t.Context(), &fleetv1.ApproveRolloutRequest{Name: "waves"}); err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the commit everywhere", func() bool { return agents.has(second, "one", "two", "three") && agents.has(moreExtra, "four") })
+}
+
 // TestCanaryOfNobody writes policies whose canary has no member: because its cluster does not exist, which
 // is refused, and because its label is misspelt. Nobody has the commit before a person says so.
 func TestCanaryOfNobody(t *testing.T) {

@@ -104,13 +104,14 @@ func (a *admissions) holds(d digest.Digest) bool {
 }
 
 // apply replaces what the sources of a service hold by what is held of it. A source that the service
-// names only since a later edit is followed. A service that was made under a policy waits until the
-// policy has taken it over: it must not have content that the others do not have yet.
-func (a *admissions) apply(input *plan.Input) {
+// names only since a later edit is followed. A service that a policy covers waits until the policy has
+// taken it over, unless its cluster has just this content already: it must not get what the others do not
+// have yet. When the service was made says nothing: one that is derived has the time of its global
+// service, and a label can bring any service under a policy.
+func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
-		policy := policyOf(a.catalog, input.Service)
-		input.IsWithheld = input.IsWithheld || policy != nil && input.Service.CreatedAt.After(policy.CreatedAt)
+		input.IsWithheld = input.IsWithheld || !hasApplied(report, input.Snapshots) && policyOf(a.catalog, input.Service) != nil
 		return
 	}
 	for i, source := range input.Service.Spec.Sources {
@@ -118,6 +119,13 @@ func (a *admissions) apply(input *plan.Input) {
 			input.Snapshots[i] = held
 		}
 	}
+}
+
+// hasApplied reports whether an agent's report says that it has applied the snapshots.
+func hasApplied(report *catalog.ServiceReport, snapshots []*catalog.Snapshot) bool {
+	return report != nil && slices.EqualFunc(report.AppliedDigests, snapshots, func(applied string, s *catalog.Snapshot) bool {
+		return s != nil && s.Digest.String() == applied
+	})
 }
 
 // snapshotIn returns what is held of a source, or nil.

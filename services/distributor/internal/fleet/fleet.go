@@ -137,7 +137,7 @@ type View struct {
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
 	c, sources := newCatalog(), newSourceStates()
-	admitted := newAdmissions(c)
+	admitted, reported := newAdmissions(c), &reports{byUID: map[string]*catalog.StoredReport{}}
 	v := &View{
 		Catalog:     c,
 		Presence:    &Presence{store: p.Store, objects: p.Objects, arrived: wake.NewSignal(), byUID: map[string]*agentPresence{}},
@@ -145,9 +145,9 @@ func New(p Params) *View {
 		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
 		p:           p,
 		sources:     sources,
-		plans:       newPlanBook(c, sources, admitted, p.Settings, p.Tracer),
+		plans:       newPlanBook(c, sources, admitted, reported, p.Settings, p.Tracer),
 		admitted:    admitted,
-		reports:     &reports{byUID: map[string]*catalog.StoredReport{}},
+		reports:     reported,
 		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
 		newSources:  wake.NewSignal(),

@@ -29,6 +29,7 @@ type planBook struct {
 	sources *sourceStates
 	// admitted comes before what sources hold.
 	admitted *admissions
+	reports  *reports
 	// settings are those of all clusters. A cluster's own come first.
 	settings syncpolicy.AgentSettings
 	tracer   trace.Tracer
@@ -54,9 +55,9 @@ type clusterPlans struct {
 	history *planHistory
 }
 
-func newPlanBook(c *Catalog, s *sourceStates, admitted *admissions, settings syncpolicy.AgentSettings, tracer trace.Tracer) *planBook {
+func newPlanBook(c *Catalog, s *sourceStates, admitted *admissions, r *reports, settings syncpolicy.AgentSettings, tracer trace.Tracer) *planBook {
 	return &planBook{
-		catalog: c, sources: s, admitted: admitted, settings: settings, tracer: tracer, seed: maphash.MakeSeed(),
+		catalog: c, sources: s, admitted: admitted, reports: r, settings: settings, tracer: tracer, seed: maphash.MakeSeed(),
 		byUID: map[string]*clusterPlans{}, pool: plan.NewPool(),
 	}
 }
@@ -93,7 +94,7 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	for i, service := range services {
 		inputs[i].IsWithheld = service.ConfigWaits || len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
 		inputs[i].Limits = b.catalog.AgentLimits(service.Name)
-		b.admitted.apply(&inputs[i])
+		b.admitted.apply(&inputs[i], b.reports.of(service).Report)
 	}
 	return inputs
 }

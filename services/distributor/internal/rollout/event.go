@@ -218,7 +218,7 @@ func (d *decider) noteMembership(e Event) {
 		}
 		at := place{index: -1}
 		if m.From != m.To {
-			at = place{index: r.late(), order: orderOf(r.Candidate.ID, Wave{}, m)}
+			at = d.placeOf(m)
 		}
 		p := newProgress(m, at, r.Now)
 		p.IsFresh, p.Seq = true, r.Seq
@@ -227,6 +227,23 @@ func (d *decider) noteMembership(e Event) {
 	}
 	r.sort()
 	d.index()
+}
+
+// placeOf returns the place of a member that joins late: in the first wave to come whose selectors fitted
+// nobody until now and fit the member, and else after all others.
+func (d *decider) placeOf(m Member) place {
+	r := d.run
+	at := place{index: r.late(), order: orderOf(r.Candidate.ID, Wave{}, m)}
+	for i := r.Cursor; i < len(r.Strategy.Waves); i++ {
+		w, state := r.wave(i), &r.Waves[i]
+		if !state.IsEmpty || !w.fits(m) {
+			continue
+		}
+		if state.IsEmpty = false; at.index == r.late() {
+			at = place{index: i, order: orderOf(r.Candidate.ID, w, m)}
+		}
+	}
+	return at
 }
 
 // obey carries out a command that Check allows.

@@ -352,11 +352,28 @@ func (w *world) feed(batch []rollout.Event) {
 		next, decisions := w.run.Next(e)
 		w.events = append(w.events, e)
 		w.run = next
+		w.place(before, e)
 		w.check(before, decisions)
 		w.decisions = append(w.decisions, decisions...)
 		if e.Kind == rollout.Tick && !next.State.HasEnded() && (next.Blocked.By == "" || next.Blocked.Why == "") {
 			w.t.Errorf("after a tick the run waits for nothing: state %s, wave %q", next.State, next.Current())
 		}
+	}
+}
+
+// place has the model know where members have joined: late, or in a wave to come that selected nobody.
+func (w *world) place(before rollout.Run, e rollout.Event) {
+	for _, m := range e.Joined {
+		i := slices.IndexFunc(w.run.Members, func(p rollout.Progress) bool { return p.UID == m.UID })
+		a := w.find(m.UID)
+		if i < 0 || a == nil || w.run.Members[i].Wave == a.wave {
+			continue
+		}
+		a.wave = w.run.Members[i].Wave
+		if a.wave < before.Cursor || !w.selectsNobody(before.Strategy.Waves[a.wave]) {
+			w.t.Errorf("%s joined in wave %d, which does not wait for it", m.Name, a.wave)
+		}
+		w.begun = append(w.begun, m) // the wave selects somebody now
 	}
 }
 
@@ -469,6 +486,9 @@ func (w *world) checkWaves() {
 			continue
 		}
 		wave := w.run.Strategy.Waves[i]
+		if w.selectsNobody(wave) && !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave > i }) {
+			w.isSkipped[state.Name] = true // it holds nobody up; whoever joins from now on comes after it
+		}
 		if given := len(w.approvals[state.Name]); given < wave.Approval.Needed() {
 			w.t.Errorf("wave %q passed with %d approvals of %d", state.Name, given, wave.Approval.Needed())
 		}

@@ -132,8 +132,8 @@ func (p *Progress) isOfflineFor(d time.Duration, now time.Time) bool {
 type WaveState struct {
 	Name string `json:"name"`
 	// IsEmpty is true of a wave whose selectors fitted no member of the run when it began, not even one
-	// that the candidate does not change: most often they are misspelt. The run waits there for a person,
-	// because the wave shows nobody that the candidate works.
+	// that the candidate does not change: most often they are misspelt. Nobody shows in it that the
+	// candidate works, so the run waits there for a person, or for a member that they fit.
 	IsEmpty bool `json:"isEmpty,omitempty"`
 	// SoakSince is since when all members of the wave are healthy without a break.
 	SoakSince time.Time `json:"soakSince,omitzero"`

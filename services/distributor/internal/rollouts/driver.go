@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -36,6 +37,7 @@ const (
 type Params struct {
 	Store   Store
 	Fleet   Fleet
+	Sources Sources
 	Objects *fanout.Hub[catalog.Key]
 	Metrics *Metrics
 	Logger  *slog.Logger
@@ -147,11 +149,13 @@ type Work struct {
 	records map[string]*Record
 	// looked is when the fleet was last looked at, and beat when the lead was last confirmed.
 	looked, beat time.Time
+	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
+	granted map[Wish]catalog.Snapshot
 }
 
 // NewWork returns the work of a term.
 func NewWork(p Params, term int64) *Work {
-	return &Work{p: p, term: term, records: map[string]*Record{}}
+	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}}
 }
 
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
@@ -251,7 +255,8 @@ func (w *Work) admit(ctx context.Context, all []catalog.Admission) error {
 // drive takes one policy a step further.
 func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, now time.Time) error {
 	latest := w.records[policy.UID]
-	if taken := takeOver(members, latest); len(taken) > 0 {
+	taken, wishes := takeOver(members, latest, w.granted)
+	if w.grant(ctx, wishes) || len(taken) > 0 {
 		// The next round sees them.
 		w.looked = time.Time{}
 		return w.admit(ctx, taken)
@@ -269,6 +274,44 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 	}
 	return w.step(ctx, record, members, before, now)
 }
+
+// maxWishes bounds what one round resolves for newcomers, and grantTimeout how long that may take: a
+// rollout must not stand still for them.
+const (
+	maxWishes    = 16
+	grantTimeout = 5 * time.Second
+)
+
+// grant resolves the wishes of newcomers, and reports whether one was granted. Those of others are asked
+// for in later rounds. A folder that the commit does not have is not granted: its service waits until the
+// others have a commit that has it.
+func (w *Work) grant(ctx context.Context, wishes []Wish) (isGranted bool) {
+	if len(wishes) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
+	defer cancel()
+	rand.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
+	for _, wish := range wishes[:min(len(wishes), maxWishes)] {
+		if _, isKnown := w.granted[wish]; isKnown {
+			continue // of a service before
+		}
+		snapshot, err := w.p.Sources.Resolve(ctx, wish.at())
+		if err != nil {
+			w.p.Logger.DebugContext(ctx, "newcomer waits for what the others have", slog.String("repository", wish.Source.Repository),
+				slog.String("path", wish.Source.Path), slog.String("commit", wish.Commit), slog.Any("error", err))
+			continue
+		}
+		if len(w.granted) >= maxGranted {
+			clear(w.granted)
+		}
+		w.granted[wish], isGranted = snapshot, true
+	}
+	return isGranted
+}
+
+// maxGranted bounds the wishes that are remembered.
+const maxGranted = 4096
 
 // step tells a rollout what is seen, and writes what it decides.
 func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {

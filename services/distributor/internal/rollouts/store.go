@@ -162,3 +162,9 @@ type Fleet interface {
 	// Look returns what is seen now.
 	Look() Sight
 }
+
+// Sources asks upstreams. It is safe for concurrent use.
+type Sources interface {
+	// Resolve returns what a source holds. Errors say why it cannot be resolved now, or at all.
+	Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error)
+}

@@ -53,18 +53,44 @@ func (s Seen) heldOf() []catalog.HeldSource {
 	return s.Held.Content
 }
 
+// Wish is what a newcomer needs: what one of its sources holds at the commit that the others have.
+type Wish struct {
+	Source catalog.Source
+	Commit string
+}
+
+// at returns the source that resolves to the commit.
+func (w Wish) at() catalog.Source {
+	source := w.Source
+	source.Ref = catalog.Ref{Kind: catalog.RefCommit, Value: w.Commit}
+	return source
+}
+
 // takeOver returns the admissions of services that a policy covers and that have none for one of their
-// sources: what the others have, or what the source holds. record is the latest rollout of the policy,
-// or nil.
-func takeOver(members []Seen, record *Record) []catalog.Admission {
-	var admissions []catalog.Admission
+// sources: what the others have, or what the source holds if none of them reads that ref. record is the
+// latest rollout of the policy, or nil.
+//
+// Others may read other folders of the ref. What is held is then its commit, and the newcomer gets its
+// own folder at that commit: granted has what such wishes were found to be. The wishes that it lacks are
+// returned, and their services wait.
+func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot) (admissions []catalog.Admission, wishes []Wish) {
+	var others *standing
 	for _, m := range members {
 		held, isWhole := m.heldOf(), true
 		content := make([]catalog.HeldSource, 0, len(m.Service.Spec.Sources))
 		for _, source := range m.Service.Spec.Sources {
-			next := cmp.Or(find(held, source.Normal()), settled(members, record, source.Normal()), find(m.Live, source.Normal()))
+			next := find(held, source.Normal())
 			if next == nil {
-				isWhole = false // it was never resolved
+				if others == nil {
+					others = standingOf(members, record)
+				}
+				var wish Wish
+				if next, wish = others.contentOf(source.Normal(), find(m.Live, source.Normal()), granted); wish.Commit != "" {
+					wishes = append(wishes, wish)
+				}
+			}
+			if next == nil {
+				isWhole = false // it was never resolved, or is wished for
 				break
 			}
 			content = append(content, *next)
@@ -77,31 +103,91 @@ func takeOver(members []Seen, record *Record) []catalog.Admission {
 			admissions = append(admissions, catalog.Admission{ServiceUID: m.Service.UID, Service: m.Service.Name, Run: run, Content: content})
 		}
 	}
-	return admissions
+	return admissions, wishes
 }
 
-// settled returns what members of a policy have of a source outside of a rollout that is under way, or
-// nil.
-func settled(members []Seen, record *Record, source catalog.Source) *catalog.HeldSource {
+// refOf is what selects the commit of a source: all folders of one ref have the same.
+type refOf struct {
+	repository, chart string
+	ref               catalog.Ref
+	layer             catalog.ArtifactLayer
+}
+
+func newRef(s catalog.Source) refOf {
+	return refOf{repository: s.Repository, chart: s.Chart, ref: s.Ref, layer: s.Layer}
+}
+
+// standing is what the members of a policy have outside of a rollout that is under way.
+type standing struct {
+	contents map[catalog.Source]catalog.HeldSource
+	// commits are those of refs that hold something which a member does not have yet, or which was refused.
+	commits map[refOf]string
+}
+
+// standingOf returns what most members have. During a rollout it is what they began it with.
+func standingOf(members []Seen, record *Record) *standing {
+	began := map[string]string{} // names of contents, by the member's uid
 	if record != nil && !record.Run.State.HasEnded() {
 		for _, p := range record.Run.Members {
-			if held := find(record.Start.Contents[p.From], source); held != nil {
-				return held
-			}
+			began[p.UID] = p.From
 		}
-		return nil
 	}
-	counts := map[catalog.HeldSource]int{}
-	var best *catalog.HeldSource
+	contents, commits := newVotes[catalog.Source, catalog.HeldSource](), newVotes[refOf, string]()
 	for _, m := range members {
-		if held := find(m.heldOf(), source); held != nil {
-			counts[*held]++
-			if best == nil || counts[*held] > counts[*best] {
-				best = held
+		content := m.heldOf()
+		if from, ok := began[m.Service.UID]; ok {
+			content = record.Start.Contents[from]
+		}
+		for _, held := range content {
+			contents.add(held.Source, held)
+			if live := find(m.Live, held.Source); live != nil && live.Snapshot.Digest != held.Snapshot.Digest {
+				commits.add(newRef(held.Source), held.Snapshot.Commit)
 			}
 		}
 	}
-	return best
+	return &standing{contents: contents.best, commits: commits.best}
+}
+
+// contentOf returns the content of a newcomer's source: what the others have of it, what it holds at
+// their commit while the ref is held there, or live, which may be nil. If that commit was not asked for
+// yet, the content is nil, and the wish is for it.
+func (s *standing) contentOf(
+	source catalog.Source, live *catalog.HeldSource, granted map[Wish]catalog.Snapshot,
+) (*catalog.HeldSource, Wish) {
+	if held, ok := s.contents[source]; ok {
+		return &held, Wish{}
+	}
+	commit := s.commits[newRef(source)]
+	if commit == "" || live != nil && live.Snapshot.Commit == commit {
+		return live, Wish{}
+	}
+	wish := Wish{Source: source, Commit: commit}
+	if snapshot, ok := granted[wish]; ok {
+		return &catalog.HeldSource{Source: source, Snapshot: snapshot}, Wish{}
+	}
+	return nil, wish
+}
+
+// votes finds the value that most voters have for a key. Of several, it is the one that first had so many.
+type votes[K, V comparable] struct {
+	counts map[K]map[V]int
+	best   map[K]V
+}
+
+func newVotes[K, V comparable]() votes[K, V] {
+	return votes[K, V]{counts: map[K]map[V]int{}, best: map[K]V{}}
+}
+
+func (v votes[K, V]) add(key K, value V) {
+	counts := v.counts[key]
+	if counts == nil {
+		counts = map[V]int{}
+		v.counts[key] = counts
+	}
+	counts[value]++
+	if counts[value] > counts[v.best[key]] {
+		v.best[key] = value
+	}
 }
 
 // isMember reports whether a service takes part in rollouts: its agent has reported on it, something is
@@ -235,12 +321,14 @@ func observe(record *Record, members []Seen, at time.Time) []rollout.Event {
 }
 
 // join returns a service that joins a rollout under way. What it is to have are those contents of the
-// rollout that it has sources of; ok is false if the rollout is about none of them.
+// rollout that it has sources of, and other folders of the rollout's commits; ok is false if the rollout
+// is about none of them.
 func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
 	to := slices.Clone(m.Held.Content)
 	for i, held := range to {
+		live := find(m.Live, held.Source)
 		for _, p := range r.Run.Members {
-			if next := find(r.Start.Contents[p.To], held.Source); next != nil {
+			if next := brought(r.Start.Contents[p.To], held.Source, live); next != nil {
 				to[i], ok = *next, true
 				break
 			}
@@ -251,8 +339,24 @@ func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
 	}
 	r.Start.Contents[keyOf(m.Held.Content)], r.Start.Contents[keyOf(to)] = m.Held.Content, to
 	return rollout.Member{
-		UID: m.Service.UID, Name: m.Service.Name, Cluster: m.Service.Spec.Cluster, From: keyOf(m.Held.Content), To: keyOf(to),
+		UID: m.Service.UID, Name: m.Service.Name, Cluster: m.Service.Spec.Cluster, Labels: m.Service.Labels, ClusterLabels: m.ClusterLabels,
+		From: keyOf(m.Held.Content), To: keyOf(to),
 	}, true
+}
+
+// brought returns what content has for a source: the source itself, or live if that is another folder of a
+// commit in it; nil if it has neither.
+func brought(content []catalog.HeldSource, source catalog.Source, live *catalog.HeldSource) *catalog.HeldSource {
+	if next := find(content, source); next != nil || live == nil {
+		return next
+	}
+	isOfCommit := func(h catalog.HeldSource) bool {
+		return newRef(h.Source) == newRef(source) && h.Snapshot.Commit == live.Snapshot.Commit
+	}
+	if slices.ContainsFunc(content, isOfCommit) {
+		return live
+	}
+	return nil
 }
 
 // isNewer reports whether sources hold content that the rollout does not bring.
