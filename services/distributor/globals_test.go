@@ -338,6 +338,87 @@ func TestSecExpensiveDerivationHasItsReason(t *testing.T) {
 	})
 }
 
+// worstGlobal is a global service for 60 clusters whose expressions cost little less than they may for each of
+// them, which takes seconds of a core. The clusters are w-00 to w-59.
+func worstGlobal() (documents []*fleetv1.Document) {
+	global := globalDocument("worst")
+	spec := global.GetGlobalService().Spec
+	spec.Clusters = &fleetv1.ClusterTarget{All: true}
+	spec.Template.Config = &fleetv1.ServiceConfig{Values: map[string]string{}}
+	for i := range 12 {
+		spec.Template.Config.Values[fmt.Sprintf("V%02d", i)] = "${{ lists.range(40).all(a, lists.range(40).all(b, a + b >= 0)) ? self.name : '' }}"
+	}
+	documents = append(documents, global)
+	for i := range 60 {
+		documents = append(documents, clusterDocument(fmt.Sprintf("w-%02d", i)))
+	}
+	return documents
+}
+
+// pending returns how many lists of clusters a hub answers while it says that it still derives the global
+// service "worst".
+func (h *hub) pending(t *testing.T) (answered int) {
+	t.Helper()
+	for {
+		res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "worst"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.GetGlobalService().GetStatus().GetProblem().GetReason() != errorsv1.Reason_REASON_DERIVATION_PENDING {
+			return answered
+		}
+		if res, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil || len(res.GetClusters()) == 0 {
+			t.Fatalf("got %v, %v", res, err)
+		}
+		answered++
+	}
+}
+
+// TestSecWorstGlobalServiceFreezesNobody applies a global service that takes seconds to derive. The replica that
+// takes it, another one, and one that starts with it answer everybody else meanwhile, and an agent is never
+// given a plan without a service that it may have.
+func TestSecWorstGlobalServiceFreezesNobody(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t).Database(t)
+	onPostgres := func(c *distributor.Config) { c.DatabaseURL = url }
+	h := startHub(t, onPostgres)
+	other := startReplica(t, h.git, onPostgres)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	h.apply(t, repositoryDocument("demo"), clusterDocument("one"), serviceDocument("app", "one", "demo", "app"))
+	agent := h.enrol(t, "one")
+	h.apply(t, worstGlobal()...)
+	if got := h.pending(t); got == 0 {
+		t.Error("the replica that took the edit answered nobody before everything was derived")
+	}
+	await.True(t, "the edit on the other replica", func() bool {
+		_, err := other.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "worst"})
+		return err == nil
+	})
+	other.pending(t)
+	hasWorst := func(replica *hub) bool {
+		res, err := replica.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
+		if err != nil {
+			wantReason(t, err, "DERIVATION_PENDING")
+			return false
+		}
+		if entryOf(res.GetPlan(), "worst") == nil || entryOf(res.GetPlan(), "app") == nil {
+			t.Errorf("got %v, a plan that would have the agent remove a service", res.GetPlan())
+		}
+		return true
+	}
+	for _, replica := range []*hub{h, other} {
+		await.True(t, "the plan", func() bool { return hasWorst(replica) })
+	}
+	h.stop(t)
+	h.start(t)
+	agent.renew(t, h)
+	hasWorst(h)
+	if got := h.pending(t); got == 0 {
+		t.Error("a replica that starts answered nobody before everything was derived")
+	}
+	await.True(t, "the plan after the start", func() bool { return hasWorst(h) })
+}
+
 // TestRemovalIsGuarded refuses an edit that takes the service from too many clusters, however it does so.
 func TestRemovalIsGuarded(t *testing.T) {
 	t.Parallel()

@@ -57,8 +57,8 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.view.MonitorArrivals, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run, p.notifier.Run, p.driver.Run,
-		p.fleetSources.Run,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.view.MonitorArrivals, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run,
+		fleet.NewDeriver(p.view).Run, p.settled(p.notifier.Run), p.settled(p.driver.Run), p.fleetSources.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {
@@ -73,4 +73,14 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 		served = errors.Join(served, err)
 	}
 	return served
+}
+
+// settled returns a part that begins when derived services are known. It would take others for deleted.
+func (p *parts) settled(part func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := fleet.AwaitSettled(ctx, p.view); err != nil {
+			return err
+		}
+		return part(ctx)
+	}
 }

@@ -26,6 +26,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_FLEET_SOURCE_CONFLICT:    "Remove one of the two documents, or set adopt in the fleet source.",
 		errorsv1.Reason_REASON_DERIVATION_FAILED:        "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",
 		errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE: "Select by labels, or write simpler expressions in the global service; what is applied stays.",
+		errorsv1.Reason_REASON_DERIVATION_PENDING:       "Wait some seconds and try again; what is applied stays.",
 		errorsv1.Reason_REASON_SERVICE_DERIVED:          "Change the global service, or give it an override for this cluster.",
 		errorsv1.Reason_REASON_REMOVAL_GUARDED:          "Nothing was changed. Correct the change, or confirm the removal as the message says; leat delete has --cascade.",
 		errorsv1.Reason_REASON_GLOBAL_SERVICE_CONFLICT:  "Delete the service that was written by hand, or leave the cluster out of the selection.",

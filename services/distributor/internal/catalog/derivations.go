@@ -17,10 +17,18 @@ import (
 type Derivations interface {
 	// Derived returns the derived service of that path, or nil.
 	Derived(path string) *Service
-	// Review returns an error unless the edit may do to derived services what it does. Errors:
-	// *RemovalError, *CascadeError, *fielderr.Error.
+	// Review returns an error unless the edit may do to derived services what it does. It takes a second
+	// at most, because a transaction waits for it. Errors: *RemovalError, *CascadeError,
+	// *fielderr.Error, ErrUndecided, ErrExpensive.
 	Review(edit Edited) error
 }
+
+var (
+	// ErrUndecided means that the hub has not derived the services yet that an edit may be about.
+	ErrUndecided = errors.New("derived services are not known yet")
+	// ErrExpensive means that the conditions of global services in an edit cost too much to be reviewed.
+	ErrExpensive = errors.New("the conditions of global services cost too much to be reviewed")
+)
 
 // Edited is what one edit did.
 type Edited struct {

@@ -111,6 +111,12 @@ type content struct {
 	configDigest        string
 }
 
+// CompileSelection returns a global service of which Matches can be asked, and nothing else.
+func CompileSelection(g *catalog.GlobalService) (*Global, error) {
+	clusters, err := newTarget("spec.clusters", g.Spec.Clusters)
+	return &Global{global: g, clusters: clusters}, err
+}
+
 // Compile returns a global service ready to derive from. A valid one always compiles.
 func Compile(g *catalog.GlobalService) (*Global, error) {
 	compiled := &Global{global: g, variants: map[string]*variant{}}
@@ -140,6 +146,19 @@ func newTarget(field string, t catalog.ClusterTarget) (target, error) {
 	compiled.when = when
 	return compiled, nil
 }
+
+// Conditions returns how many bytes of expressions Compile compiles of a global service.
+func Conditions(g *catalog.GlobalService) int {
+	n := len(g.Spec.Clusters.When)
+	for _, override := range g.Spec.Overrides {
+		n += len(override.Clusters.When)
+	}
+	return n
+}
+
+// Parsed returns how many bytes of expressions were compiled until now, those of parameters among them,
+// which are compiled when they are first needed.
+func (g *Global) Parsed() int { return Conditions(g.global) + g.parser.Bytes() }
 
 // Spec returns the global service that was compiled.
 func (g *Global) Spec() *catalog.GlobalService { return g.global }
@@ -176,17 +195,17 @@ func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.S
 	ctx = expression.WithBudget(ctx, MaxCost)
 	service, field, err := g.derive(ctx, c, how)
 	if err != nil {
-		return nil, g.failure(c, field, err)
+		return nil, failure(g.global, c.Cluster, field, err)
 	}
 	return service, nil
 }
 
 // failure returns the error of one cluster.
-func (g *Global) failure(c *Cluster, field string, err error) *Error {
+func failure(global *catalog.GlobalService, cluster *catalog.Cluster, field string, err error) *Error {
 	if failed, ok := errors.AsType[*Error](err); ok {
 		return failed
 	}
-	failed := &Error{Global: g.global.Name, Cluster: c.Cluster.Name, Field: field, Message: err.Error(), cause: err}
+	failed := &Error{Global: global.Name, Cluster: cluster.Name, Field: field, Message: err.Error(), cause: err}
 	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		failed.Field, failed.Message = e.Path, e.Message
 	}
@@ -194,7 +213,9 @@ func (g *Global) failure(c *Cluster, field string, err error) *Error {
 }
 
 // Failure returns the error of Matches, or of a check of what Derive returned, as that of Derive.
-func (g *Global) Failure(c *Cluster, err error) *Error { return g.failure(c, "spec.clusters", err) }
+func Failure(global *catalog.GlobalService, cluster *catalog.Cluster, err error) *Error {
+	return failure(global, cluster, "spec.clusters", err)
+}
 
 func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, string, error) {
 	var overrides []int

@@ -76,8 +76,9 @@ func (c *Catalog) LabelChanges() uint64 {
 	return c.labelChanges
 }
 
-// merge applies a batch of changes to the copy and returns what it touches.
-func (c *Catalog) merge(changes catalog.Changes) *changeSet {
+// merge applies a batch of changes to the copy, with what they mean for derived services, and returns what
+// it touches. isFirst is true if the copy was empty.
+func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *changeSet {
 	s := newChangeSet()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +100,8 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
 	putLocked(c, changes.Globals, s)
-	deriveLocked(c, changes.Requests, s)
+	requestLocked(c, changes.Requests, s)
+	putBatchLocked(c, derived, isFirst, s)
 	for _, token := range changes.Tokens {
 		c.tokens[token.ID] = token
 	}
@@ -122,7 +124,6 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	if object == nil || object.Meta().UID != stone.UID {
 		return
 	}
-	c.derived.mark(object, nil)
 	delete(c.objects[stone.Key.Kind], stone.Key.Name)
 	c.names[stone.Key.Kind].remove(stone.Key.Name)
 	s.addObject(stone.Key)
@@ -131,6 +132,18 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	case *catalog.Cluster:
 		s.clusters[o.Name] = struct{}{}
 		s.endedClusters = append(s.endedClusters, o.UID)
+		dropDerivedLocked(c, c.services.Services(o.Name), s)
+		for global := range c.objects[catalog.KindGlobalService] {
+			unset(c.derived.conflicts, global, o.Name)
+			unset(c.derived.forbidden, global, o.Name)
+		}
+	case *catalog.GlobalService:
+		dropDerivedLocked(c, slices.Collect(c.names[catalog.KindService].inClusters(o.Name)), s)
+		delete(c.derived.jobs, o.Name)
+		delete(c.derived.late, o.Name)
+		delete(c.derived.globals, o.Name)
+		delete(c.derived.conflicts, o.Name)
+		delete(c.derived.forbidden, o.Name)
 	case *catalog.Service:
 		s.addSources(o, c.services.Wanted)
 		c.services.Remove(o.Name)
@@ -187,7 +200,6 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		if shouldNotify(last, next) {
 			s.addObject(key)
 		}
-		c.derived.mark(last, next)
 		switch o := catalog.Object(next).(type) {
 		case *catalog.Service:
 			s.addSources(o, c.services.Wanted)
@@ -419,8 +431,16 @@ func (c *Catalog) SourcesOf(repository string) []catalog.Source {
 	return c.services.SourcesOf(repository)
 }
 
-// Wanted reports whether a service names the source, given in its normal spelling.
+// Wanted reports whether a service names the source, given in its normal spelling, or may name it once it
+// is derived for the first time.
 func (c *Catalog) Wanted(source catalog.Source) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.services.Wanted(source) || mayDeriveLocked(c, source)
+}
+
+// isNamed reports whether a service names the source now.
+func isNamed(c *Catalog, source catalog.Source) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.services.Wanted(source)

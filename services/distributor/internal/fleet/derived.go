@@ -4,10 +4,7 @@
 package fleet
 
 import (
-	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/objectname"
@@ -19,10 +16,12 @@ import (
 // derivations are what global services stand for. The derived services themselves are in the catalog's
 // index, with those that people wrote. The catalog's lock guards it.
 //
-// Nothing is derived while a batch of changes is applied: what it touches is marked, and derived at its
-// end, from the catalog as it is then.
+// No expression is evaluated while that lock is held. A batch of changes is decided before it is applied,
+// as far as that is cheap (see batch), and the rest is left to jobs, which the deriver carries out (see
+// deriver.go). Both make verdicts, which are applied under the lock.
 type derivations struct {
-	// globals are by path.
+	// globals are by path. Only the goroutine that holds View.refreshing derives with one, or, while the
+	// path has a job, the deriver.
 	globals map[string]*derive.Global
 	// conflicts are clusters of which a person's service has the name, by the global service's path.
 	conflicts map[string]map[string]struct{}
@@ -31,188 +30,92 @@ type derivations struct {
 	// requests are the latest requests for syncs, by the uid of the service.
 	requests map[string]string
 
-	// marked are what the batch touches: paths of global services, and clusters.
-	markedGlobals  map[string]struct{}
-	markedClusters map[string]struct{}
-	// markedServices are paths of single services.
-	markedServices map[string]struct{}
-	// allMarked is true if the batch touches every global service.
-	allMarked bool
-	// facts are those of the clusters that the batch has looked at.
-	facts map[string]*derive.Cluster
+	// jobs are what is not derived yet, by path.
+	jobs map[string]*job
+	// turns counts those of all jobs.
+	turns uint64
+	// late are the global services that took longer than they may, by path.
+	late map[string]*lateness
+	// settled is closed when the jobs that the view began with are settled.
+	settled chan struct{}
 }
 
 func newDerivations() *derivations {
 	return &derivations{
 		globals: map[string]*derive.Global{}, conflicts: map[string]map[string]struct{}{}, forbidden: map[string]map[string]struct{}{},
-		requests: map[string]string{}, markedGlobals: map[string]struct{}{}, markedClusters: map[string]struct{}{}, markedServices: map[string]struct{}{},
-		facts: map[string]*derive.Cluster{},
+		requests: map[string]string{}, jobs: map[string]*job{}, late: map[string]*lateness{},
+		settled: make(chan struct{}),
 	}
 }
 
-// factsOf returns the facts of a cluster, which expressions of all global services share.
-func (d *derivations) factsOf(cluster *catalog.Cluster) *derive.Cluster {
-	known, ok := d.facts[cluster.Name]
-	if !ok {
-		known = &derive.Cluster{Cluster: cluster}
-		d.facts[cluster.Name] = known
-	}
-	return known
+// verdict is what a global service means for a cluster, whatever the cluster has of it now.
+type verdict struct {
+	cluster    *catalog.Cluster
+	isSelected bool
+	// service is nil if the cluster is not selected, if the project may not use it, and beside an error.
+	service *catalog.Service
+	// err is why there is no service. The cluster is selected then, or may be.
+	err error
 }
 
-// mark notes what the change of an object means for derived services. Either may be nil.
-func (d *derivations) mark(last, next catalog.Object) {
-	object := next
-	if next == nil {
-		object = last
-	}
-	switch o := object.(type) {
-	case *catalog.GlobalService:
-		d.markedGlobals[o.Name] = struct{}{}
-	case *catalog.Project:
-		// It may use other clusters, or others may use its own.
-		d.allMarked = true
-	case *catalog.Service:
-		d.markedServices[o.Name] = struct{}{}
-	case *catalog.Cluster:
-		a, _ := last.(*catalog.Cluster)
-		b, _ := next.(*catalog.Cluster)
-		if a == nil || b == nil || a.UID != b.UID || factsDiffer(a, b) {
-			d.markedClusters[o.Name] = struct{}{}
-		}
-	}
-}
-
-// factsDiffer reports whether expressions may see a difference between two states of a cluster.
-func factsDiffer(a, b *catalog.Cluster) bool {
-	x, y := a.Agent.Report, b.Agent.Report
-	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || x.KubernetesVersion != y.KubernetesVersion ||
-		x.AgentVersion != y.AgentVersion || !slices.Equal(x.Capabilities, y.Capabilities)
-}
-
-// deriveLocked derives again what the batch has touched, and adds that to the set. The caller holds the
-// catalog's lock.
-func deriveLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
-	d := c.derived
-	for _, request := range requests {
-		d.requests[request.ServiceUID] = request.Request
-		d.markedServices[request.Service] = struct{}{}
-	}
-	if d.allMarked {
-		for name := range d.globals {
-			d.markedGlobals[name] = struct{}{}
-		}
-	}
-	for name := range d.markedGlobals {
-		deriveGlobalLocked(c, name, s)
-	}
-	for name := range d.markedClusters {
-		deriveClusterLocked(c, name, s)
-	}
-	for path := range d.markedServices {
-		local, cluster := objectname.SplitService(path)
-		if found, ok := c.objects[catalog.KindCluster][cluster].(*catalog.Cluster); ok && d.globals[local] != nil {
-			deriveOneLocked(c, d.globals[local], d.factsOf(found), s)
-		}
-	}
-	clear(d.markedGlobals)
-	clear(d.markedClusters)
-	clear(d.markedServices)
-	d.facts, d.allMarked = map[string]*derive.Cluster{}, false
-}
-
-// deriveGlobalLocked derives one global service for every cluster.
-func deriveGlobalLocked(c *Catalog, name string, s *changeSet) {
-	d := c.derived
-	delete(d.conflicts, name)
-	delete(d.forbidden, name)
-	global, ok := c.objects[catalog.KindGlobalService][name].(*catalog.GlobalService)
-	var compiled *derive.Global
-	if ok {
-		if known := d.globals[name]; known != nil && known.Spec() == global {
-			compiled = known
-		} else if made, err := derive.Compile(global); err == nil {
-			compiled = made
-		}
-	}
-	if compiled == nil {
-		delete(d.globals, name)
-		if ok {
-			return // one that a later version of the hub wrote: what is derived stays
-		}
-		for _, path := range slices.Collect(c.names[catalog.KindService].inClusters(name)) {
-			if service := c.services.Service(path); service.Derived != nil {
-				removeDerivedLocked(c, service, s)
-			}
-		}
-		return
-	}
-	d.globals[name] = compiled
-	for _, object := range c.objects[catalog.KindCluster] {
-		if cluster, ok := object.(*catalog.Cluster); ok {
-			deriveOneLocked(c, compiled, d.factsOf(cluster), s)
-		}
-	}
-}
-
-// deriveClusterLocked derives every global service for one cluster.
-func deriveClusterLocked(c *Catalog, name string, s *changeSet) {
-	d := c.derived
+// putVerdictLocked brings what a cluster has of a global service in line with a verdict. isFirst is true
+// if this replica did not know before what the cluster has.
+func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFirst bool, s *changeSet) {
+	d, name := c.derived, v.cluster.Name
 	cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster)
-	if !ok {
-		for _, path := range c.services.Services(name) {
-			if service := c.services.Service(path); service.Derived != nil {
-				removeDerivedLocked(c, service, s)
-			}
-		}
-		for global := range d.globals {
-			unset(d.conflicts, global, name)
-			unset(d.forbidden, global, name)
-		}
-		return
+	if !ok || cluster.UID != v.cluster.UID {
+		return // what the cluster had ended with it
 	}
-	facts := d.factsOf(cluster)
-	for path, global := range d.globals {
-		if _, isDone := d.markedGlobals[path]; !isDone {
-			deriveOneLocked(c, global, facts, s)
-		}
-	}
-}
-
-// deriveOneLocked derives one global service for one cluster.
-func deriveOneLocked(c *Catalog, g *derive.Global, cluster *derive.Cluster, s *changeSet) {
-	ctx := context.Background() // expressions are bounded by their cost
-	d, global, name := c.derived, g.Spec(), cluster.Cluster.Name
-	how, isSelected, failure := g.Matches(ctx, cluster)
 	current := c.services.Service(global.DerivedPath(name))
-	own, isAllowed := mayUseLocked(c, global, cluster.Cluster)
-	note(d.forbidden, global.Name, name, isSelected && !isAllowed)
-	isConflict := isSelected && isAllowed && current != nil && current.Derived == nil
+	own, isAllowed := mayUseLocked(c, global, cluster)
+	note(d.forbidden, global.Name, name, v.isSelected && !isAllowed)
+	isConflict := v.isSelected && isAllowed && current != nil && current.Derived == nil
 	note(d.conflicts, global.Name, name, isConflict)
 	switch {
 	case isConflict:
 		s.addObject(global.Key())
 		return
-	case !isSelected || !isAllowed:
+	case !v.isSelected || !isAllowed:
 		if current != nil && current.Derived != nil {
 			removeDerivedLocked(c, current, s)
+		} else if isFirst {
+			s.endedServices = append(s.endedServices, catalog.DerivedUID(global.UID, cluster.UID))
 		}
 		return
+	case v.service == nil && v.err == nil:
+		return // the project may use the cluster only since the verdict, and has it derived again
 	}
-	next, err := (*catalog.Service)(nil), failure
-	if failure == nil {
-		next, err = g.Derive(ctx, cluster, how)
-	}
+	next, err := v.service, v.err
 	if err == nil {
 		err = own.Admits(next)
 	}
 	if err != nil {
-		next = keptLocked(g, cluster, current, err)
+		next = kept(global, cluster, current, problemOf(derive.Failure(global, cluster, err)))
 	}
-	next.SyncRequest = d.requests[next.UID]
-	if current == nil || !derive.Same(current, next) {
-		putDerivedLocked(c, current, next, s)
+	putDerivedLocked(c, current, next, s)
+}
+
+// putWaitingLocked gives a cluster that has nothing of a global service yet, and may be selected, a
+// service that waits: its agent may have the derived one from another replica, or from before a start.
+func putWaitingLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem, s *changeSet) {
+	now, ok := c.objects[catalog.KindCluster][cluster.Name].(*catalog.Cluster)
+	current := c.services.Service(global.DerivedPath(cluster.Name))
+	if !ok || now.UID != cluster.UID || !maySelectLocked(c, global, now) || current != nil && !isWaiting(current) {
+		return
 	}
+	putDerivedLocked(c, current, derive.Waiting(global, now, problem), s)
+}
+
+// isWaiting reports whether a service stands in the place of one that was never derived.
+func isWaiting(service *catalog.Service) bool { return service.Derived != nil && service.ConfigWaits }
+
+// maySelectLocked reports whether a global service selects a cluster if its condition holds there.
+func maySelectLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster) bool {
+	if _, ok := global.Spec.Clusters.Selects(cluster); !ok {
+		return false
+	}
+	_, isAllowed := mayUseLocked(c, global, cluster)
+	return isAllowed
 }
 
 // mayUseLocked returns the project of a global service, and whether it may use a cluster.
@@ -225,23 +128,32 @@ func mayUseLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cl
 	return own, own.MayUseCluster(owner, cluster)
 }
 
-// keptLocked returns what a cluster has of a global service that cannot be derived for it: what it had, or
-// else a service that waits.
-func keptLocked(g *derive.Global, cluster *derive.Cluster, current *catalog.Service, err error) *catalog.Service {
-	failed := g.Failure(cluster, err)
-	problem := &catalog.Problem{Reason: reason.DerivationFailed, Message: failed.Error()}
-	if errors.Is(failed, expression.ErrTooExpensive) {
-		problem.Reason = reason.DerivationTooExpensive
+// kept returns what a cluster has of a global service that cannot be derived for it: what it had, or else
+// a service that waits.
+func kept(global *catalog.GlobalService, cluster *catalog.Cluster, current *catalog.Service, problem *catalog.Problem) *catalog.Service {
+	if current == nil || current.UID != catalog.DerivedUID(global.UID, cluster.UID) || current.ConfigWaits {
+		return derive.Waiting(global, cluster, problem)
 	}
-	if current == nil || current.UID != catalog.DerivedUID(g.Spec().UID, cluster.Cluster.UID) || current.ConfigWaits {
-		return derive.Waiting(g.Spec(), cluster.Cluster, problem)
-	}
-	kept := *current
-	kept.ConfigProblem = problem
-	return &kept
+	last := *current
+	last.ConfigProblem = problem
+	return &last
 }
 
+// problemOf returns the problem of one cluster.
+func problemOf(failed *derive.Error) *catalog.Problem {
+	if errors.Is(failed, expression.ErrTooExpensive) {
+		return &catalog.Problem{Reason: reason.DerivationTooExpensive, Message: failed.Error()}
+	}
+	return &catalog.Problem{Reason: reason.DerivationFailed, Message: failed.Error()}
+}
+
+// putDerivedLocked puts a derived service, which nobody else has seen yet, in the place of the current one,
+// unless they say the same.
 func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) {
+	next.SyncRequest = c.derived.requests[next.UID]
+	if current != nil && derive.Same(current, next) {
+		return
+	}
 	key := next.Key()
 	if current == nil {
 		c.names[key.Kind].add(key.Name)
@@ -268,6 +180,25 @@ func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
 	s.addService(service)
 	s.endedServices = append(s.endedServices, service.UID)
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
+}
+
+// dropDerivedLocked removes those of some services that are derived.
+func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
+	for _, path := range paths {
+		if service := c.services.Service(path); service != nil && service.Derived != nil {
+			removeDerivedLocked(c, service, s)
+		}
+	}
+}
+
+// requestLocked takes over requests for syncs. That of a service which is not derived yet waits for it.
+func requestLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
+	for _, request := range requests {
+		c.derived.requests[request.ServiceUID] = request.Request
+		if current := c.services.Service(request.Service); current != nil && current.Derived != nil && current.UID == request.ServiceUID {
+			putDerivedLocked(c, current, new(*current), s)
+		}
+	}
 }
 
 // note puts a cluster into the set of a global service, or takes it out.

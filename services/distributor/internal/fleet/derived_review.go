@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -32,76 +34,147 @@ func (d Derivations) Derived(path string) *catalog.Service {
 	return nil
 }
 
-// Review implements catalog.Derivations. It takes no longer than it takes to derive what the edit
-// touches.
+// reviewUnits bounds what a review evaluates, in CEL's own unit: some seconds of a core, where a condition
+// that people write costs a millisecond for 1,000 clusters.
+const reviewUnits = 1_000_000
+
+// Review implements catalog.Derivations. It evaluates conditions without the catalog's lock, and looks at one
+// global service under it at a time.
 func (d Derivations) Review(edit catalog.Edited) error {
-	c := d.View.Catalog
+	r, err := newReview(d.View.Catalog, edit)
+	if err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// review is one edit, over the catalog before it.
+type review struct {
+	c *Catalog
+	// batch is the state after the edit, with the clusters that each global service may lose or gain by it.
+	batch
+	// changed are the global services that the edit makes, or whose selection it changes.
+	changed map[string]bool
+	// edited are the clusters that the edit changes.
+	edited map[string]struct{}
+	// gained counts the services that projects get by the edit, and held those that they have.
+	gained, held map[string]int
+}
+
+// newReview returns what there is to ask about an edit.
+func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
+	r := &review{
+		c: c, changed: map[string]bool{}, edited: map[string]struct{}{}, gained: map[string]int{}, held: map[string]int{},
+		batch: batch{works: map[string]*work{}},
+	}
+	changes, projects := &catalog.Changes{}, map[string]*catalog.Project{}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r := review{c: c, after: map[catalog.Key]catalog.Object{}, gained: map[string]int{}}
-	for _, object := range edit.Deleted {
-		r.after[object.Key()] = nil
-		if global, ok := object.(*catalog.GlobalService); ok && !edit.Cascades {
-			if n := len(membersLocked(c, global)); n > 0 {
-				return &catalog.CascadeError{Global: global.Name, Members: n}
-			}
-		}
-	}
 	for _, object := range edit.Put {
-		r.after[object.Key()] = object
 		switch o := object.(type) {
 		case *catalog.GlobalService:
-			r.globals = append(r.globals, o.Name)
+			changes.Globals = append(changes.Globals, o)
+			last, ok := c.objects[catalog.KindGlobalService][o.Name].(*catalog.GlobalService)
+			r.changed[o.Name] = !ok || !reflect.DeepEqual(last.Spec.Clusters, o.Spec.Clusters)
 		case *catalog.Project:
-			r.isEvery = r.isEvery || c.objects[catalog.KindProject][o.Name] != nil
-		case *catalog.Cluster:
-			if edit.Created[o.Key()] {
-				continue // it has nothing to lose
+			changes.Projects = append(changes.Projects, o)
+			if last, ok := c.objects[catalog.KindProject][o.Name].(*catalog.Project); ok {
+				projects[o.Name] = last
 			}
-			r.clusters = append(r.clusters, o.Name)
+		case *catalog.Cluster:
+			changes.Clusters = append(changes.Clusters, o)
+			if !edit.Created[o.Key()] { // a new one has nothing to lose
+				r.edited[o.Name] = struct{}{}
+			}
 		case *catalog.Service:
 			if edit.Created[o.Key()] {
 				r.gained[objectname.Project(o.Name)]++
 			}
 		}
 	}
-	return r.check()
-}
-
-// review is one edit, over the catalog before it. The caller holds the catalog's lock.
-type review struct {
-	c *Catalog
-	// after are the objects of the edit; nil for those that are gone.
-	after map[catalog.Key]catalog.Object
-	// globals and clusters are those that the edit changes; isEvery is true if it may touch others.
-	globals, clusters []string
-	isEvery           bool
-	// gained counts the services that projects get by the edit.
-	gained map[string]int
-}
-
-// now returns an object as it is after the edit.
-func now[O catalog.Object](r *review, kind catalog.Kind, name string) (object O, ok bool) {
-	key := catalog.Key{Kind: kind, Name: name}
-	if edited, isEdited := r.after[key]; isEdited {
-		object, ok = edited.(O)
-		return object, ok
+	for _, object := range edit.Deleted {
+		changes.Deleted = append(changes.Deleted, catalog.Tombstone{Key: object.Key(), UID: object.Meta().UID})
+		global, ok := object.(*catalog.GlobalService)
+		if !ok || edit.Cascades {
+			continue
+		}
+		if isUncountedLocked(c, global.Name) {
+			return nil, catalog.ErrUndecided
+		}
+		if n := countMembersLocked(c, global.Name); n > 0 {
+			return nil, &catalog.CascadeError{Global: global.Name, Members: n}
+		}
 	}
-	object, ok = r.c.objects[kind][name].(O)
-	return object, ok
+	for project := range r.gained {
+		r.held[project] = c.held[project].Services
+	}
+	if len(changes.Globals)+len(projects)+len(r.edited) == 0 {
+		r.projects = objectsLocked[*catalog.Project](c, catalog.KindProject)
+		return r, nil
+	}
+	for _, global := range changes.Globals {
+		project := objectname.Project(global.Name)
+		r.held[project] = c.held[project].Services
+	}
+	r.basis = basisLocked(c)
+	r.apply(changes)
+	return r, r.askLocked(projects)
+}
+
+// askLocked notes for each global service the clusters that the edit is about. projects are those that the
+// edit changes, before it.
+func (r *review) askLocked(projects map[string]*catalog.Project) error {
+	for path, global := range r.globals {
+		isChanged, isPut := r.changed[path]
+		if isUncountedLocked(r.c, path) && (isPut || len(projects)+len(r.edited) > 0) {
+			return catalog.ErrUndecided
+		}
+		w := &work{global: global, isNew: isChanged}
+		if !isChanged {
+			w.compiled = r.c.derived.globals[path]
+		}
+		r.works[path] = w
+	}
+	t := touched{projects: projects, clusters: slices.Collect(maps.Keys(r.edited))}
+	for path, isChanged := range r.changed {
+		if isChanged {
+			t.globals = append(t.globals, path)
+		}
+	}
+	r.mark(t)
+	return nil
+}
+
+// isUncountedLocked reports whether the members of a global service are not even known as waiting services.
+func isUncountedLocked(c *Catalog, path string) bool {
+	j := c.derived.jobs[path]
+	return j != nil && j.isFirst && !j.isSettled
 }
 
 func (r *review) check() error {
-	for _, name := range slices.Sorted(slices.Values(r.globals)) {
-		if err := r.checkGlobal(name); err != nil {
-			return err
+	var own, others []*work
+	for _, path := range slices.Sorted(maps.Keys(r.works)) {
+		switch w := r.works[path]; {
+		case w.isEmpty():
+		case w.isNew:
+			own = append(own, w)
+		default:
+			others = append(others, w)
 		}
 	}
-	if r.isEvery || len(r.clusters) > 0 {
-		for _, name := range r.c.names[catalog.KindGlobalService].all() {
-			if err := r.checkClusters(name); err != nil {
-				return err
-			}
+	ctx := expression.WithBudget(context.Background(), reviewUnits)
+	for _, w := range own {
+		if err := r.answer(ctx, w); err != nil {
+			return err
+		}
+		if expression.IsSpent(ctx) {
+			return catalog.ErrExpensive
+		}
+	}
+	// Each of the others has its share, so that one which costs much decides nothing about the rest.
+	for _, w := range others {
+		if err := r.answer(expression.WithBudget(context.Background(), reviewUnits/uint64(len(others))), w); err != nil {
+			return err
 		}
 	}
 	for _, project := range slices.Sorted(maps.Keys(r.gained)) {
@@ -112,82 +185,76 @@ func (r *review) check() error {
 	return nil
 }
 
-// checkGlobal reviews a global service that the edit changes or adds.
-func (r *review) checkGlobal(name string) error {
-	global, ok := now[*catalog.GlobalService](r, catalog.KindGlobalService, name)
-	if !ok {
+// answer returns an error if the edit takes more clusters from a global service than it allows. It counts the
+// clusters that one which the edit changes gains.
+func (r *review) answer(ctx context.Context, w *work) error {
+	own := r.projects[objectname.Project(w.global.Name)]
+	isCounted := w.isNew && own != nil && own.Spec.Quotas.Services != nil
+	members, others := r.members(w)
+	if len(members) == 0 && !isCounted {
 		return nil
 	}
-	compiled, err := derive.Compile(global)
-	if err != nil {
-		return err
-	}
-	members := membersLocked(r.c, global)
-	var lost []*catalog.Cluster
-	for cluster := range r.c.objects[catalog.KindCluster] {
-		found, ok := now[*catalog.Cluster](r, catalog.KindCluster, cluster)
-		if !ok {
-			continue
+	if w.compiled == nil {
+		var err error
+		switch w.compiled, err = derive.CompileSelection(w.global); {
+		case err != nil && w.isNew:
+			return err
+		case err != nil:
+			return nil // a later version of the hub wrote it, and nothing is taken away
 		}
-		_, isMember := members[cluster]
-		switch isWanted := r.selects(compiled, found); {
-		case isMember && !isWanted:
-			lost = append(lost, found)
-		case !isMember && isWanted && r.c.services.Service(global.DerivedPath(cluster)) == nil:
-			r.gained[objectname.Project(name)]++
-		}
-	}
-	return guardRemoval(global, members, lost)
-}
-
-// checkClusters reviews the clusters that the edit changes for a global service that it leaves alone.
-func (r *review) checkClusters(name string) error {
-	if slices.Contains(r.globals, name) {
-		return nil
-	}
-	global, ok := now[*catalog.GlobalService](r, catalog.KindGlobalService, name)
-	compiled := r.c.derived.globals[name]
-	if !ok || compiled == nil {
-		return nil
-	}
-	members := membersLocked(r.c, global)
-	clusters := r.clusters
-	if r.isEvery {
-		clusters = slices.Collect(maps.Keys(members))
 	}
 	var lost []*catalog.Cluster
-	for _, cluster := range clusters {
-		found, ok := now[*catalog.Cluster](r, catalog.KindCluster, cluster)
-		if _, isMember := members[cluster]; ok && isMember && !r.selects(compiled, found) {
-			lost = append(lost, found)
+	for _, cluster := range members {
+		if !r.selects(ctx, w, own, cluster) {
+			lost = append(lost, cluster)
 		}
 	}
-	return guardRemoval(global, members, lost)
+	for _, cluster := range others {
+		if isCounted && r.selects(ctx, w, own, cluster) {
+			r.gained[objectname.Project(w.global.Name)]++
+		}
+	}
+	return r.guardRemoval(w.global, lost)
 }
 
-// selects reports whether a global service selects a cluster after the edit. An expression that fails
-// takes nothing away.
-func (r *review) selects(g *derive.Global, cluster *catalog.Cluster) bool {
-	own, ok := now[*catalog.Project](r, catalog.KindProject, objectname.Project(g.Spec().Name))
-	if !ok {
+// members returns those clusters of a work that have a derived service now, and those that have no service of
+// its name, each as it is after the edit.
+func (r *review) members(w *work) (members, others []*catalog.Cluster) {
+	r.c.mu.RLock()
+	defer r.c.mu.RUnlock()
+	for _, cluster := range w.among(r.clusters) {
+		switch service := r.c.services.Service(w.global.DerivedPath(cluster.Name)); {
+		case r.c.objects[catalog.KindCluster][cluster.Name] == nil:
+		case service == nil:
+			others = append(others, cluster)
+		case service.Derived != nil:
+			members = append(members, cluster)
+		}
+	}
+	return members, others
+}
+
+// selects reports whether a global service of a project selects a cluster after the edit. What cannot be
+// decided takes nothing away.
+func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, cluster *catalog.Cluster) bool {
+	if own == nil || !own.MayUseCluster(r.projects[objectname.Project(cluster.Name)], cluster) {
 		return false
 	}
-	owner, _ := now[*catalog.Project](r, catalog.KindProject, objectname.Project(cluster.Name))
-	if !own.MayUseCluster(owner, cluster) {
-		return false
+	if _, isTouched := r.edited[cluster.Name]; !w.isNew && !isTouched {
+		return true // it is a member, so its condition holds
 	}
-	// Expressions keep nothing of a call, so those of the catalog can be asked beside it.
-	_, ok, err := g.Matches(context.Background(), &derive.Cluster{Cluster: cluster})
+	// Expressions keep nothing of a call, so those of the deriver can be asked beside it.
+	_, ok, err := w.compiled.Matches(ctx, &derive.Cluster{Cluster: cluster})
 	return ok || err != nil
 }
 
 // checkQuota returns an error if a project gets services for which its quota has no room.
 func (r *review) checkQuota(name string) error {
-	project, ok := now[*catalog.Project](r, catalog.KindProject, name)
-	if !ok || project.Spec.Quotas.Services == nil || r.gained[name] == 0 {
+	project := r.projects[name]
+	if project == nil || project.Spec.Quotas.Services == nil || r.gained[name] == 0 {
 		return nil
 	}
-	has, quota := r.c.held[name].Services, int(*project.Spec.Quotas.Services)
+	has, quota := r.held[name], int(*project.Spec.Quotas.Services)
 	if has+r.gained[name] <= quota {
 		return nil
 	}
@@ -196,14 +263,20 @@ func (r *review) checkQuota(name string) error {
 }
 
 // guardRemoval returns an error if an edit takes more clusters from a global service than it allows.
-func guardRemoval(global *catalog.GlobalService, members map[string]*catalog.Service, lost []*catalog.Cluster) error {
-	allowed := global.Spec.Removal.MaxRemoved(len(members))
+func (r *review) guardRemoval(global *catalog.GlobalService, lost []*catalog.Cluster) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	r.c.mu.RLock()
+	members := countMembersLocked(r.c, global.Name)
+	r.c.mu.RUnlock()
+	allowed := global.Spec.Removal.MaxRemoved(members)
 	if len(lost) <= allowed {
 		return nil
 	}
 	slices.SortFunc(lost, func(a, b *catalog.Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	e := digest.NewSequence("leat.removal.v1", global.UID)
-	refused := &catalog.RemovalError{Global: global.Name, Lost: len(lost), Members: len(members), Allowed: allowed}
+	refused := &catalog.RemovalError{Global: global.Name, Lost: len(lost), Members: members, Allowed: allowed}
 	for i, cluster := range lost {
 		e.Text(cluster.UID)
 		if i < maxNamed {
@@ -216,13 +289,13 @@ func guardRemoval(global *catalog.GlobalService, members map[string]*catalog.Ser
 	return refused
 }
 
-// membersLocked returns the derived services of a global service, by cluster.
-func membersLocked(c *Catalog, global *catalog.GlobalService) map[string]*catalog.Service {
-	members := map[string]*catalog.Service{}
-	for path := range c.names[catalog.KindService].inClusters(global.Name) {
-		if service := c.services.Service(path); service.Derived != nil {
-			members[service.Spec.Cluster] = service
+// countMembersLocked counts the derived services of a global service.
+func countMembersLocked(c *Catalog, path string) int {
+	n := 0
+	for member := range c.names[catalog.KindService].inClusters(path) {
+		if c.services.Service(member).Derived != nil {
+			n++
 		}
 	}
-	return members
+	return n
 }

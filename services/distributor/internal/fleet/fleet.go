@@ -10,8 +10,9 @@
 // Git, is gone. A cluster's plan is computed when somebody asks for it, and kept while somebody
 // continues to ask. A plan in memory is revised after every change that touches it, and its
 // watchers are notified if its version changed. Plans follow edits whole: no plan has one half of
-// an edit. An agent that comes from another replica is never given a plan that is older than the
-// one it has (see [View.CatchUp]).
+// an edit, except that derived services which are many or costly follow it (see Deriver). An agent
+// that comes from another replica is never given a plan that is older than the one it has (see
+// [View.CatchUp]).
 //
 // # Parts
 //
@@ -27,6 +28,7 @@
 //	Tallies       the healthy services of each cluster
 //	BundleBooks   the bytes of each project's bundles
 //	admissions    what services have instead of what their sources hold
+//	Deriver       what is derived after the batch of changes that asks for it
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
@@ -35,8 +37,8 @@
 //
 // The view follows the store's log of changes. An edit goes to the store first and comes back
 // through Refresh, on the replica that made it and on all others. Two kinds of writers change the
-// catalog or sources, and then revise plans: Refresh for edits and reports, and Resolved for
-// content. They take turns, under View.writing, from the first change to the last plan. A plan in
+// catalog or sources, and then revise plans: Refresh for edits and reports, Resolved for content, and
+// the Deriver. They take turns, under View.writing, from the first change to the last plan. A plan in
 // memory is therefore of one state, although it is computed from two parts.
 //
 // Locks are taken in this order:
@@ -102,6 +104,8 @@ type Params struct {
 	Settings syncpolicy.AgentSettings
 	// PollInterval is how often the store is asked for changes made by other replicas.
 	PollInterval time.Duration
+	// AtOnce bounds the derivation of services with an edit.
+	AtOnce AtOnce
 }
 
 // View is the live view. It is safe for concurrent use. What it returns is shared and must not be
@@ -124,6 +128,8 @@ type View struct {
 	admitted *admissions
 	// newSources receives a value when a source may be wanted that was not wanted before.
 	newSources wake.Signal
+	// deriving wakes the deriver.
+	deriving wake.Signal
 
 	// refreshing serialises Refresh, so that changes are taken in their order.
 	refreshing sync.Mutex
@@ -136,6 +142,7 @@ type View struct {
 
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
+	p.AtOnce = p.AtOnce.orDefault()
 	c, sources := newCatalog(), newSourceStates()
 	admitted, reported := newAdmissions(c), &reports{byUID: map[string]*catalog.StoredReport{}}
 	v := &View{
@@ -151,6 +158,7 @@ func New(p Params) *View {
 		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
 		newSources:  wake.NewSignal(),
+		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
 	}
 	v.statusOf = v.serviceStatus
@@ -168,7 +176,13 @@ func (v *View) Load(ctx context.Context) error {
 	for source, resolution := range resolutions {
 		v.sources.put(source, resolution)
 	}
-	return v.Refresh(ctx)
+	if err := v.Refresh(ctx); err != nil {
+		return err
+	}
+	v.Catalog.mu.Lock()
+	defer v.Catalog.mu.Unlock()
+	settleFirstLocked(v.Catalog)
+	return nil
 }
 
 // Refresh applies the changes in the store since the last time.
@@ -202,6 +216,13 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	for i, service := range changes.Services {
 		changes.Services[i] = v.sharing.service(service)
 	}
+	derived, limits := newBatch(v.Catalog, &changes), v.p.AtOnce
+	if isReloaded {
+		// Agents have what was derived, so all of it is seen together.
+		limits = everything()
+	}
+	derived.decide(ctx, limits)
+	defer v.deriving.Set()
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	// The content of a repository that is replaced goes first, so that no plan of a service that
@@ -217,7 +238,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 			maps.Copy(forgotten, v.sources.forget(repository.Name))
 		}
 	}
-	set := v.merge(changes)
+	set := v.merge(changes, derived, isFirst)
 	for _, service := range v.Readers(slices.Collect(maps.Keys(forgotten))...) {
 		set.addService(service)
 	}
@@ -231,14 +252,29 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
 		service, ok := v.Service(report.Service)
-		if ok && service.UID == report.ServiceUID && v.reports.put(service, v.sharing.report(service, report)) {
-			set.addStatus(service)
+		switch {
+		case ok && service.UID == report.ServiceUID:
+			if v.reports.put(service, v.sharing.report(service, report)) {
+				set.addStatus(service)
+			}
+		case isExpected(v.Catalog, report):
+			later := &catalog.Service{Metadata: catalog.Metadata{Name: report.Service, UID: report.ServiceUID}}
+			v.reports.put(later, v.sharing.report(later, report))
 		}
 	}
 	v.admit(set, changes.Admissions, isReloaded)
 	v.grants.add(changes.Grants)
+	v.revise(ctx, set)
+	if len(changes.Repositories) > 0 {
+		v.newSources.Set()
+	}
+}
+
+// revise brings plans in line with a change of the catalog, and notifies the watchers of what it touches. The
+// caller holds writing.
+func (v *View) revise(ctx context.Context, set *changeSet) {
 	v.publish(set, v.plans.revise(ctx, set, ""))
-	if len(changes.Repositories) > 0 || v.namesNewSource(set) {
+	if v.namesNewSource(set) {
 		v.newSources.Set()
 	}
 }
@@ -247,7 +283,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 // now that no service named before the change.
 func (v *View) namesNewSource(set *changeSet) bool {
 	for source, wasWanted := range set.sources {
-		if !wasWanted && v.Wanted(source) {
+		if !wasWanted && isNamed(v.Catalog, source) {
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // GlobalStatus is what is known of a global service.
 type GlobalStatus struct {
 	Clusters, Healthy, Conflicts, Failing, Forbidden int
-	// Problem is that of the first cluster that has one.
+	// Problem is that of the derivation for all clusters, or of the first cluster that has one.
 	Problem *catalog.Problem
 }
 
@@ -50,6 +50,9 @@ func GlobalMembers(v *View, global, after string) []GlobalMember {
 		switch from := service.Derived; {
 		case from != nil:
 			member.Matched, member.Overrides, member.Problem = from.Matched, from.OverrideNames, service.ConfigProblem
+			if late := c.derived.late[global]; late != nil && member.Problem == nil {
+				member.Problem = late.problem
+			}
 		case isConflict:
 			member.Problem = conflictOf(service)
 		default:
@@ -90,7 +93,17 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	v.Catalog.mu.RLock()
 	defer v.Catalog.mu.RUnlock()
 	s.Forbidden = len(v.derived.forbidden[g.Name])
+	if p := derivationProblemLocked(v.Catalog, g.Name); p != nil {
+		s.Problem = p
+	}
 	return s
+}
+
+// isBehind reports whether services may be those of an earlier state of their global service.
+func isBehind(c *Catalog, path string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return derivationProblemLocked(c, path) != nil
 }
 
 // GlobalSecrets reads global services with their secrets; sqlstore.Globals implements it.
@@ -130,6 +143,9 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	next, err := compiled.Derive(ctx, &derive.Cluster{Cluster: cluster}, service.Derived.Matched)
 	if err != nil {
 		return catalog.Config{}, "", fmt.Errorf("%w: %w", catalog.ErrUnavailable, err) // the agent keeps what it has
+	}
+	if next.ConfigDigest != service.ConfigDigest && isBehind(c.View.Catalog, global.Name) {
+		return catalog.Config{}, "", fmt.Errorf("%w: the service is not derived yet from the present global service", catalog.ErrUnavailable)
 	}
 	return derive.WithSecrets(global, next), next.ConfigDigest, nil
 }

@@ -234,7 +234,7 @@ func (b *BundleBooks) account(set *changeSet, project string, snapshot *catalog.
 // The caller holds writing.
 func (b *BundleBooks) accountWanted(set *changeSet, isFirst bool) {
 	for source, wasWanted := range set.sources {
-		isWanted := b.catalog.Wanted(source)
+		isWanted := isNamed(b.catalog, source)
 		snapshot := b.sources.resolution(source).Snapshot
 		if isWanted == wasWanted || snapshot == nil {
 			continue

@@ -242,7 +242,7 @@ func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 
 // isOfStore reports whether an error says nothing about the documents.
 func isOfStore(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, ErrDeposed) || errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, catalog.ErrUnrecorded) ||
+	return ctx.Err() != nil || errors.Is(err, ErrDeposed) || errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, catalog.ErrUnrecorded) || errors.Is(err, catalog.ErrUndecided) ||
 		errors.Is(err, catalog.ErrManagerChanged)
 }
 

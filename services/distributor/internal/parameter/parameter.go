@@ -101,9 +101,12 @@ func cutExpression(text string) (source, after string, isClosed bool) {
 // of overrides there are. Its zero value is ready. It is for one goroutine at a time.
 type Parser struct {
 	known map[string]*Text
-	// parameters counts those of the known texts.
-	parameters int
+	// parameters counts those of the known texts, and bytes their length.
+	parameters, bytes int
 }
+
+// Bytes returns the length of all texts that were compiled.
+func (p *Parser) Bytes() int { return p.bytes }
 
 // Parse is the function Parse, within the bounds of the parser.
 func (p *Parser) Parse(text string) (*Text, error) {
@@ -122,6 +125,7 @@ func (p *Parser) Parse(text string) (*Text, error) {
 	}
 	p.known[text] = made
 	p.parameters += made.parameters
+	p.bytes += len(text)
 	return made, nil
 }
 

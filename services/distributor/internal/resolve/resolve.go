@@ -98,6 +98,8 @@ type Loop struct {
 	failures map[catalog.Source]int
 	// saved is what the store holds.
 	saved map[catalog.Source]catalog.Snapshot
+	// asked are the sources that were asked for since the loop began.
+	asked map[catalog.Source]struct{}
 	// doubted is since when nothing but answers that are older than what is known came.
 	doubted map[catalog.Source]time.Time
 	// storing is false while the store does not answer.
@@ -112,7 +114,7 @@ const quotaRetry = 15 * time.Second
 func New(p Params) *Loop {
 	l := &Loop{
 		p: p, queue: newQueue(), failures: map[catalog.Source]int{}, saved: map[catalog.Source]catalog.Snapshot{},
-		doubted: map[catalog.Source]time.Time{},
+		asked: map[catalog.Source]struct{}{}, doubted: map[catalog.Source]time.Time{},
 	}
 	l.storing.Store(true)
 	return l
@@ -194,7 +196,8 @@ func (l *Loop) dispatch(ctx context.Context) error {
 	}
 }
 
-// monitorWanted asks for sources that become wanted and that nobody asked for before.
+// monitorWanted asks for sources that become wanted and that nobody asked for before. What is known of one
+// then was stored before the loop began, and may be old.
 func (l *Loop) monitorWanted(ctx context.Context) error {
 	for {
 		select {
@@ -203,7 +206,7 @@ func (l *Loop) monitorWanted(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		for _, source := range l.p.Board.Sources() {
-			if l.p.Board.Resolution(source).Snapshot == nil && !l.hasFailed(source) {
+			if l.p.Board.Resolution(source).Snapshot == nil && !l.hasFailed(source) || !l.wasAsked(source) {
 				l.queue.add(source, time.Now(), "")
 			}
 		}
@@ -214,6 +217,13 @@ func (l *Loop) hasFailed(source catalog.Source) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failures[source] > 0
+}
+
+func (l *Loop) wasAsked(source catalog.Source) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.asked[source]
+	return ok
 }
 
 // monitorAge asks for every source from time to time: at once when it begins, because what was
@@ -244,6 +254,9 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	if item.traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": item.traceparent})
 	}
+	l.mu.Lock()
+	l.asked[source] = struct{}{}
+	l.mu.Unlock()
 	answer, err := l.ask(ctx, source)
 	if err == nil {
 		answer, err = l.weigh(ctx, source, answer)
@@ -349,5 +362,6 @@ func (l *Loop) forget(source catalog.Source) {
 	defer l.mu.Unlock()
 	delete(l.failures, source)
 	delete(l.saved, source)
+	delete(l.asked, source)
 	delete(l.doubted, source)
 }

@@ -524,7 +524,8 @@ type GlobalServiceStatus struct {
 	Failing int32 `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
 	// How many clusters the selection covers that the project may not use. They are not selected.
 	Forbidden int32 `protobuf:"varint,5,opt,name=forbidden,proto3" json:"forbidden,omitempty"`
-	// What is wrong with the first cluster that has a conflict or fails. Unset if no cluster has one or fails.
+	// What is wrong with the derivation for all clusters, such as that it is pending or takes too long, or
+	// else with the first cluster that has a conflict or fails. Unset while all is well.
 	Problem       *v1.Problem `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

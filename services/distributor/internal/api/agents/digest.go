@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // GetDigest implements DistributorService. It is answered from memory.
@@ -32,6 +33,8 @@ func (s *Service) GetDigest(ctx context.Context, req *distributorv1.GetDigestReq
 		answer, err = s.digest(cluster.Name, req)
 	}
 	switch {
+	case fleet.IsUndecided(s.d.View, cluster.Name):
+		return nil, undecided()
 	case err != nil:
 		return nil, err
 	case answer.GetUnchanged():

@@ -38,6 +38,13 @@ func behind(err error) error {
 		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
 }
 
+// undecided says that derived services may be missing from what this replica knows of the cluster. An
+// agent that was given such a plan would remove them.
+func undecided() error {
+	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING,
+		"this replica is still deriving services of the cluster; keep the plan that you have, and ask again", rpcerr.RetryAfter(wire.StoreRetry))
+}
+
 // keyRejected says that an assertion was not signed with the cluster's key.
 func keyRejected() error {
 	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_CLUSTER_KEY_REJECTED,

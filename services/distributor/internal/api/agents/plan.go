@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -24,11 +25,17 @@ func (s *Service) GetPlan(ctx context.Context, req *distributorv1.GetPlanRequest
 		return nil, err
 	}
 	s.d.View.Heard(cluster)
+	if fleet.IsUndecided(s.d.View, cluster.Name) {
+		return nil, undecided()
+	}
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
 	if known := seen(ctx, req.GetKnownVersion()); ok && current.Version != known {
 		if err := s.d.View.CatchUp(ctx, cluster.Name, known); err != nil {
 			return nil, behind(err)
+		}
+		if fleet.IsUndecided(s.d.View, cluster.Name) {
+			return nil, undecided() // by what it has just read
 		}
 		current, ok = s.d.View.Plan(cluster.Name)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -41,6 +42,9 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	defer leave()
 	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
 		return behind(err)
+	}
+	if fleet.IsUndecided(s.d.View, cluster.Name) {
+		return undecided()
 	}
 	// The watcher comes first, so that no change falls between the plan that is there and those
 	// that follow.
@@ -108,13 +112,13 @@ type planStream struct {
 
 // update sends the plan if the agent has another one, and ends the stream if its identity is no
 // longer good. However many changes there were while the agent did not read, the next message leads
-// to the latest plan.
+// to the latest plan. While derived services may be missing from it, there is none.
 func (p *planStream) update(ctx context.Context) error {
 	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
 		return wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
 	}
 	current, ok := p.s.d.View.Plan(p.cluster.Name)
-	if !ok || current.Version == p.sent {
+	if !ok || current.Version == p.sent || fleet.IsUndecided(p.s.d.View, p.cluster.Name) {
 		return nil
 	}
 	message := changeMessage(p.base, current)

@@ -87,6 +87,12 @@ func mappedSentinel(err error) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 			"the hub cannot write its audit log, so nothing was changed; retry, and tell an administrator",
 			rpcerr.With("dependency", "audit log"), rpcerr.RetryAfter(StoreRetry))
+	case errors.Is(err, catalog.ErrUndecided):
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING,
+			"the hub has just started and does not know yet which services it derives, so it cannot review the change; nothing was changed; retry",
+			rpcerr.RetryAfter(StoreRetry))
+	case errors.Is(err, catalog.ErrExpensive):
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE, err.Error()+"; nothing was changed")
 	case errors.Is(err, catalog.ErrUnavailable):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 			"the database does not answer; nothing was changed", rpcerr.With("dependency", "database"), rpcerr.RetryAfter(StoreRetry))

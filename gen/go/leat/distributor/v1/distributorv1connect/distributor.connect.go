@@ -82,7 +82,8 @@ type DistributorServiceClient interface {
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
 	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current
 	// version. Over HTTP GET, which the Connect protocol supports, the answer carries an ETag, and
-	// If-None-Match is answered 304.
+	// If-None-Match is answered 304. While services of the cluster are not derived yet, which a plan would
+	// lack, this call and the next two fail as UNAVAILABLE with REASON_DERIVATION_PENDING.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
 	// GetDigest returns the digests that identify one service's entry of the cluster's plan, or only
 	// "unchanged". Over HTTP GET it has an ETag as GetPlan has.
@@ -238,7 +239,8 @@ type DistributorServiceHandler interface {
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
 	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current
 	// version. Over HTTP GET, which the Connect protocol supports, the answer carries an ETag, and
-	// If-None-Match is answered 304.
+	// If-None-Match is answered 304. While services of the cluster are not derived yet, which a plan would
+	// lack, this call and the next two fail as UNAVAILABLE with REASON_DERIVATION_PENDING.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
 	// GetDigest returns the digests that identify one service's entry of the cluster's plan, or only
 	// "unchanged". Over HTTP GET it has an ETag as GetPlan has.

@@ -1,0 +1,415 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+// AtOnce bounds what is derived with a batch of changes, so that an edit and the services derived from it
+// are seen together. The Deriver does the rest after the edit. The zero value stands for those of a hub.
+type AtOnce struct {
+	// Pairs are those of a global service and a cluster. A thousand take some 5 ms of the catalog's
+	// lock to be put into it.
+	Pairs int
+	// Units are the cost of all expressions, in CEL's own unit. They are evaluated without that lock.
+	// The next edit waits for them, at most a second.
+	Units uint64
+}
+
+func (a AtOnce) orDefault() AtOnce {
+	if a == (AtOnce{}) {
+		return AtOnce{Pairs: 2_000, Units: 400_000}
+	}
+	return a
+}
+
+// everything is for a batch whose derived services agents have, although the view has lost them.
+func everything() AtOnce { return AtOnce{Pairs: math.MaxInt, Units: math.MaxUint64} }
+
+// maxParsed bounds the expressions that are compiled with a batch of changes, in bytes. They take some
+// half a second.
+const maxParsed = 256 << 10
+
+// batch is what a batch of changes means for derived services, as far as that is decided before the
+// changes are applied. It is made while nothing else changes clusters, projects and global services,
+// because its owner holds View.refreshing.
+type batch struct {
+	basis
+	// works are by the path of the global service.
+	works map[string]*work
+}
+
+// basis is a state of the catalog from which services are derived. It does not change.
+type basis struct {
+	clusters map[string]*catalog.Cluster
+	projects map[string]*catalog.Project
+	globals  map[string]*catalog.GlobalService
+	// facts are those of the clusters that were derived for, which several global services share. Nil
+	// keeps none.
+	facts map[string]*derive.Cluster
+}
+
+// work is one global service with the clusters for which it is to be derived.
+type work struct {
+	scope
+
+	global *catalog.GlobalService
+	// isNew is true if the batch has the global service itself.
+	isNew bool
+	// compiled is nil while it is not compiled. It is not used while the deriver has it.
+	compiled  *derive.Global
+	isDeriver bool
+	// verdicts are for the whole scope, or nil.
+	verdicts []verdict
+}
+
+// scope is a set of clusters.
+type scope struct {
+	isAll bool
+	names map[string]struct{}
+}
+
+func (s *scope) add(cluster string) {
+	if s.isAll {
+		return
+	}
+	if s.names == nil {
+		s.names = map[string]struct{}{}
+	}
+	s.names[cluster] = struct{}{}
+}
+
+func (s *scope) join(other scope) {
+	s.isAll = s.isAll || other.isAll
+	for name := range other.names {
+		s.add(name)
+	}
+}
+
+func (s *scope) has(cluster string) bool {
+	_, ok := s.names[cluster]
+	return ok || s.isAll
+}
+
+func (s *scope) isEmpty() bool { return !s.isAll && len(s.names) == 0 }
+
+// among returns those clusters of a state that are in the scope, in no order.
+func (s *scope) among(clusters map[string]*catalog.Cluster) []*catalog.Cluster {
+	if s.isAll {
+		return slices.Collect(maps.Values(clusters))
+	}
+	found := make([]*catalog.Cluster, 0, len(s.names))
+	for name := range s.names {
+		if cluster, ok := clusters[name]; ok {
+			found = append(found, cluster)
+		}
+	}
+	return found
+}
+
+// touched are the objects of a batch that matter for derived services, before and after it. Objects that
+// come or go have nil in the other place.
+type touched struct {
+	clusters []string
+	services []string
+	globals  []string
+	projects map[string]*catalog.Project // before the batch
+}
+
+func (t *touched) isEmpty() bool {
+	return len(t.clusters)+len(t.services)+len(t.globals)+len(t.projects) == 0
+}
+
+// newBatch returns what a batch of changes means for derived services, with nothing decided yet.
+func newBatch(c *Catalog, changes *catalog.Changes) *batch {
+	c.mu.RLock()
+	t := touchedLocked(c, changes)
+	if t.isEmpty() {
+		c.mu.RUnlock()
+		return &batch{}
+	}
+	b := &batch{basis: basisLocked(c), works: map[string]*work{}}
+	b.apply(changes)
+	for path, global := range b.globals {
+		_, hasJob := c.derived.jobs[path]
+		_, isLate := c.derived.late[path]
+		b.works[path] = &work{global: global, compiled: c.derived.globals[path], isDeriver: hasJob || isLate}
+	}
+	c.mu.RUnlock()
+	b.mark(t)
+	maps.DeleteFunc(b.works, func(_ string, w *work) bool { return w.isEmpty() })
+	return b
+}
+
+// touchedLocked returns the objects of a batch that matter for derived services.
+func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
+	t := touched{projects: map[string]*catalog.Project{}}
+	for _, stone := range changes.Deleted {
+		object := c.objectLocked(stone.Key)
+		if object == nil || object.Meta().UID != stone.UID {
+			continue
+		}
+		switch o := object.(type) {
+		case *catalog.Project:
+			t.projects[o.Name] = o
+		case *catalog.Service:
+			t.services = append(t.services, o.Name)
+		}
+	}
+	for _, next := range changes.Clusters {
+		last, _ := c.objects[catalog.KindCluster][next.Name].(*catalog.Cluster)
+		if last == nil || last.UID != next.UID || factsDiffer(last, next) {
+			t.clusters = append(t.clusters, next.Name)
+		}
+	}
+	for _, next := range changes.Projects {
+		last, _ := c.objects[catalog.KindProject][next.Name].(*catalog.Project)
+		t.projects[next.Name] = last
+	}
+	for _, next := range changes.Services {
+		t.services = append(t.services, next.Name)
+	}
+	for _, next := range changes.Globals {
+		t.globals = append(t.globals, next.Name)
+	}
+	t.services = slices.DeleteFunc(t.services, func(path string) bool {
+		local, _ := objectname.SplitService(path)
+		return c.objects[catalog.KindGlobalService][local] == nil && !slices.Contains(t.globals, local)
+	})
+	return t
+}
+
+// factsDiffer reports whether expressions may see a difference between two states of a cluster.
+func factsDiffer(a, b *catalog.Cluster) bool {
+	x, y := a.Agent.Report, b.Agent.Report
+	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || x.KubernetesVersion != y.KubernetesVersion ||
+		x.AgentVersion != y.AgentVersion || !slices.Equal(x.Capabilities, y.Capabilities)
+}
+
+// basisLocked returns the present state.
+func basisLocked(c *Catalog) basis {
+	return basis{
+		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
+		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), facts: map[string]*derive.Cluster{},
+	}
+}
+
+func objectsLocked[O catalog.Object](c *Catalog, kind catalog.Kind) map[string]O {
+	all := make(map[string]O, len(c.objects[kind]))
+	for name, object := range c.objects[kind] {
+		if o, ok := object.(O); ok {
+			all[name] = o
+		}
+	}
+	return all
+}
+
+// apply makes the state that of after the changes.
+func (b *basis) apply(changes *catalog.Changes) {
+	for _, stone := range changes.Deleted {
+		remove(b.clusters, catalog.KindCluster, stone)
+		remove(b.projects, catalog.KindProject, stone)
+		remove(b.globals, catalog.KindGlobalService, stone)
+	}
+	if standing := catalog.DefaultProject(); b.projects[standing.Name] == nil {
+		b.projects[standing.Name] = standing
+	}
+	for _, next := range changes.Clusters {
+		b.clusters[next.Name] = next
+	}
+	for _, next := range changes.Projects {
+		b.projects[next.Name] = next
+	}
+	for _, next := range changes.Globals {
+		b.globals[next.Name] = next
+	}
+}
+
+func remove[O catalog.Object](objects map[string]O, kind catalog.Kind, stone catalog.Tombstone) {
+	if object, ok := objects[stone.Key.Name]; ok && stone.Key.Kind == kind && object.Meta().UID == stone.UID {
+		delete(objects, stone.Key.Name)
+	}
+}
+
+// mark adds to each work the clusters for which the batch may have changed its verdicts.
+func (b *batch) mark(t touched) {
+	for _, path := range t.globals {
+		b.works[path].isNew, b.works[path].isAll = true, true
+	}
+	for name, last := range t.projects {
+		b.markProject(last, b.projects[name], name)
+	}
+	for _, w := range b.works {
+		for _, name := range t.clusters {
+			w.add(name)
+		}
+	}
+	for _, path := range t.services {
+		local, cluster := objectname.SplitService(path)
+		if w := b.works[local]; w != nil {
+			w.add(cluster)
+		}
+	}
+}
+
+// markProject adds what the change of a project means. Either may be nil. Its own global services may use
+// other clusters, or have other limits; those of other projects may use other clusters of it.
+func (b *batch) markProject(last, next *catalog.Project, name string) {
+	isOwn := last == nil || next == nil || !maps.Equal(last.Labels, next.Labels) || !reflect.DeepEqual(last.Spec.Limits, next.Spec.Limits)
+	isShared := last == nil || next == nil || !reflect.DeepEqual(last.Spec.Shares, next.Spec.Shares)
+	// The answer is one for all global services of a project.
+	changed := map[string][]string{}
+	for path, w := range b.works {
+		project := objectname.Project(path)
+		if project == name {
+			w.isAll = w.isAll || isOwn
+			continue
+		}
+		if !isShared {
+			continue
+		}
+		clusters, isKnown := changed[project]
+		if !isKnown {
+			clusters = b.usesChanged(b.projects[project], last, next, name)
+			changed[project] = clusters
+		}
+		for _, cluster := range clusters {
+			w.add(cluster)
+		}
+	}
+}
+
+// usesChanged returns the clusters of a project that another project may use either before or after a
+// change of their owner.
+func (b *batch) usesChanged(by, last, next *catalog.Project, owner string) []string {
+	var changed []string
+	for name, cluster := range b.clusters {
+		if by != nil && objectname.Project(name) == owner && by.MayUseCluster(last, cluster) != by.MayUseCluster(next, cluster) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+// decide reaches the verdicts that are cheap enough to be applied with the batch: those of a global service
+// all, or none.
+func (b *batch) decide(ctx context.Context, limits AtOnce) {
+	ctx = expression.WithBudget(context.WithoutCancel(ctx), limits.Units)
+	pairs, parsed := limits.Pairs, maxParsed
+	if limits == everything() {
+		parsed = math.MaxInt
+	}
+	type item struct {
+		*work
+
+		clusters []*catalog.Cluster
+	}
+	var items []item
+	for _, w := range b.works {
+		if w.isNew || !w.isDeriver && w.compiled != nil {
+			items = append(items, item{w, w.among(b.clusters)})
+		}
+	}
+	slices.SortFunc(items, func(a, z item) int {
+		return cmp.Or(cmp.Compare(len(a.clusters), len(z.clusters)), cmp.Compare(a.global.Name, z.global.Name))
+	})
+	for _, i := range items {
+		if len(i.clusters) > pairs || parsed <= 0 || expression.IsSpent(ctx) {
+			continue
+		}
+		pairs -= len(i.clusters)
+		parsed -= i.decide(ctx, &b.basis, i.clusters, parsed)
+	}
+}
+
+// decide reaches the verdicts of one work, if the context's budget and the bytes that may be compiled
+// are enough. It returns the bytes that were compiled.
+func (w *work) decide(ctx context.Context, on *basis, clusters []*catalog.Cluster, mayParse int) (parsed int) {
+	before := 0
+	switch {
+	case !w.isNew:
+		before = w.compiled.Parsed()
+	case derive.Conditions(w.global) > mayParse:
+		return 0
+	default:
+		var err error
+		if w.compiled, err = derive.Compile(w.global); err != nil {
+			return 0 // the deriver comes to the same end
+		}
+	}
+	verdicts := make([]verdict, 0, len(clusters))
+	for _, cluster := range clusters {
+		v := on.verdict(ctx, w.compiled, cluster)
+		if parsed = w.compiled.Parsed() - before; parsed > mayParse || expression.IsSpent(ctx) {
+			return parsed
+		}
+		verdicts = append(verdicts, v)
+	}
+	w.verdicts = verdicts
+	return parsed
+}
+
+// verdict derives one global service for one cluster.
+func (b *basis) verdict(ctx context.Context, g *derive.Global, cluster *catalog.Cluster) verdict {
+	facts, ok := b.facts[cluster.Name]
+	if !ok {
+		if facts = (&derive.Cluster{Cluster: cluster}); b.facts != nil {
+			b.facts[cluster.Name] = facts
+		}
+	}
+	v := verdict{cluster: cluster}
+	var how string
+	how, v.isSelected, v.err = g.Matches(ctx, facts)
+	own := b.projects[objectname.Project(g.Spec().Name)]
+	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(b.projects[objectname.Project(cluster.Name)], cluster) {
+		v.service, v.err = g.Derive(ctx, facts, how)
+	}
+	return v
+}
+
+// putBatchLocked applies the verdicts of a batch, and leaves the rest to the deriver. isFirst is true if this
+// replica knew nothing of the catalog before.
+func putBatchLocked(c *Catalog, b *batch, isFirst bool, s *changeSet) {
+	d := c.derived
+	for path, w := range b.works {
+		isUnknown := isFirst || isUnknownLocked(c, path)
+		if w.isNew {
+			delete(d.jobs, path)
+			delete(d.late, path)
+			d.globals[path] = w.compiled
+		}
+		j := d.jobs[path]
+		switch {
+		case w.verdicts != nil:
+			for _, v := range w.verdicts {
+				putVerdictLocked(c, w.global, v, isUnknown, s)
+			}
+			continue
+		case j == nil:
+			s.addObject(w.global.Key())
+			j = &job{global: w.global, isFirst: isUnknown}
+			d.jobs[path] = j
+		case j.isSettled:
+			j.isSettled = !w.isAll
+			for name := range w.names {
+				if cluster := b.clusters[name]; cluster != nil {
+					putWaitingLocked(c, w.global, cluster, pending(), s)
+				}
+			}
+		}
+		j.join(w.scope)
+	}
+	settleFirstLocked(c)
+}

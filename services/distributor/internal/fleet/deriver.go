@@ -1,0 +1,465 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+const (
+	// putAtOnce is how many services the deriver changes under one lock.
+	putAtOnce = 200
+	// idle is how long the deriver sleeps while it has nothing to do and is not woken.
+	idle = time.Hour
+)
+
+// retryAfter returns after how long a global service that took too long is tried again. A change of the
+// global service itself ends the wait.
+func retryAfter(attempts int) time.Duration {
+	return backoff.Policy{Initial: time.Minute, Max: time.Hour}.Delay(attempts)
+}
+
+// job is a global service that the deriver derives for some clusters. The catalog's lock guards it.
+//
+// The clusters of a job get what they need together, when all of them are decided, so that replicas do not
+// differ by how far each of them has come. Until the job has had a first turn it is not settled: no plan
+// is given to the agents of its clusters, because they may have the derived service already, from another
+// replica or from before a start. If the first turn is not enough, clusters that have nothing get a service
+// that waits, and the job is settled. Those that are added to it later get one at once.
+type job struct {
+	// scope are the clusters for a next pass.
+	scope
+
+	global *catalog.GlobalService
+	// isFirst is true if this replica does not know what the clusters had before.
+	isFirst   bool
+	isSettled bool
+	// pass is nil between two passes.
+	pass *pass
+	// turn is the number of the latest turn.
+	turn uint64
+}
+
+// covers reports whether a cluster waits for the job.
+func (j *job) covers(cluster string) bool {
+	return j.has(cluster) || j.pass != nil && j.pass.has(cluster)
+}
+
+// pass is one evaluation for the clusters that a job had when it began. The deriver alone uses it, except
+// for the scope, which does not change.
+type pass struct {
+	scope
+
+	projects map[string]*catalog.Project
+	clusters []*catalog.Cluster
+	verdicts []verdict
+	spent    time.Duration
+	// isSettled is that of the job when its turn began.
+	isSettled bool
+}
+
+// lateness is a global service that took too long. The catalog's lock guards it.
+type lateness struct {
+	problem *catalog.Problem
+	// attempts counts the passes for all clusters that took too long.
+	attempts int
+	retryAt  time.Time
+	// isFirst is that of the job.
+	isFirst bool
+}
+
+// settleFirstLocked notes that everything that the view began with is settled, if it is.
+func settleFirstLocked(c *Catalog) {
+	d := c.derived
+	if wake.IsClosed(d.settled) {
+		return
+	}
+	for _, j := range d.jobs {
+		if j.isFirst && !j.isSettled {
+			return
+		}
+	}
+	close(d.settled)
+}
+
+// AwaitSettled blocks until the view shows at least a waiting service wherever one may be derived of what
+// it was loaded with. What draws conclusions from the absence of a service begins after that. The error is
+// the cause of ctx.
+func AwaitSettled(ctx context.Context, v *View) error {
+	select {
+	case <-v.derived.settled:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// IsUndecided reports whether services may be missing from what the view holds of a cluster, because their
+// derivation has not had its first turn. The agent of the cluster is given no plan then. After a time in
+// which it was true, the watchers of the plan are notified.
+func IsUndecided(v *View, cluster string) bool {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found, ok := c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	if !ok {
+		return false
+	}
+	for _, j := range c.derived.jobs {
+		if !j.isSettled && j.covers(cluster) && maySelectLocked(c, j.global, found) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unfinished counts the global services that are to be derived, and those that took too long and wait for
+// another try.
+func Unfinished(v *View) (pending, late int) {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.derived.jobs), len(c.derived.late)
+}
+
+// mayDeriveLocked reports whether a global service that was never derived here may want a source.
+func mayDeriveLocked(c *Catalog, source catalog.Source) bool {
+	d := c.derived
+	for _, j := range d.jobs {
+		if j.isFirst && namesRepository(j.global, source.Repository) {
+			return true
+		}
+	}
+	for path, late := range d.late {
+		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
+		if late.isFirst && ok && namesRepository(global, source.Repository) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesRepository reports whether services of a global service read a repository, which has no parameters.
+func namesRepository(global *catalog.GlobalService, repository string) bool {
+	return slices.ContainsFunc(global.Spec.Template.Spec.Sources, func(s catalog.Source) bool { return s.Repository == repository })
+}
+
+// isUnknownLocked reports whether the view was never able to derive a global service that it was loaded with.
+func isUnknownLocked(c *Catalog, path string) bool {
+	j, late := c.derived.jobs[path], c.derived.late[path]
+	return j != nil && j.isFirst || late != nil && late.isFirst
+}
+
+// isExpected reports whether a report is about a service that may be derived later.
+func isExpected(c *Catalog, report catalog.StoredReport) bool {
+	local, _ := objectname.SplitService(report.Service)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return isUnknownLocked(c, local)
+}
+
+// derivationProblemLocked returns what is wrong with the derivation of a global service as a whole, or nil.
+func derivationProblemLocked(c *Catalog, path string) *catalog.Problem {
+	if late := c.derived.late[path]; late != nil {
+		return late.problem
+	}
+	if c.derived.jobs[path] != nil {
+		return pending()
+	}
+	return nil
+}
+
+func pending() *catalog.Problem {
+	return &catalog.Problem{
+		Reason: reason.DerivationPending, Message: "the hub is still deriving the services of the global service; until then they stay as they are",
+	}
+}
+
+// Deriver derives what was too much to be derived with a batch of changes. One goroutine runs it. Projects take
+// turns, and so do the global services of each. Those that are not settled come first, so that none which
+// costs much holds back the plans of others.
+type Deriver struct {
+	View *View
+	// Slice is how long a global service may be derived while others wait.
+	Slice time.Duration
+	// Timeout bounds the time that one global service takes for all its clusters, without that in which
+	// it waits for its turns. What exceeds it leaves everything as it is, and is tried again later.
+	Timeout time.Duration
+}
+
+// NewDeriver returns the Deriver of a hub.
+func NewDeriver(v *View) Deriver {
+	return Deriver{View: v, Slice: 50 * time.Millisecond, Timeout: 10 * time.Second}
+}
+
+// Run derives until ctx is done.
+func (d Deriver) Run(ctx context.Context) error {
+	for {
+		j, wait := d.next(time.Now())
+		if j == nil {
+			if err := d.View.deriving.Await(ctx, wait); err != nil {
+				return err
+			}
+			continue
+		}
+		d.turn(ctx, j)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// next returns the job whose turn it is, with a pass begun. Without a job it returns how long to wait for one.
+func (d Deriver) next(at time.Time) (*job, time.Duration) {
+	c := d.View.Catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := idle
+	for path, late := range c.derived.late {
+		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
+		switch {
+		case !ok || c.derived.jobs[path] != nil:
+		case at.Before(late.retryAt):
+			wait = min(wait, late.retryAt.Sub(at))
+		default:
+			c.derived.jobs[path] = &job{global: global, isFirst: late.isFirst, isSettled: true, scope: scope{isAll: true}}
+		}
+	}
+	j := nextLocked(c.derived)
+	if j != nil && j.pass == nil {
+		j.pass = &pass{
+			scope: j.scope, clusters: j.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster)),
+			projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
+		}
+		j.scope = scope{}
+	}
+	if j != nil {
+		j.pass.isSettled = j.isSettled
+	}
+	return j, wait
+}
+
+// nextLocked takes the turn of a job: of those that are not settled if there are any, one of the project whose
+// turn was the longest ago, and there the job whose turn was.
+func nextLocked(d *derivations) *job {
+	last := map[string]uint64{}
+	for path, j := range d.jobs {
+		project := objectname.Project(path)
+		last[project] = max(last[project], j.turn)
+	}
+	compare := func(a, b *job) int {
+		if a.isSettled != b.isSettled {
+			if b.isSettled {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(last[objectname.Project(a.global.Name)], last[objectname.Project(b.global.Name)]),
+			cmp.Compare(a.turn, b.turn), cmp.Compare(a.global.Name, b.global.Name))
+	}
+	var next *job
+	for _, j := range d.jobs {
+		if next == nil || compare(j, next) < 0 {
+			next = j
+		}
+	}
+	if next != nil {
+		d.turns++
+		next.turn = d.turns
+	}
+	return next
+}
+
+// turn continues the pass of a job for a slice of time, or to its end.
+func (d Deriver) turn(ctx context.Context, j *job) {
+	p := j.pass
+	compiled := d.compiled(ctx, j)
+	if compiled == nil {
+		return
+	}
+	on, begun := basis{projects: p.projects}, time.Now()
+	// A first turn is interrupted even within one cluster, because agents wait for it.
+	end := d.Timeout - p.spent
+	if !p.isSettled {
+		end = min(end, d.Slice)
+	}
+	bounded, cancel := context.WithTimeout(ctx, end)
+	defer cancel()
+	for i := 0; len(p.verdicts) < len(p.clusters) && bounded.Err() == nil && (i == 0 || time.Since(begun) < d.Slice); i++ {
+		v := on.verdict(bounded, compiled, p.clusters[len(p.verdicts)])
+		if bounded.Err() != nil {
+			break // the evaluation may have ended early
+		}
+		p.verdicts = append(p.verdicts, v)
+	}
+	p.spent += time.Since(begun)
+	switch {
+	case ctx.Err() != nil:
+	case len(p.verdicts) == len(p.clusters):
+		d.finish(ctx, j)
+	case p.spent >= d.Timeout:
+		d.giveUp(ctx, j)
+	case !p.isSettled:
+		d.settle(ctx, j)
+	}
+}
+
+// compiled returns the global service of a job ready to derive from. Nil: it does not compile, because a later
+// version of the hub wrote it, which is the end of the pass.
+func (d Deriver) compiled(ctx context.Context, j *job) *derive.Global {
+	c, path := d.View.Catalog, j.global.Name
+	c.mu.RLock()
+	known := c.derived.globals[path]
+	c.mu.RUnlock()
+	if known != nil && known.Spec() == j.global {
+		return known
+	}
+	made, err := derive.Compile(j.global)
+	if err != nil {
+		problem := &catalog.Problem{Reason: reason.DerivationFailed, Message: fmt.Sprintf(
+			"global service %s: %s; this version of the hub cannot derive its services, which stay as they are", objectname.Display(path), err)}
+		if d.wait(ctx, j, problem) {
+			d.end(ctx, j, func() {})
+		}
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.derived.jobs[path] != j {
+		return nil // there is another global service by now
+	}
+	c.derived.globals[path] = made
+	return made
+}
+
+// finish applies the verdicts of a pass. Those of clusters that have changed since are left to the next.
+func (d Deriver) finish(ctx context.Context, j *job) {
+	c, p := d.View.Catalog, j.pass
+	isCurrent := d.put(ctx, j, len(p.verdicts), func(i int, s *changeSet) {
+		if v := p.verdicts[i]; !j.has(v.cluster.Name) {
+			putVerdictLocked(c, j.global, v, j.isFirst, s)
+		}
+	})
+	if !isCurrent {
+		return
+	}
+	d.end(ctx, j, func() {
+		if p.isAll {
+			delete(c.derived.late, j.global.Name)
+		}
+	})
+}
+
+// giveUp ends a pass that has taken too long. What the clusters have stays.
+func (d Deriver) giveUp(ctx context.Context, j *job) {
+	c, p := d.View.Catalog, j.pass
+	problem := &catalog.Problem{Reason: reason.DerivationTooExpensive, Message: fmt.Sprintf(
+		"deriving the services of global service %s takes more than %s of a core, after %d of %d clusters; they stay as they are; select by labels, or write simpler expressions",
+		objectname.Display(j.global.Name), d.Timeout, len(p.verdicts), len(p.clusters))}
+	if !d.wait(ctx, j, problem) {
+		return
+	}
+	d.View.p.Logger.WarnContext(ctx, "global service takes too long to derive", slog.String("global_service", j.global.Name))
+	d.end(ctx, j, func() {
+		next := &lateness{problem: problem, isFirst: j.isFirst}
+		if last := c.derived.late[j.global.Name]; last != nil {
+			next.attempts, next.isFirst = last.attempts+1, next.isFirst || last.isFirst
+		}
+		next.retryAt = time.Now().Add(retryAfter(next.attempts))
+		c.derived.late[j.global.Name] = next
+	})
+}
+
+// settle ends a first turn that was not enough.
+func (d Deriver) settle(ctx context.Context, j *job) {
+	if d.wait(ctx, j, pending()) {
+		d.settled(j, func() {})
+	}
+}
+
+// wait gives the clusters of a pass that have nothing a service that waits.
+func (d Deriver) wait(ctx context.Context, j *job, problem *catalog.Problem) (isCurrent bool) {
+	p := j.pass
+	return d.put(ctx, j, len(p.clusters), func(i int, s *changeSet) { putWaitingLocked(d.View.Catalog, j.global, p.clusters[i], problem, s) })
+}
+
+// end ends a pass, and the job unless it has clusters for another one.
+func (d Deriver) end(ctx context.Context, j *job, note func()) {
+	c := d.View.Catalog
+	d.settled(j, func() {
+		note()
+		if j.pass = nil; j.isEmpty() {
+			delete(c.derived.jobs, j.global.Name)
+		}
+	})
+	d.View.writing.Lock()
+	defer d.View.writing.Unlock()
+	s := newChangeSet()
+	s.addObject(j.global.Key()) // its status has changed
+	d.View.revise(ctx, s)
+}
+
+// settled marks a job as settled, and notifies the watchers of plans that were held back for it.
+func (d Deriver) settled(j *job, note func()) {
+	c, p := d.View.Catalog, j.pass
+	c.mu.Lock()
+	if c.derived.jobs[j.global.Name] == j {
+		j.isSettled = !j.isAll
+		note()
+		settleFirstLocked(c)
+	}
+	c.mu.Unlock()
+	if p.isSettled {
+		return
+	}
+	names := make([]string, len(p.clusters))
+	for i, cluster := range p.clusters {
+		names[i] = cluster.Name
+	}
+	d.View.p.Plans.Publish(names...)
+}
+
+// put calls do for each number below a count, under the catalog's lock, and then revises the plans that this
+// touches: some numbers at a time, so that readers wait for no more than those. It returns false as soon
+// as the job has ended, or has to begin again for all clusters.
+func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *changeSet)) (isCurrent bool) {
+	for from := 0; from < count; from += putAtOnce {
+		if !d.putSome(ctx, j, from, min(from+putAtOnce, count), do) {
+			d.View.Catalog.mu.Lock()
+			defer d.View.Catalog.mu.Unlock()
+			j.pass = nil
+			return false
+		}
+	}
+	return true
+}
+
+func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i int, s *changeSet)) (isCurrent bool) {
+	v := d.View
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	s := newChangeSet()
+	v.Catalog.mu.Lock()
+	isCurrent = v.derived.jobs[j.global.Name] == j && !j.isAll
+	for i := from; i < to && isCurrent; i++ {
+		do(i, s)
+	}
+	v.Catalog.mu.Unlock()
+	v.accountWanted(s, j.isFirst)
+	v.reports.forget(s.endedServices)
+	v.revise(ctx, s)
+	return isCurrent
+}

@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// derivedView is a view of a log, which derives some things at once.
+type derivedView struct {
+	*fleet.View
+
+	log *log
+}
+
+func newDerivedView(l *log, atOnce fleet.AtOnce) *derivedView {
+	return &derivedView{log: l, View: fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""), AtOnce: atOnce,
+		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})}
+}
+
+func (v *derivedView) add(t interface{ Fatal(args ...any) }, changes catalog.Changes) {
+	v.log.add(changes)
+	if err := v.Refresh(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// derive runs a deriver until nothing is pending.
+func (v *derivedView) derive(t *testing.T, timeout time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = fleet.Deriver{View: v.View, Slice: time.Minute, Timeout: timeout}.Run(ctx) })
+	await.True(t, "the deriver", v.isDone)
+	stop()
+	running.Wait()
+}
+
+func (v *derivedView) isDone() bool {
+	pending, _ := fleet.Unfinished(v.View)
+	return pending == 0
+}
+
+// problems are the reasons of all global services.
+func (v *derivedView) problems() []reason.Reason {
+	var all []reason.Reason
+	objects, _ := v.List(fleet.Query{Kind: catalog.KindGlobalService, Limit: 1000})
+	for _, object := range objects {
+		if p := v.Describe(object.Object).Global.Problem; p != nil {
+			all = append(all, p.Reason)
+		}
+	}
+	return all
+}
+
+// namespaces are those of all services; a service that waits has "waits".
+func (v *derivedView) namespaces() string {
+	var all []string
+	objects, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
+	for _, object := range objects {
+		service := object.Object.(*catalog.Service)
+		if service.ConfigWaits {
+			all = append(all, service.Name+":waits")
+			continue
+		}
+		all = append(all, service.Name+":"+service.Spec.Wanted().Namespace)
+	}
+	return strings.Join(all, " ")
+}
+
+// costly is a parameter of some 500 units that makes the text n.
+func costly(n string) string {
+	return fmt.Sprintf("${{ lists.range(100).all(a, a >= 0) ? '%s' : '' }}", n)
+}
+
+func globalIn(namespace string, generation int64, change ...func(*catalog.GlobalServiceSpec)) *catalog.GlobalService {
+	g := &catalog.GlobalService{
+		Metadata: catalog.Metadata{Name: "web", UID: "uid-web", Generation: generation},
+		Spec: catalog.GlobalServiceSpec{
+			Clusters: catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}},
+			Template: catalog.ServiceTemplate{Spec: catalog.ServiceSpec{
+				Sources: []catalog.Source{app}, Options: &syncpolicy.Options{Namespace: namespace},
+			}},
+		},
+	}
+	for _, c := range change {
+		c(&g.Spec)
+	}
+	return g
+}
+
+func globals(all ...*catalog.GlobalService) catalog.Changes {
+	return catalog.Changes{FleetChanges: catalog.FleetChanges{Globals: all}}
+}
+
+// cheapAtOnce derives everything at once that costs less than a costly parameter for two clusters.
+var cheapAtOnce = fleet.AtOnce{Pairs: 10, Units: 100}
+
+// TestSecUndecidedServicesStay makes an edit whose services are too much to be derived with it. Until the
+// deriver has done that, clusters keep what they have, their agents are given no plan, and the edit is not
+// held up.
+func TestSecUndecidedServicesStay(t *testing.T) {
+	t.Parallel()
+	v := newDerivedView(&log{}, cheapAtOnce)
+	changes := globals(globalIn("first", 1))
+	changes.Clusters = []*catalog.Cluster{cluster("one"), cluster("two")}
+	v.add(t, changes)
+	const first = "web@one:first web@two:first"
+	if got := v.namespaces(); got != first || fleet.IsUndecided(v.View, "one") || len(v.problems()) != 0 {
+		t.Fatalf("got %s with %v, want everything derived with the edit", got, v.problems())
+	}
+	v.add(t, globals(globalIn(costly("second"), 2)))
+	v.add(t, catalog.Changes{Clusters: []*catalog.Cluster{cluster("three")}})
+	if got := v.namespaces(); got != first {
+		t.Errorf("got %s before the deriver ran, want %s", got, first)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		if !fleet.IsUndecided(v.View, name) {
+			t.Errorf("the agent of %s would be given a plan that another replica may have gone beyond", name)
+		}
+	}
+	if got := v.problems(); !slices.Equal(got, []reason.Reason{reason.DerivationPending}) {
+		t.Errorf("got %v, want that derivation is pending", got)
+	}
+	v.derive(t, time.Hour)
+	if got := v.namespaces(); got != "web@one:second web@three:second web@two:second" || fleet.IsUndecided(v.View, "one") || len(v.problems()) != 0 {
+		t.Errorf("got %s with %v, want everything derived", got, v.problems())
+	}
+}
+
+// TestSecLateDerivationKeepsServices has a global service take longer than it may. What clusters have stays,
+// a cluster that has nothing waits, and a later try brings all of them up to date.
+func TestSecLateDerivationKeepsServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newDerivedView(&log{}, cheapAtOnce)
+		changes := globals(globalIn("first", 1))
+		changes.Clusters = []*catalog.Cluster{cluster("one")}
+		v.add(t, changes)
+		v.add(t, globals(globalIn(costly("second"), 2)))
+		v.add(t, catalog.Changes{Clusters: []*catalog.Cluster{cluster("two")}})
+		v.derive(t, -1)
+		if got := v.namespaces(); got != "web@one:first web@two:waits" || fleet.IsUndecided(v.View, "one") || fleet.IsUndecided(v.View, "two") {
+			t.Errorf("got %s, want that one keeps what it has and two waits", got)
+		}
+		if got := v.problems(); !slices.Equal(got, []reason.Reason{reason.DerivationTooExpensive}) {
+			t.Errorf("got %v, want the reason", got)
+		}
+		for _, member := range fleet.GlobalMembers(v.View, "web", "") {
+			if member.Problem == nil || member.Problem.Reason != reason.DerivationTooExpensive {
+				t.Errorf("%s: got %v, want the reason", member.Cluster, member.Problem)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = fleet.NewDeriver(v.View).Run(ctx) }()
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if got := v.namespaces(); got != "web@one:second web@two:second" || len(v.problems()) != 0 {
+			t.Errorf("got %s with %v after the next try", got, v.problems())
+		}
+	})
+}
+
+// TestSecStartServesBeforeDerivation loads more than is derived at once. The view answers, holds the plans of
+// the clusters concerned back, refuses edits that it cannot review, and keeps the reports of services that
+// it does not know yet.
+func TestSecStartServesBeforeDerivation(t *testing.T) {
+	t.Parallel()
+	l := &log{}
+	all := globals(globalIn(costly("late"), 1, func(s *catalog.GlobalServiceSpec) {
+		s.Clusters = catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{Names: []string{"one", "two"}}}
+	}))
+	all.Clusters = []*catalog.Cluster{cluster("one"), cluster("two"), cluster("free")}
+	all.Services = []*catalog.Service{service("plain", "free", app)}
+	uid := catalog.DerivedUID("uid-web", all.Clusters[0].UID)
+	all.Reports = []catalog.StoredReport{{Service: "web@one", ServiceUID: uid, Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy}}}
+	l.add(all)
+	v := newDerivedView(l, cheapAtOnce)
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := v.Cluster("one"); !ok || fleet.IsUndecided(v.View, "free") || !fleet.IsUndecided(v.View, "one") {
+		t.Error("want that the view answers, and holds back the plans of selected clusters alone")
+	}
+	if !v.Wanted(app) {
+		t.Error("what services read that are not derived yet would be pruned")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := fleet.AwaitSettled(ctx, v.View); err == nil {
+		t.Error("what would take absent services for deleted may begin")
+	}
+	review := fleet.Derivations{View: v.View}
+	global := all.Globals[0]
+	for _, edit := range []catalog.Edited{{Deleted: []catalog.Object{global}}, {Put: []catalog.Object{global}}, {Put: []catalog.Object{all.Clusters[0]}}} {
+		if err := review.Review(edit); err == nil {
+			t.Errorf("%v: an edit was accepted that nobody can review yet", edit)
+		}
+	}
+	v.derive(t, time.Hour)
+	if err := fleet.AwaitSettled(t.Context(), v.View); err != nil {
+		t.Error(err)
+	}
+	got, ok := v.Service("web@one")
+	if !ok || got.UID != uid || v.Describe(got).Service.Report == nil {
+		t.Errorf("got %v, want the derived service with the report that was stored", got)
+	}
+	if err := review.Review(catalog.Edited{Put: []catalog.Object{global}}); err != nil {
+		t.Errorf("got %v, want that the edit is reviewed by now", err)
+	}
+}
+
+// TestSecReviewIsBounded reviews a selection whose condition costs so much for each cluster that all of them
+// together exceed what a transaction may wait for, and one of somebody else beside it.
+func TestSecReviewIsBounded(t *testing.T) {
+	t.Parallel()
+	v := newDerivedView(&log{}, fleet.AtOnce{Pairs: 1000, Units: 1})
+	changes := globals(globalIn("first", 1))
+	for i := range 400 {
+		changes.Clusters = append(changes.Clusters, cluster(fmt.Sprintf("c%03d", i)))
+	}
+	v.add(t, changes)
+	edited := globalIn("first", 2, func(s *catalog.GlobalServiceSpec) {
+		s.Clusters.When = "lists.range(800).all(a, a >= 0)" // some 4,000 units
+	})
+	err := fleet.Derivations{View: v.View}.Review(catalog.Edited{Put: []catalog.Object{edited}})
+	if err == nil || !strings.Contains(err.Error(), "cost too much") {
+		t.Errorf("got %v, want that the conditions cost too much", err)
+	}
+	edited.Spec.Clusters.When = "self.name.startsWith('c')"
+	if err := (fleet.Derivations{View: v.View}).Review(catalog.Edited{Put: []catalog.Object{edited}}); err != nil {
+		t.Errorf("got %v for a usual condition", err)
+	}
+}
+
+// TestDeriverEndsWhereAtOnceEnds makes random edits of two views, of which one derives everything with the
+// edit and the other one leaves it to a deriver that runs meanwhile.
+func TestDeriverEndsWhereAtOnceEnds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		l := &log{}
+		atOnce, later := newDerivedView(l, fleet.AtOnce{Pairs: 1000, Units: 1 << 40}), newDerivedView(l, fleet.AtOnce{Pairs: 1, Units: 1})
+		ctx, stop := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer stop()
+		running.Go(func() { _ = fleet.Deriver{View: later.View, Slice: 1, Timeout: time.Hour}.Run(ctx) })
+		existing := map[catalog.Key]string{}
+		for i := range rapid.IntRange(1, 12).Draw(rt, "edits") {
+			var changes catalog.Changes
+			uid, generation := fmt.Sprint("uid", i), int64(i+1)
+			put := func(key catalog.Key) string {
+				if known, ok := existing[key]; ok {
+					return known
+				}
+				existing[key] = uid
+				return uid
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "kind") {
+			case 0:
+				next := cluster(rapid.SampledFrom([]string{"a", "b", "c", "p.d"}).Draw(rt, "cluster"))
+				next.Labels = map[string]string{"region": rapid.SampledFrom([]string{"eu", "us"}).Draw(rt, "region")}
+				next.UID = put(next.Key())
+				changes.Clusters = append(changes.Clusters, next)
+			case 1:
+				next := globalIn("${{ self.labels.region }}", generation, func(s *catalog.GlobalServiceSpec) {
+					s.Clusters.When = rapid.SampledFrom([]string{"", "self.labels.region == 'eu'", "self.name != 'a'"}).Draw(rt, "when")
+				})
+				next.Name = rapid.SampledFrom([]string{"web", "p.web"}).Draw(rt, "global")
+				next.UID = put(next.Key())
+				changes.Globals = append(changes.Globals, next)
+			case 2:
+				next := &catalog.Project{Metadata: catalog.Metadata{Name: rapid.SampledFrom([]string{"default", "p"}).Draw(rt, "project")}}
+				next.UID = put(next.Key())
+				if rapid.Bool().Draw(rt, "limited") {
+					next.Spec.Limits.Clusters = syncpolicy.AllowList{"a"}
+				}
+				if rapid.Bool().Draw(rt, "shared") {
+					next.Spec.Shares = []catalog.ProjectShare{{Projects: catalog.Selection{All: true}, Clusters: catalog.Selection{All: true}}}
+				}
+				changes.Projects = append(changes.Projects, next)
+			case 3:
+				next := service("web@a", "a", app)
+				if known, ok := existing[next.Key()]; ok {
+					delete(existing, next.Key())
+					changes.Deleted = append(changes.Deleted, catalog.Tombstone{Key: next.Key(), UID: known})
+					break
+				}
+				next.UID = put(next.Key())
+				changes.Services = append(changes.Services, next)
+			}
+			l.add(changes)
+			for _, v := range []*derivedView{atOnce, later} {
+				if err := v.Refresh(context.Background()); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		await.True(t, "the deriver", later.isDone)
+		if got, want := later.namespaces(), atOnce.namespaces(); got != want {
+			rt.Fatalf("got %s, want %s", got, want)
+		}
+	})
+}
