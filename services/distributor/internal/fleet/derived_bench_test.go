@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func BenchmarkDerived(b *testing.B) {
 			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
 			Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
 		})
+		go func() { _ = fleet.NewDeriver(v).Run(b.Context()) }()
 		commit := func(c catalog.Changes) {
 			b.Helper()
 			c.Revision = v.Revision() + 1
@@ -41,6 +43,7 @@ func BenchmarkDerived(b *testing.B) {
 				b.Fatal(err)
 			}
 			l.changes = nil
+			settle(v)
 		}
 		planOf := func(i int) *plan.Plan {
 			b.Helper()
@@ -125,5 +128,77 @@ func derivedGlobal(i int, generation int64) *catalog.GlobalService {
 	if i%10 == 0 {
 		g.Spec.Template.Spec.Config = &catalog.Config{Values: map[string]string{"NAME": "${{ self.name }}"}}
 	}
+	return g
+}
+
+// settle waits until nothing is left to be derived.
+func settle(v *fleet.View) {
+	for {
+		if pending, _ := fleet.Unfinished(v); pending == 0 {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// BenchmarkWorstGlobalService applies a global service whose expressions cost as much as they may for each of
+// 10,000 clusters, and measures how long it takes to list a page of clusters until the hub has given it up.
+// It is for one iteration.
+func BenchmarkWorstGlobalService(b *testing.B) {
+	const clusters = 10_000
+	for range b.N {
+		l := &log{}
+		v := fleet.New(fleet.Params{
+			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+			Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+		})
+		go func() { _ = fleet.NewDeriver(v).Run(b.Context()) }()
+		changes := catalog.Changes{Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "apps", UID: "uid-apps"}}}}
+		for i := range clusters {
+			changes.Clusters = append(changes.Clusters, derivedCluster(i, "edge"))
+		}
+		changes.Globals = []*catalog.GlobalService{derivedGlobal(0, 1), worstGlobal()}
+		l.add(changes)
+		applied := make(chan error, 1)
+		begun := time.Now()
+		go func() { applied <- v.Refresh(b.Context()) }()
+		var took []time.Duration
+		isApplied := false
+		for isPending := true; isPending; {
+			select {
+			case err := <-applied:
+				if err != nil {
+					b.Fatal(err)
+				}
+				isApplied = true
+				b.ReportMetric(time.Since(begun).Seconds(), "s/apply")
+			case <-time.After(time.Millisecond):
+			}
+			at := time.Now()
+			if page, _ := v.List(fleet.Query{Kind: catalog.KindCluster, Limit: 100}); isApplied && len(page) != 100 {
+				b.Fatalf("got %d clusters", len(page))
+			}
+			took = append(took, time.Since(at))
+			_, late := fleet.Unfinished(v)
+			isPending = late == 0
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")
+		b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms/longest")
+		b.ReportMetric(time.Since(begun).Seconds(), "s/given-up")
+		runtime.KeepAlive(v)
+	}
+}
+
+// worstGlobal costs little less than derive.MaxCost for each cluster.
+func worstGlobal() *catalog.GlobalService {
+	g := derivedGlobal(0, 1)
+	g.Name, g.UID = "worst", "WORST"
+	g.Spec.Clusters = catalog.ClusterTarget{When: "lists.range(1900).all(a, a >= 0)"}
+	values := map[string]string{}
+	for i := range 12 {
+		values[fmt.Sprintf("V%02d", i)] = fmt.Sprintf("${{ lists.range(40).all(a, lists.range(40).all(b, a + b >= %d)) ? self.name : '' }}", -i)
+	}
+	g.Spec.Template.Spec.Config = &catalog.Config{Values: values}
 	return g
 }
