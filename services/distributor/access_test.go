@@ -192,7 +192,7 @@ var rights = map[string]right{
 	"RolloutService/DeleteRolloutPolicy":          {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/ListRollouts":                 {request: `{"name": "%s"}`, name: "waves"},
 	"RolloutService/GetRollout":                   {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
-	"RolloutService/ControlRollout":               {request: `{"name": "%s", "verb": "pause"}`, name: "waves", as: "none", answer: missing},
+	"RolloutService/ControlRollout":               {request: `{"name": "%s", "verb": "abort"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/ApproveRollout":               {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/ReplayRollout":                {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/RollbackService":              {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},

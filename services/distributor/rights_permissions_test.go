@@ -17,6 +17,7 @@ import (
 var parts = map[catalog.Permission][]string{
 	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:   {"UpdateService that changes paused alone"},
 	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}: {"UpdateService that changes sync.pruneConfirmation alone"},
+	{Verb: catalog.VerbPause, Resource: catalog.ResourceRollouts}:   {"ControlRollout that pauses or resumes"},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets}: {
 		"Create, Update and Apply of services, projects and sets of configuration, for a set that they list or refer to",
 	},

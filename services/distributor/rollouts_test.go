@@ -320,6 +320,98 @@ func TestCanaryOfNobody(t *testing.T) {
 	}
 }
 
+// TestSecRolloutsBelongToTheirPeople has people of every role, members of a group that approves,
+// and somebody without a binding look at a rollout and steer it.
+func TestSecRolloutsBelongToTheirPeople(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	first, second := newFolder(t, "c1", "first"), newFolder(t, "c2", "second")
+	c.demo(t, first)
+	agents := newCrew(t, c.hub, "one")
+	await.True(t, "the first content", func() bool { return agents.has(first, "one") })
+	policy := wavesPolicy("waves")
+	policy.Spec.Waves[0].Approval.Groups = []string{"platform"}
+	c.apply(t, fleetdoc.Of(policy))
+	await.True(t, "the policy to take the service over", func() bool {
+		res, err := c.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
+		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 1
+	})
+	moveTo(c.hub, second)
+	await.True(t, "the change to wait for an approval", func() bool {
+		r := latestRollout(t, c.hub, "waves")
+		return r.GetArrived() == 1 && r.GetWaitsFor() != ""
+	})
+
+	inProject := &fleetv1.ProjectSelection{Names: []string{"default"}}
+	tokens := map[string]string{}
+	for name, role := range map[string]typev1.AccessRole{"viewer": viewer, "operator": operator, "editor": typev1.AccessRole_ACCESS_ROLE_EDITOR} {
+		tokens[name], _ = c.join(t, name)
+		c.bind(t, name, &fleetv1.AccessBindingSpec{Users: []string{name}, Role: role, Projects: inProject})
+	}
+	tokens["stranger"], _ = c.join(t, "stranger", "another-platform")
+	tokens["approver"], _ = c.join(t, "approver", "platform")
+	tokens["approver who may only look"], _ = c.narrow(t, tokens["approver"], "approver", &fleetv1.TokenLimit{Role: viewer, Projects: inProject})
+	tokens["approver elsewhere"], _ = c.narrow(t, tokens["approver"], "approver", &fleetv1.TokenLimit{Role: admins, Clusters: named("two")})
+
+	const ok, no, hidden = "", "ACCESS_DENIED", "NOT_FOUND"
+	calls := []string{"policy", "rollout", "list", "replay", "pause", "resume", "abort", "skip-wave", "approve"}
+	want := map[string][]string{
+		"viewer":                     {ok, ok, ok, ok, no, no, no, no, no},
+		"operator":                   {ok, ok, ok, ok, ok, ok, no, no, no},
+		"editor":                     {ok, ok, ok, ok, ok, ok, no, no, no},
+		"stranger":                   {hidden, hidden, hidden, hidden, hidden, hidden, hidden, hidden, hidden},
+		"approver elsewhere":         {hidden, hidden, hidden, hidden, hidden, hidden, hidden, hidden, hidden},
+		"approver who may only look": {ok, ok, ok, ok, no, no, no, no, no},
+	}
+	for name, answers := range want {
+		for i, call := range calls {
+			err := c.steer(t, tokens[name], call)
+			if answers[i] == ok && err != nil {
+				t.Errorf("%s: %s: got %v", name, call, err)
+			} else if answers[i] != ok && rpcerr.ReasonOf(err).String() != "REASON_"+answers[i] {
+				t.Errorf("%s: %s: got %v, want %s", name, call, err, answers[i])
+			}
+		}
+	}
+	for name, seen := range map[string]int{"viewer": 1, "approver": 1, "stranger": 0} {
+		res, err := c.rollouts(t, tokens[name]).ListRolloutPolicies(t.Context(), &fleetv1.ListRolloutPoliciesRequest{})
+		if err != nil || len(res.GetRolloutPolicies()) != seen {
+			t.Errorf("%s: got %v, %v, want %d policies", name, res, err, seen)
+		}
+	}
+	for name, members := range map[string]int{"viewer": 1, "approver": 0} { // the service is not for the approver
+		res, err := c.rollouts(t, tokens[name]).GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves"})
+		if err != nil || len(res.GetMembers()) != members {
+			t.Errorf("%s: got %v, %v, want %d members", name, res, err, members)
+		}
+	}
+	wantReason(t, c.steer(t, tokens["approver"], "pause"), no)
+	wantReason(t, c.steer(t, adminToken, "approve"), no) // not in the group
+	await.True(t, "the wave to take an approval", func() bool { return c.steer(t, tokens["approver"], "approve") == nil })
+	await.True(t, "the rollout to complete", func() bool { return latestRollout(t, c.hub, "waves").GetState() == "completed" })
+}
+
+// steer makes a call about the latest rollout of the policy waves.
+func (c *crowd) steer(t *testing.T, token, call string) (err error) {
+	t.Helper()
+	people, name := c.rollouts(t, token), "waves"
+	switch call {
+	case "policy":
+		_, err = people.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: name})
+	case "rollout":
+		_, err = people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: name})
+	case "list":
+		_, err = people.ListRollouts(t.Context(), &fleetv1.ListRolloutsRequest{Name: name})
+	case "replay":
+		_, err = people.ReplayRollout(t.Context(), &fleetv1.ReplayRolloutRequest{Name: name, Number: 1})
+	case "approve":
+		_, err = people.ApproveRollout(t.Context(), &fleetv1.ApproveRolloutRequest{Name: name})
+	default:
+		_, err = people.ControlRollout(t.Context(), &fleetv1.ControlRolloutRequest{Name: name, Verb: call})
+	}
+	return err
+}
+
 // TestRollbackPinsAService pins a service to its first revision, and releases it.
 // TestSecRollbackKeepsToHistory has an operator, who may roll services back, try to have one follow what
 // it has never run.

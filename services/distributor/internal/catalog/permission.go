@@ -91,7 +91,7 @@ func vocabulary() map[string][]string {
 		ResourceNotifiers:      with(VerbTest, VerbResend),
 		ResourceConfigSets:     with(VerbUse),
 		ResourceGlobalServices: edit,
-		ResourceRollouts:       with(VerbControl, VerbApprove),
+		ResourceRollouts:       with(VerbPause, VerbControl, VerbApprove),
 		ResourceFleetSources:   with(VerbSync, VerbConfirm),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},

@@ -86,6 +86,15 @@ func hasAll(labels, want map[string]string) bool {
 	return true
 }
 
+// HasApprover reports whether a wave of the policy waits for the approval of one of these groups.
+// Its members see the policy and approve that wave without a role: who may write the policy decides
+// who they are.
+func (p *RolloutPolicy) HasApprover(groups []string) bool {
+	return slices.ContainsFunc(p.Spec.Strategy.Waves, func(w rollout.Wave) bool {
+		return w.Approval != nil && slices.ContainsFunc(w.Approval.Groups, func(group string) bool { return slices.Contains(groups, group) })
+	})
+}
+
 // ComparePolicies orders policies by precedence: the oldest first.
 func ComparePolicies(a, b *RolloutPolicy) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))

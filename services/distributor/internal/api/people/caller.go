@@ -81,8 +81,9 @@ func (c *caller) may(verb string, object catalog.Object) bool {
 func (c *caller) sees(object catalog.Object) bool { return c.visible(catalog.VerbGet)(object) }
 
 // visible returns a function that reports whether the caller may get, list or watch an object: by
-// their bindings, because it is about themselves, or because a service that they may see is made of
-// it. The function decides once for each cluster and namespace. It is for one goroutine.
+// their bindings, because it is about themselves, because a service that they may see is made of
+// it, or because it waits for their approval. The function decides once for each cluster and
+// namespace. It is for one goroutine.
 func (c *caller) visible(verb string) func(catalog.Object) bool {
 	allows := c.allower(verb)
 	return c.visibleIf(verb, allows, c.reader(verb, func(service *catalog.Service) bool { return allows(service) }))
@@ -126,6 +127,8 @@ func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead
 			return allowsIn(o)
 		case *catalog.Repository:
 			return isRead(o.Name)
+		case *catalog.RolloutPolicy:
+			return o.HasApprover(c.Groups) && isLeft()
 		}
 		return false
 	}

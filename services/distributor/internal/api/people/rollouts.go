@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
@@ -88,7 +89,7 @@ func (r *Rollouts) DeleteRolloutPolicy(ctx context.Context, req *fleetv1.DeleteR
 
 // ListRollouts implements RolloutServiceHandler.
 func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRequest) (*fleetv1.ListRolloutsResponse, error) {
-	_, policy, err := r.permitted(ctx, req.GetName())
+	_, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRe
 
 // GetRollout implements RolloutServiceHandler.
 func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutRequest) (*fleetv1.GetRolloutResponse, error) {
-	c, policy, err := r.permitted(ctx, req.GetName())
+	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +139,13 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 	default:
 		return nil, rpcerr.Field("verb", fmt.Sprintf("%.80q is none of pause, resume, abort, retry, skip-wave and rollback", req.GetVerb()))
 	}
-	c, policy, err := r.permitted(ctx, req.GetName())
+	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
+	}
+	isPause := verb == rollout.Pause || verb == rollout.Resume
+	if !c.allows(policy) && !(isPause && c.may(catalog.VerbPause, policy)) {
+		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
 	record, err := r.tell(ctx, policy, string(verb), func(*rollouts.Record) (rollout.Event, error) {
 		return rollout.Event{Kind: rollout.Command, Verb: verb, Person: c.Name}, nil
@@ -153,14 +158,21 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 
 // ApproveRollout implements RolloutServiceHandler.
 func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRolloutRequest) (*fleetv1.ApproveRolloutResponse, error) {
-	c, policy, err := r.permitted(ctx, req.GetName())
+	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
+	}
+	isMember := policy.HasApprover(c.Groups) && c.rights.LimitAllows(c.needs(), authz.ObjectOf(c.view, policy))
+	if !isMember && !c.allows(policy) {
+		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
 	record, err := r.tell(ctx, policy, catalog.VerbApprove, func(record *rollouts.Record) (rollout.Event, error) {
 		e := rollout.Event{Kind: rollout.Approve, Wave: cmp.Or(req.GetWave(), record.Run.Current()), Person: c.Name}
 		groups := record.ApproversOf(e.Wave)
-		if len(groups) > 0 && !slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(c.Groups, group) }) {
+		switch {
+		case len(groups) == 0 && !c.allows(policy): // of a group that approves another wave
+			return e, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
+		case len(groups) > 0 && !slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(c.Groups, group) }):
 			return e, wire.Denied(fmt.Sprintf("wave %.80q is approved by members of these groups alone: %v", e.Wave, groups))
 		}
 		return e, nil
@@ -173,7 +185,7 @@ func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRollo
 
 // ReplayRollout implements RolloutServiceHandler.
 func (r *Rollouts) ReplayRollout(ctx context.Context, req *fleetv1.ReplayRolloutRequest) (*fleetv1.ReplayRolloutResponse, error) {
-	_, policy, err := r.permitted(ctx, req.GetName())
+	_, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -184,13 +196,10 @@ func (r *Rollouts) ReplayRollout(ctx context.Context, req *fleetv1.ReplayRollout
 	return &fleetv1.ReplayRolloutResponse{Events: int64(len(log.Events)), Decisions: int64(len(log.Decisions)), Difference: log.Replay()}, nil
 }
 
-// permitted returns a policy for which the caller has the call's permission.
-func (r *Rollouts) permitted(ctx context.Context, name string) (*caller, *catalog.RolloutPolicy, error) {
-	c, err := r.people.person(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	record, err := r.people.permitted(ctx, catalog.KindRolloutPolicy, "name", name)
+// seen returns a policy that the caller may see, which is all that reading its rollouts needs.
+// Calls that change something decide on top of it.
+func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.RolloutPolicy, error) {
+	c, record, err := r.people.seen(ctx, catalog.KindRolloutPolicy, "name", name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -92,9 +92,10 @@ type RolloutServiceClient interface {
 	// GetRollout returns a rollout with its members, of which the caller sees those that they may get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
+	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
 	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them.
+	// be in one of them, and then needs no permission.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)
@@ -338,9 +339,10 @@ type RolloutServiceHandler interface {
 	// GetRollout returns a rollout with its members, of which the caller sees those that they may get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
+	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
 	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them.
+	// be in one of them, and then needs no permission.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)
