@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
@@ -581,5 +582,125 @@ func TestSecGlobalServiceReachesNoMore(t *testing.T) {
 	c.apply(t, projectDocument("default", nil))
 	if got := c.members(t, "shop/all"); len(got) != 1 || got["own"] == nil {
 		t.Errorf("got %v after the share ended, want the project's own cluster", got)
+	}
+}
+
+// TestOneMemberIsPausedAndConfirmed pauses one of a global service's services, agrees to a prune of
+// it, and resumes it. The decisions are that cluster's alone, stay when the service is derived
+// again and when the hub restarts, and everything else is refused as before.
+func TestOneMemberIsPausedAndConfirmed(t *testing.T) {
+	t.Parallel()
+	for engine, change := range map[string]func(*testing.T) func(*distributor.Config){
+		"sqlite": func(*testing.T) func(*distributor.Config) { return func(*distributor.Config) {} },
+		"postgres": func(t *testing.T) func(*distributor.Config) {
+			url := postgrestest.New(t).Database(t)
+			return func(c *distributor.Config) { c.DatabaseURL = url }
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			h := startHub(t, change(t))
+			h.git.set("demo", "app", newFolder(t, "c1", "one"))
+			global := webGlobal()
+			h.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), fleetdoc.Of(global))
+			eu, us := h.enrol(t, "eu-1"), h.enrol(t, "us-1")
+			await.True(t, "content for both", func() bool {
+				a, b := entryOf(planOf(t, h, eu, ""), "web"), entryOf(planOf(t, h, us, ""), "web")
+				return len(a.GetBundles()) == 1 && len(b.GetBundles()) == 1
+			})
+			update := func(token string, change func(*fleetv1.ServiceSpec)) (*fleetv1.Service, error) {
+				got, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@eu-1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.GetService().GetSpec().GetSync() == nil {
+					got.Service.Spec.Sync = &fleetv1.SyncOptions{}
+				}
+				change(got.GetService().GetSpec())
+				res, err := h.fleet(t, token).UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: got.GetService()})
+				return res.GetService(), err
+			}
+			pause := func(s *fleetv1.ServiceSpec) { s.Paused = true }
+			resume := func(s *fleetv1.ServiceSpec) { s.Paused = false }
+			digest := "sha256:" + strings.Repeat("1", 64)
+			want := func(what string, isPaused bool, confirmation string) {
+				t.Helper()
+				got := entryOf(planOf(t, h, eu, ""), "web").GetApply()
+				if got.GetPaused() != isPaused || got.GetPruneConfirmation() != confirmation {
+					t.Errorf("%s: got %v, want paused %t and the confirmation %q", what, got, isPaused, confirmation)
+				}
+				if other := entryOf(planOf(t, h, us, ""), "web").GetApply(); other.GetPaused() || other.GetPruneConfirmation() != "" {
+					t.Errorf("%s: got %v in the other cluster, want it left alone", what, other)
+				}
+			}
+
+			shown, err := update(adminToken, pause)
+			if err != nil || !shown.GetSpec().GetPaused() {
+				t.Fatalf("got %v, %v, want the service paused", shown, err)
+			}
+			want("paused", true, "")
+			if _, err := update(adminToken, func(s *fleetv1.ServiceSpec) { s.Sync.PruneConfirmation = digest }); err != nil {
+				t.Fatal(err)
+			}
+			want("confirmed", true, digest)
+
+			global.Spec.Template.Config.Values["SIZE"] = "huge"
+			h.apply(t, fleetdoc.Of(global))
+			want("derived again", true, digest)
+			h.stop(t)
+			h = startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = h.cfg.DatabaseURL })
+			want("after a restart", true, digest)
+			if e := h.service(t, "web@eu-1").GetStatus().GetException(); !e.GetPaused() || e.GetPruneConfirmation() != digest || e.GetBy() != "user:admin" || e.GetAt() == nil {
+				t.Errorf("got %v, want what was decided, by whom and when", e)
+			}
+
+			if _, err := update(adminToken, resume); err != nil {
+				t.Fatal(err)
+			}
+			want("resumed", false, digest)
+			if _, err := update(adminToken, func(s *fleetv1.ServiceSpec) { s.Sync.PruneConfirmation = "" }); err != nil {
+				t.Fatal(err)
+			}
+			want("undone", false, "")
+
+			_, err = update(adminToken, func(s *fleetv1.ServiceSpec) { s.Paused, s.Namespace = true, "elsewhere" })
+			wantReason(t, err, "SERVICE_DERIVED")
+			global.Spec.Paused = true
+			h.apply(t, fleetdoc.Of(global))
+			_, err = update(adminToken, resume)
+			wantReason(t, err, "SERVICE_DERIVED")
+		})
+	}
+}
+
+// TestSecMembersArePausedByRight has people of three roles, and somebody without a binding, decide
+// about one of a global service's services.
+func TestSecMembersArePausedByRight(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	c.git.set("demo", "app", newFolder(t, "c1", "one"))
+	c.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), fleetdoc.Of(webGlobal()))
+	got, err := c.admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@eu-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		role    typev1.AccessRole
+		cluster string
+		want    string
+	}{
+		"viewer":             {viewer, "eu-1", "ACCESS_DENIED"},
+		"operator":           {operator, "eu-1", ""},
+		"operator elsewhere": {operator, "us-1", "NOT_FOUND"},
+	} {
+		user := strings.ReplaceAll(name, " ", "-")
+		token, _ := c.join(t, user)
+		c.bind(t, user, &fleetv1.AccessBindingSpec{Users: []string{user}, Role: test.role, Clusters: named(test.cluster)})
+		service := proto.CloneOf(got.GetService())
+		service.Spec.Paused = true
+		_, err := c.fleet(t, token).UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: service})
+		if test.want == "" && err != nil || test.want != "" && rpcerr.ReasonOf(err).String() != "REASON_"+test.want {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
 	}
 }

@@ -25,7 +25,8 @@ func Pause(s *session.Session) *cobra.Command {
 		Long: `Leave a service unchanged in its cluster until leat resume: its objects are not applied, corrected or deleted, and no hook or test runs. Its
 health is still watched and reported.
 
-This sets spec.paused. If the service's document is applied from elsewhere, set it there, too, or the next leat apply resumes it.`,
+This sets spec.paused. If the service's document is applied from elsewhere, set it there, too, or the next leat apply resumes it.
+A service that is derived from a global service is paused in its cluster alone, whatever is applied later.`,
 		Example: `  leat pause service/shop`,
 	})
 }

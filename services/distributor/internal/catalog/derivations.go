@@ -69,7 +69,8 @@ type DerivedError struct {
 // Error implements error.
 func (e *DerivedError) Error() string {
 	_, cluster := objectname.SplitService(e.Service)
-	return fmt.Sprintf("service %q is derived from global service %q; edit that, give it an override for cluster %s, or leave the cluster out of its selection",
+	return fmt.Sprintf("service %q is derived from global service %q, and of its own can only be paused, synced, rolled back and have a prune confirmed; "+
+		"edit the global service, give it an override for cluster %s, or leave the cluster out of its selection",
 		objectname.Display(e.Service), objectname.Display(e.Global), objectname.Display(cluster))
 }
 
@@ -151,10 +152,7 @@ func (t *notingTx) Delete(ctx context.Context, object Object) error {
 // whyAbsent returns the error for a service that is not stored: another one if it is derived, and the
 // caller may see it.
 func (e *Editor) whyAbsent(key Key, err error) error {
-	if key.Kind != KindService || !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	if derived := e.derived.Derived(key.Name); derived != nil && e.guard.Sees(derived) {
+	if derived := e.derivedOf(key, err); derived != nil {
 		return &DerivedError{Service: key.Name, Global: derived.Derived.Global}
 	}
 	return err

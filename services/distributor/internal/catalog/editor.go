@@ -185,8 +185,12 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 	var outcome Outcome
 	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
 		current, err := e.seen(ctx, tx, object.Key())
+		if derived := e.derivedOf(object.Key(), err); derived != nil {
+			outcome.Object, err = e.updateDerived(ctx, tx, derived, object)
+			return err
+		}
 		if err != nil {
-			return e.whyAbsent(object.Key(), err)
+			return err
 		}
 		if outcome, err = e.replace(ctx, tx, current, object); err != nil || outcome.Action == ActionUnchanged {
 			return err

@@ -32,6 +32,11 @@ type Service struct {
 	ConfigWaits bool
 	// Derived says what the service is derived from. Nil: a person wrote it. It is shared.
 	Derived *Derivation
+	// Exception is what people decided about a derived service alone; nil: nothing. Except sets it,
+	// and puts it over the options.
+	Exception *Exception
+	// DerivedOptions are the options without the exception. They mean nothing without one.
+	DerivedOptions *syncpolicy.Options
 }
 
 // ServiceSpec is what is wanted of a service.

@@ -29,6 +29,10 @@ type Tx interface {
 	// the same UID. A cluster's Agent is not written; a service's SyncRequest is, and its
 	// ConfigDigest is made. Of a derived service nothing but the SyncRequest is written.
 	Put(ctx context.Context, object Object) error
+	// Except stores what an edit with these verbs decides about a derived service beside its global
+	// service, and returns it. The decision changes the stored exception, or a new one. Error:
+	// *NotFoundError if the service is no longer derived.
+	Except(ctx context.Context, service *Service, verbs []string, decide func(*Exception)) (*Exception, error)
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a
@@ -87,17 +91,19 @@ type FleetChanges struct {
 	ConfigSets []*ConfigSet
 	// Globals are without their secrets: only their keys.
 	Globals []*GlobalService
-	// Requests are the latest requests for syncs of derived services.
+	// Requests are the latest requests for syncs of derived services, and their exceptions.
 	Requests []SyncRequest
 	Policies []*RolloutPolicy
 	// Admissions may hold nothing.
 	Admissions []Admission
 }
 
-// SyncRequest is the latest request for a sync of a derived service.
+// SyncRequest is the latest request for a sync of a derived service, and its exception; either may
+// be missing.
 type SyncRequest struct {
 	Service, ServiceUID string
 	Request             string
+	Exception           *Exception
 }
 
 // Tombstone remembers a deleted object for at least 30 days.

@@ -443,7 +443,7 @@ func providerOf(version string) string {
 
 // Same reports whether two services say the same to agents and people.
 func Same(a, b *catalog.Service) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion && a.SyncRequest == b.SyncRequest &&
+	return a.UID == b.UID && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion && a.SyncRequest == b.SyncRequest && catalog.SameException(a, b) &&
 		a.ConfigDigest == b.ConfigDigest && a.ConfigWaits == b.ConfigWaits && sameProblem(a.ConfigProblem, b.ConfigProblem) &&
 		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Spec.Sources, b.Spec.Sources) &&
 		(a.Spec.Options == b.Spec.Options || a.Spec.Wanted().Equal(b.Spec.Wanted())) && sameDerivation(a.Derived, b.Derived)

@@ -27,8 +27,10 @@ type derivations struct {
 	conflicts map[string]map[string]struct{}
 	// forbidden are clusters that would be selected if the project might use them.
 	forbidden map[string]map[string]struct{}
-	// requests are the latest requests for syncs, by the uid of the service.
-	requests map[string]string
+	// requests are the latest requests for syncs, and exceptions what people decided about single
+	// services, both by the uid of the service.
+	requests   map[string]string
+	exceptions map[string]*catalog.Exception
 
 	// jobs are what is not derived yet, by path.
 	jobs map[string]*job
@@ -43,7 +45,7 @@ type derivations struct {
 func newDerivations() *derivations {
 	return &derivations{
 		globals: map[string]*derive.Global{}, conflicts: map[string]map[string]struct{}{}, forbidden: map[string]map[string]struct{}{},
-		requests: map[string]string{}, jobs: map[string]*job{}, late: map[string]*lateness{},
+		requests: map[string]string{}, exceptions: map[string]*catalog.Exception{}, jobs: map[string]*job{}, late: map[string]*lateness{},
 		settled: make(chan struct{}),
 	}
 }
@@ -151,6 +153,7 @@ func problemOf(failed *derive.Error) *catalog.Problem {
 // unless they say the same.
 func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) {
 	next.SyncRequest = c.derived.requests[next.UID]
+	next.Except(c.derived.exceptions[next.UID])
 	if current != nil && derive.Same(current, next) {
 		return
 	}
@@ -191,10 +194,11 @@ func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
 	}
 }
 
-// requestLocked takes over requests for syncs. That of a service which is not derived yet waits for it.
+// requestLocked takes over requests for syncs, and exceptions. Those of a service which is not derived yet
+// wait for it.
 func requestLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
 	for _, request := range requests {
-		c.derived.requests[request.ServiceUID] = request.Request
+		c.derived.requests[request.ServiceUID], c.derived.exceptions[request.ServiceUID] = request.Request, request.Exception
 		if current := c.services.Service(request.Service); current != nil && current.Derived != nil && current.UID == request.ServiceUID {
 			putDerivedLocked(c, current, new(*current), s)
 		}

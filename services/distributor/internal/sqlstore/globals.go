@@ -51,16 +51,17 @@ type overrideColumn struct {
 // derivedRow is what is stored of a derived service.
 type derivedRow struct {
 	bun.BaseModel      `bun:"table:derived_services,alias:ds"`
-	UID                string `bun:"uid,pk"`
-	GlobalUID          string `bun:"global_uid"`
-	ClusterUID         string `bun:"cluster_uid"`
-	SyncRequest        string `bun:"sync_request"`
-	Report             string `bun:"report"`
-	Entry              string `bun:"entry"`
-	ObservedGeneration int64  `bun:"observed_generation"`
-	Revision           int64  `bun:"revision"`
-	Global             string `bun:"global,scanonly"`
-	Cluster            string `bun:"cluster,scanonly"`
+	UID                string                     `bun:"uid,pk"`
+	GlobalUID          string                     `bun:"global_uid"`
+	ClusterUID         string                     `bun:"cluster_uid"`
+	SyncRequest        string                     `bun:"sync_request"`
+	Exception          column[*catalog.Exception] `bun:"exception"`
+	Report             string                     `bun:"report"`
+	Entry              string                     `bun:"entry"`
+	ObservedGeneration int64                      `bun:"observed_generation"`
+	Revision           int64                      `bun:"revision"`
+	Global             string                     `bun:"global,scanonly"`
+	Cluster            string                     `bun:"cluster,scanonly"`
 }
 
 type derivedRevisionRow struct {
@@ -239,22 +240,57 @@ func globalsReading(ctx context.Context, t *tx, repository string, limit int64) 
 
 // putDerived stores the request for a sync of a derived service. Of its spec there is nothing to store.
 func putDerived(ctx context.Context, t *tx, service *catalog.Service) error {
-	row := &derivedRow{UID: service.UID, GlobalUID: service.Derived.GlobalUID, SyncRequest: service.SyncRequest, Report: noReport, Revision: t.revision}
-	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return &catalog.NotFoundError{Key: service.Key()}
-	}
+	row, err := newDerivedRow(ctx, t, service)
 	if err != nil {
 		return err
+	}
+	row.SyncRequest = service.SyncRequest
+	return t.replace(ctx, row, "uid", "sync_request", "revision")
+}
+
+// Except implements catalog.Tx.
+func (t *tx) Except(ctx context.Context, service *catalog.Service, verbs []string, decide func(*catalog.Exception)) (*catalog.Exception, error) {
+	row, err := newDerivedRow(ctx, t, service)
+	if err != nil {
+		return nil, translate("write exception", err)
+	}
+	known := new(derivedRow)
+	err = t.sql.NewSelect().Model(known).Column("exception").Where("uid = ?", row.UID).Scan(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, translate("read exception", err)
+	}
+	next := new(catalog.Exception)
+	if known.Exception.v != nil {
+		*next = *known.Exception.v
+	}
+	decide(next)
+	t.dirty = true
+	for _, verb := range verbs {
+		t.note(catalog.Change{Verb: verb, Kind: string(catalog.KindService), Name: service.Name, UID: service.UID, Cluster: service.Spec.Cluster})
+	}
+	row.Exception = columnOf(next)
+	return next, translate("write exception", t.replace(ctx, row, "uid", "exception", "revision"))
+}
+
+// newDerivedRow returns the row of a derived service that has none yet. Error:
+// *catalog.NotFoundError if it is no longer derived.
+func newDerivedRow(ctx context.Context, t *tx, service *catalog.Service) (*derivedRow, error) {
+	row := &derivedRow{UID: service.UID, GlobalUID: service.Derived.GlobalUID, Report: noReport, Revision: t.revision}
+	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, &catalog.NotFoundError{Key: service.Key()}
+	}
+	if err != nil {
+		return nil, err
 	}
 	known, err := t.sql.NewSelect().Table("global_services").Where("uid = ?", row.GlobalUID).Exists(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !known || row.UID != catalog.DerivedUID(row.GlobalUID, row.ClusterUID) {
-		return &catalog.NotFoundError{Key: service.Key()} // another replica has deleted it meanwhile
+		return nil, &catalog.NotFoundError{Key: service.Key()} // another replica has deleted it meanwhile
 	}
-	return t.replace(ctx, row, "uid", "sync_request", "revision")
+	return row, nil
 }
 
 // withPlaces adds the names that a derived service is named by.
@@ -275,8 +311,10 @@ func collectDerived(ctx context.Context, query *bun.SelectQuery, changes *catalo
 	var reports []catalog.StoredReport
 	err := tryList(ctx, withPlaces(query), &reports, func(row *derivedRow) (catalog.StoredReport, error) {
 		report, err := row.stored()
-		if row.SyncRequest != "" {
-			changes.Requests = append(changes.Requests, catalog.SyncRequest{Service: report.Service, ServiceUID: row.UID, Request: row.SyncRequest})
+		if row.SyncRequest != "" || row.Exception.v != nil {
+			changes.Requests = append(changes.Requests, catalog.SyncRequest{
+				Service: report.Service, ServiceUID: row.UID, Request: row.SyncRequest, Exception: row.Exception.v,
+			})
 		}
 		return report, err
 	})

@@ -966,6 +966,8 @@ type ServiceStatus struct {
 	Hold *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The global service that it is derived from: NAME, or PROJECT/NAME. Empty for a service of its own.
 	GlobalService string `protobuf:"bytes,8,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
+	// What people decided about this one of a global service's services. Unset: nothing.
+	Exception     *ServiceException `protobuf:"bytes,17,opt,name=exception,proto3" json:"exception,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1065,96 @@ func (x *ServiceStatus) GetGlobalService() string {
 	return ""
 }
 
+func (x *ServiceStatus) GetException() *ServiceException {
+	if x != nil {
+		return x.Exception
+	}
+	return nil
+}
+
+// ServiceException is what people decided about one derived service beside its global service, by an
+// update of nothing but spec.paused or spec.sync.prune_confirmation. The spec has it already.
+type ServiceException struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It is paused, whatever the global service says.
+	Paused bool `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The confirmation that comes before that of the global service. Empty: that one counts.
+	PruneConfirmation string `protobuf:"bytes,2,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
+	// Who decided last.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	// Why, if a reason was given.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceException) Reset() {
+	*x = ServiceException{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceException) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceException) ProtoMessage() {}
+
+func (x *ServiceException) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceException.ProtoReflect.Descriptor instead.
+func (*ServiceException) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ServiceException) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *ServiceException) GetPruneConfirmation() string {
+	if x != nil {
+		return x.PruneConfirmation
+	}
+	return ""
+}
+
+func (x *ServiceException) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ServiceException) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ServiceException) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ContentHold says why a service has other content than its sources hold.
 type ContentHold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1084,7 +1176,7 @@ type ContentHold struct {
 
 func (x *ContentHold) Reset() {
 	*x = ContentHold{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1188,7 @@ func (x *ContentHold) String() string {
 func (*ContentHold) ProtoMessage() {}
 
 func (x *ContentHold) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1201,7 @@ func (x *ContentHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentHold.ProtoReflect.Descriptor instead.
 func (*ContentHold) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ContentHold) GetCommits() []string {
@@ -1170,7 +1262,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1274,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1287,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -1257,7 +1349,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1361,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1374,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Revision) GetNumber() int64 {
@@ -1466,7 +1558,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
 	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
-	"\x11_create_namespace\"\xa8\x03\n" +
+	"\x11_create_namespace\"\xe7\x03\n" +
 	"\rServiceStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1476,7 +1568,14 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x13observed_generation\x18\x06 \x01(\x03R\x12observedGeneration\x12!\n" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12.\n" +
 	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\x12%\n" +
-	"\x0eglobal_service\x18\b \x01(\tR\rglobalService\"\xd6\x01\n" +
+	"\x0eglobal_service\x18\b \x01(\tR\rglobalService\x12=\n" +
+	"\texception\x18\x11 \x01(\v2\x1f.leat.fleet.v1.ServiceExceptionR\texception\"\xad\x01\n" +
+	"\x10ServiceException\x12\x16\n" +
+	"\x06paused\x18\x01 \x01(\bR\x06paused\x12-\n" +
+	"\x12prune_confirmation\x18\x02 \x01(\tR\x11pruneConfirmation\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xd6\x01\n" +
 	"\vContentHold\x12\x18\n" +
 	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +
@@ -1528,7 +1627,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
@@ -1541,80 +1640,83 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*ServiceConfig)(nil),         // 8: leat.fleet.v1.ServiceConfig
 	(*SyncOptions)(nil),           // 9: leat.fleet.v1.SyncOptions
 	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
-	(*ContentHold)(nil),           // 11: leat.fleet.v1.ContentHold
-	(*SourceStatus)(nil),          // 12: leat.fleet.v1.SourceStatus
-	(*Revision)(nil),              // 13: leat.fleet.v1.Revision
-	nil,                           // 14: leat.fleet.v1.ServiceConfig.ValuesEntry
-	nil,                           // 15: leat.fleet.v1.ServiceConfig.SecretsEntry
-	nil,                           // 16: leat.fleet.v1.ServiceConfig.ReferencesEntry
-	(*v1.Metadata)(nil),           // 17: leat.type.v1.Metadata
-	(*v1.AgentSettings)(nil),      // 18: leat.type.v1.AgentSettings
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 20: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 21: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 22: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 24: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 25: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 26: leat.type.v1.Source
-	(v11.Renderer)(0),             // 27: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 28: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 29: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 30: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 31: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 32: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 33: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 34: leat.distributor.v1.Timings
+	(*ServiceException)(nil),      // 11: leat.fleet.v1.ServiceException
+	(*ContentHold)(nil),           // 12: leat.fleet.v1.ContentHold
+	(*SourceStatus)(nil),          // 13: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 14: leat.fleet.v1.Revision
+	nil,                           // 15: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 16: leat.fleet.v1.ServiceConfig.SecretsEntry
+	nil,                           // 17: leat.fleet.v1.ServiceConfig.ReferencesEntry
+	(*v1.Metadata)(nil),           // 18: leat.type.v1.Metadata
+	(*v1.AgentSettings)(nil),      // 19: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 21: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 22: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 23: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 25: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 26: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 27: leat.type.v1.Source
+	(v11.Renderer)(0),             // 28: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 29: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 30: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 31: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 32: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 33: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 34: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 35: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	17, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	18, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	18, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
-	19, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	20, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	19, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
-	17, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	19, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	20, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	21, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	20, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	18, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	21, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	22, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	23, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	24, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	25, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	17, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	22, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	23, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	24, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	25, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	26, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	18, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
 	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	26, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	27, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	27, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	28, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
 	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
 	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	28, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	29, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	14, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	15, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	16, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	23, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	30, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	31, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	12, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	32, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	11, // 31: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
-	19, // 32: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	33, // 33: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	31, // 34: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	19, // 35: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 36: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	31, // 37: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	19, // 38: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	19, // 39: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	19, // 40: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	19, // 41: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	34, // 42: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	29, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	30, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	15, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	16, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	17, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	24, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	31, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	32, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	13, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	33, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	12, // 31: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
+	11, // 32: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
+	20, // 33: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
+	20, // 34: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	34, // 35: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	32, // 36: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	20, // 37: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 38: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	32, // 39: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	20, // 40: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	20, // 41: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	20, // 42: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	20, // 43: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	35, // 44: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1630,7 +1732,7 @@ func file_leat_fleet_v1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

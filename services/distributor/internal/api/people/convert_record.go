@@ -144,6 +144,11 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 	if s.Derived != nil {
 		m.GlobalService = objectname.Display(s.Derived.Global)
 	}
+	if e := s.Exception; e != nil {
+		m.Exception = &fleetv1.ServiceException{
+			Paused: e.Paused, PruneConfirmation: e.PruneConfirmation, By: e.By, At: catalogwire.Timestamp(e.At), Reason: e.Reason,
+		}
+	}
 	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {
 		return &fleetv1.SourceStatus{
 			Snapshot: snapshotMessage(r.Snapshot), Problem: catalogwire.ProblemMessage(r.Problem), ResolvedAt: catalogwire.Timestamp(r.ResolvedAt),

@@ -269,7 +269,8 @@ type FleetServiceClient interface {
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm.
+	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm. Of a
+	// service that is derived from a global service, nothing else can be changed.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.
@@ -1605,7 +1606,8 @@ type FleetServiceHandler interface {
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm.
+	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm. Of a
+	// service that is derived from a global service, nothing else can be changed.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.

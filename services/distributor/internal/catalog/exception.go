@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Exception is what people decided about one derived service, beside its global service: at night,
+// one cluster is paused, and the guard is answered for each cluster. It is stored by the service's
+// uid, so it stays when the service is derived again, and goes with the service. Its JSON is its
+// stored form.
+type Exception struct {
+	// Paused pauses the service. It cannot resume a service that its global service pauses.
+	Paused bool `json:"paused,omitempty"`
+	// PruneConfirmation comes before that of the global service. Empty: that one counts.
+	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
+	// By, At and Reason are of the latest decision.
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// equal reports whether two exceptions are the same; either may be nil.
+func (e *Exception) equal(other *Exception) bool {
+	return e == other || e != nil && other != nil && *e == *other
+}
+
+// SameException reports whether two services have the same exception.
+func SameException(a, b *Service) bool { return a.Exception.equal(b.Exception) }
+
+// Except replaces the exception of a derived service, which belongs to the caller alone. Nil: there
+// is none.
+func (s *Service) Except(e *Exception) {
+	if s.Exception != nil {
+		s.Spec.Options = s.DerivedOptions
+	}
+	s.Exception, s.DerivedOptions = e, s.Spec.Options
+	if e == nil || !e.Paused && e.PruneConfirmation == "" {
+		return
+	}
+	options := s.Spec.Wanted()
+	options.Paused = options.Paused || e.Paused
+	if e.PruneConfirmation != "" {
+		options.PruneConfirmation = e.PruneConfirmation
+	}
+	s.Spec.Options = &options
+}
+
+// isPausedByGlobal reports whether the service is paused whatever its exception says.
+func (s *Service) isPausedByGlobal() bool {
+	plain := *s
+	plain.Except(nil)
+	return plain.Spec.Wanted().Paused
+}
+
+// updateDerived stores what an update decides about a derived service: whether it is paused, and
+// which prune is agreed to. Everything else is the global service's. Errors: *DerivedError,
+// ErrConflict, the guard's.
+func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, object Object) (Object, error) {
+	refusal := &DerivedError{Service: current.Name, Global: current.Derived.Global}
+	if version := object.Meta().ResourceVersion; version != 0 && version != current.ResourceVersion {
+		return nil, ErrConflict
+	}
+	next, ok := normal(object.clone()).(*Service)
+	if !ok {
+		return nil, refusal
+	}
+	if next.Spec.Config == nil { // it says nothing; secrets are empty on both sides
+		next.Spec.Config = current.Spec.Config
+	}
+	isSame := next.sameSpec(current) && sameLabels(current.Meta(), next.Meta())
+	isOther := func(verb string) bool { return verb != VerbPause && verb != VerbConfirm }
+	if !isSame && slices.ContainsFunc(VerbsOf(current, next), isOther) {
+		return nil, refusal
+	}
+	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
+		return nil, err
+	}
+	if isSame {
+		return current, nil
+	}
+	before, after := current.Spec.Wanted(), next.Spec.Wanted()
+	if before.Paused && !after.Paused && current.isPausedByGlobal() {
+		return nil, refusal
+	}
+	origin := OriginOf(ctx)
+	decided := func(e *Exception) {
+		if before.Paused != after.Paused {
+			e.Paused = after.Paused
+		}
+		if before.PruneConfirmation != after.PruneConfirmation {
+			e.PruneConfirmation = after.PruneConfirmation
+		}
+		e.By, e.At, e.Reason = origin.By(), Now(), origin.Reason
+	}
+	stored, err := tx.Except(ctx, current, VerbsOf(current, next), decided)
+	if err != nil {
+		return nil, err
+	}
+	excepted := *current
+	excepted.Except(stored)
+	return &excepted, nil
+}
+
+// derivedOf returns the derived service of that key, or nil: if there is none, or the caller may
+// not see it, or err says something else than that the service is not stored.
+func (e *Editor) derivedOf(key Key, err error) *Service {
+	if key.Kind != KindService || !errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if derived := e.derived.Derived(key.Name); derived != nil && e.guard.Sees(derived) {
+		return derived
+	}
+	return nil
+}
