@@ -19,18 +19,18 @@ const (
 	internalWindow      = 64 << 10
 )
 
-// Internal is the internal listener of a service. It may answer before the service can serve anything
-// else, for example while it waits for its database: probes then see a process that lives and is not
-// ready, and do not kill it.
+// Internal is the internal listener of a service. It may answer before the service can serve
+// anything else, for example while it waits for its database: probes then see a process that lives
+// and is not ready, and do not kill it.
 type Internal struct {
 	// drain closes when the service begins to stop. Run closes it.
 	drain chan struct{}
 	close func()
 }
 
-// StartInternal begins to answer on the internal listener with p.Internal, as far as the settings name
-// a listener. The caller passes it on to [Run] in Params.Started, and closes it if it does not come
-// to that.
+// StartInternal begins to answer on the internal listener with p.Internal, as far as the settings
+// name a listener. The caller passes it on to [Run] in Params.Started, and closes it if it does not
+// come to that.
 func StartInternal(ctx context.Context, p Params) (*Internal, error) {
 	internal := &Internal{drain: make(chan struct{}), close: func() {}}
 	if p.Internal == nil {

@@ -14,8 +14,8 @@ import (
 // fail every few seconds while a collector is away.
 const errorEvery = time.Minute
 
-// errorLog logs the SDK's own errors, such as those of exporters, at most one a minute. It implements
-// otel.ErrorHandler.
+// errorLog logs the SDK's own errors, such as those of exporters, at most one a minute. It
+// implements otel.ErrorHandler.
 type errorLog struct {
 	logger *slog.Logger
 

@@ -4,8 +4,9 @@
 // Package telemetry provides a service's logger, tracer and meter.
 //
 // Every service has a [Telemetry] of its own, even if several run in one process. One global is
-// changed: the OpenTelemetry SDK reports its own problems, such as an endpoint that does not answer,
-// through an error handler of the process. The service that started last with an exporter logs them.
+// changed: the OpenTelemetry SDK reports its own problems, such as an endpoint that does not
+// answer, through an error handler of the process. The service that started last with an exporter
+// logs them.
 package telemetry
 
 import (
@@ -175,13 +176,14 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// flushTimeout bounds [Telemetry.Shutdown]. A collector that answers needs milliseconds; one that does
-// not answer, for example because it stops at the same time, must not hold up the end of a process.
+// flushTimeout bounds [Telemetry.Shutdown]. A collector that answers needs milliseconds; one that
+// does not answer, for example because it stops at the same time, must not hold up the end of a
+// process.
 const flushTimeout = time.Second
 
-// Shutdown sends what is still held back and stops the exporters, all at once. It works although ctx
-// has ended, and takes at most a second. What cannot be sent then is lost, with a warning: telemetry
-// does not decide how a program ends. The logger continues to write to its output.
+// Shutdown sends what is still held back and stops the exporters, all at once. It works although
+// ctx has ended, and takes at most a second. What cannot be sent then is lost, with a warning:
+// telemetry does not decide how a program ends. The logger continues to write to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	flushing, cancel := context.WithTimeout(ctx, flushTimeout)

@@ -264,8 +264,8 @@ func TestBelowTheLevelNothingIsExported(t *testing.T) {
 	}
 }
 
-// TestShutdownTakesASecondAtMost stops two exporters of a collector that does not answer, and one that
-// works, although the context of the service has ended.
+// TestShutdownTakesASecondAtMost stops two exporters of a collector that does not answer, and one
+// that works, although the context of the service has ended.
 func TestShutdownTakesASecondAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -298,8 +298,8 @@ func TestShutdownTakesASecondAtMost(t *testing.T) {
 	})
 }
 
-// TestExportErrorsAreLogged fails an export, as the SDK reports it: with the service's log, and not as
-// text between the lines of JSON.
+// TestExportErrorsAreLogged fails an export, as the SDK reports it: with the service's log, and not
+// as text between the lines of JSON.
 func TestExportErrorsAreLogged(t *testing.T) {
 	_, url := newCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url+"/v1/traces")

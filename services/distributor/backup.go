@@ -125,8 +125,8 @@ func Backup(ctx context.Context, cfg BackupConfig) error {
 type RestoreConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the restore goes, beside the database. Its output "stdout" is the
-	// standard error here.
+	// Audit says where the record of the restore goes, beside the database. Its output "stdout" is
+	// the standard error here.
 	Audit auditout.Config
 	// File is the backup; "-", and empty: standard input.
 	File string

@@ -35,8 +35,8 @@ const (
 type BreakGlassConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the new token goes, beside the database. Its output "stdout" is
-	// the standard error here.
+	// Audit says where the record of the new token goes, beside the database. Its output "stdout"
+	// is the standard error here.
 	Audit auditout.Config
 	// Reason is why somebody needs the token: one line that goes on record. Required.
 	Reason string

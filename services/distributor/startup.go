@@ -24,9 +24,9 @@ const startupRetry = 5 * time.Second
 // minutes.
 var errStarting = errors.New("the catalog was not read yet; the database may be migrated at the moment")
 
-// startup is a replica until it has read the catalog: it lives, and is not ready. While the database
-// does not answer, it waits. It must not end: whatever starts it again would wait longer each time,
-// and would end a migration in the middle.
+// startup is a replica until it has read the catalog: it lives, and is not ready. While the
+// database does not answer, it waits. It must not end: whatever starts it again would wait longer
+// each time, and would end a migration in the middle.
 type startup struct {
 	logger *slog.Logger
 

@@ -75,8 +75,8 @@ func TestDatabaseComesLate(t *testing.T) {
 	wantReady()
 }
 
-// TestProbesDuringMigrations starts a hub while another replica migrates the database, which may take
-// longer than probes are patient.
+// TestProbesDuringMigrations starts a hub while another replica migrates the database, which may
+// take longer than probes are patient.
 func TestProbesDuringMigrations(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -104,8 +104,8 @@ func TestProbesDuringMigrations(t *testing.T) {
 	wantReady()
 }
 
-// TestLockedDatabaseIsAwaited starts a hub while another process, such as a backup, holds the file of
-// SQLite.
+// TestLockedDatabaseIsAwaited starts a hub while another process, such as a backup, holds the file
+// of SQLite.
 func TestLockedDatabaseIsAwaited(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "leat.db")

@@ -208,8 +208,8 @@ func (i *Identity) tokenFor(ctx context.Context, which func() string) (string, e
 	return token, err
 }
 
-// Renew requests new tokens now, and with them what else the hub returns, such as the tunnel's URL. If it
-// fails, the agent keeps what it has.
+// Renew requests new tokens now, and with them what else the hub returns, such as the tunnel's URL.
+// If it fails, the agent keeps what it has.
 func (i *Identity) Renew(ctx context.Context) error {
 	_, err := i.renewals.Do(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, i.refresh(ctx) })
 	return err

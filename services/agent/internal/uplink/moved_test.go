@@ -93,9 +93,9 @@ func (h *movingHub) run(t *testing.T) (stop func()) {
 	}
 }
 
-// TestAgentLearnsTheTunnelsNewAddress moves a tunnel while the agent's tokens are good for most of an
-// hour. The agent asks the hub for the address, and dials it, within ten minutes even if the hub was
-// away at first. It asks neither in a short outage nor often in a long one.
+// TestAgentLearnsTheTunnelsNewAddress moves a tunnel while the agent's tokens are good for most of
+// an hour. The agent asks the hub for the address, and dials it, within ten minutes even if the hub
+// was away at first. It asks neither in a short outage nor often in a long one.
 func TestAgentLearnsTheTunnelsNewAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -62,8 +62,8 @@ const (
 	// avoidAttempts is how many consecutive attempts are made to reach another replica.
 	avoidAttempts = 4
 	// lookupAfter is how long no connection is up before the agent asks the hub for the tunnel's
-	// address, and lookupEvery how often it asks after that. Both are spread by half: all agents lose
-	// a tunnel at once.
+	// address, and lookupEvery how often it asks after that. Both are spread by half: all agents
+	// lose a tunnel at once.
 	lookupAfter = 30 * time.Second
 	lookupEvery = 5 * time.Minute
 )
@@ -338,7 +338,8 @@ func (u *Uplink) find(ctx context.Context) string {
 }
 
 // hasMoved reports whether the hub offers another address than the one that the agent could not
-// reach. It asks only if no tunnel has answered for a while: a tunnel that refuses is at its address.
+// reach. It asks only if no tunnel has answered for a while: a tunnel that refuses is at its
+// address.
 func (u *Uplink) hasMoved(ctx context.Context, err error) bool {
 	if err == nil || rpcerr.HasReason(err) || ctx.Err() != nil || !u.isLookupDue(time.Now()) {
 		return false

@@ -412,9 +412,9 @@ func TestPresence(t *testing.T) {
 	})
 }
 
-// TestArrivalsAreStoredSoon opens the streams of two agents at once, as after a restart of the hub, and
-// a second later they count as connected at the other replicas, too. One that goes on polling costs no
-// further writes.
+// TestArrivalsAreStoredSoon opens the streams of two agents at once, as after a restart of the hub,
+// and a second later they count as connected at the other replicas, too. One that goes on polling
+// costs no further writes.
 func TestArrivalsAreStoredSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

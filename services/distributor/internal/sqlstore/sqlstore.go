@@ -207,8 +207,9 @@ func sqliteSource(file string, pragmas url.Values) string {
 	return dsn.String()
 }
 
-// connectTimeout bounds an attempt to connect to PostgreSQL, where the URL names no connect_timeout. A
-// network that drops packets would hold an attempt up for minutes, also after it works again.
+// connectTimeout bounds an attempt to connect to PostgreSQL, where the URL names no
+// connect_timeout. A network that drops packets would hold an attempt up for minutes, also after it
+// works again.
 const connectTimeout = 10 * time.Second
 
 func (s *Store) connectPostgres(databaseURL string) error {

@@ -33,8 +33,8 @@ import (
 const (
 	// reloadEvery is the mean time between two readings of the whole hash.
 	reloadEvery = 30 * time.Second
-	// maxRetry is the longest wait between two tries while Redis does not answer. A replica without a
-	// copy on disk is not ready until then.
+	// maxRetry is the longest wait between two tries while Redis does not answer. A replica without
+	// a copy on disk is not ready until then.
 	maxRetry     = 5 * time.Second
 	startTimeout = 3 * time.Second
 	// missMemory is how long a look into Redis for a name nobody knows is good for.

@@ -22,7 +22,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 )
 
-// outage is a Redis without sockets, so that time can be virtual: it is away, or holds an empty hash.
+// outage is a Redis without sockets, so that time can be virtual: it is away, or holds an empty
+// hash.
 type outage struct {
 	mu    sync.Mutex
 	ended bool
@@ -82,9 +83,9 @@ func (o *outage) end() {
 	o.ended = true
 }
 
-// TestFirstTriesComeQuickly starts a replica before its Redis. It asks several times within the first
-// seconds, is ready at most five seconds after Redis is there, however long that took, and then reads
-// as seldom as usual.
+// TestFirstTriesComeQuickly starts a replica before its Redis. It asks several times within the
+// first seconds, is ready at most five seconds after Redis is there, however long that took, and
+// then reads as seldom as usual.
 func TestFirstTriesComeQuickly(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{2 * time.Second, time.Hour} {
