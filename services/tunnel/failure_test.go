@@ -231,6 +231,7 @@ func TestF38ErrorsSayWhereTheyComeFrom(t *testing.T) {
 		header                 http.Header
 		status                 int
 		origin, reason, advice string
+		text                   string // of an answer that is no Status
 	}{
 		"no token":      {cluster: "demo", path: "/", token: "", status: 401, origin: "hub", reason: "TOKEN_INVALID", advice: "obtain a new one"},
 		"bad token":     {cluster: "demo", path: "/", token: "x.y.z", status: 401, origin: "hub", reason: "TOKEN_INVALID", advice: "obtain a new one"},
@@ -239,6 +240,8 @@ func TestF38ErrorsSayWhereTheyComeFrom(t *testing.T) {
 		"not a name":    {cluster: "No_Where", path: "/", token: h.user("ada"), status: 403, origin: "hub", reason: "ACCESS_DENIED", advice: "administrator"},
 		"forbidden":     {cluster: "demo", path: "/", token: h.user("eve"), status: 403, origin: "hub", reason: "ACCESS_DENIED", advice: "administrator"},
 		"offline":       {cluster: "offline", path: "/", token: h.user("ada"), status: 503, origin: "tunnel", reason: "AGENT_OFFLINE", advice: "check that it runs"},
+		"api, offline":  {cluster: "offline", path: "/api", token: h.user("ada"), status: 502, origin: "tunnel", reason: "AGENT_OFFLINE", text: "check that it runs"},
+		"api, unknown":  {cluster: "nowhere", path: "/apis", token: h.user("ada"), status: 403, origin: "hub", reason: "ACCESS_DENIED", text: "administrator"},
 		"exec":          {cluster: "demo", path: "/api/v1/namespaces/a/pods/b/exec", token: h.user("ada"), header: upgrade, status: 404, origin: "cluster"},
 		"agent":         {cluster: "demo", path: "/agent", token: h.user("ada"), status: 502, origin: "agent", reason: "CLUSTER_UNREACHABLE"},
 		"cluster":       {cluster: "demo", path: "/missing", token: h.user("ada"), status: 404, origin: "cluster"},
@@ -258,6 +261,9 @@ func TestF38ErrorsSayWhereTheyComeFrom(t *testing.T) {
 		}
 		if tc.advice != "" {
 			checkStatus(t, name, body, tc.status, tc.origin, tc.advice)
+		}
+		if tc.text != "" && (!strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain") || !strings.Contains(body, tc.text) || strings.Contains(body, "{")) {
+			t.Errorf("%s: got %v %s, want text that kubectl shows", name, res.Header, body)
 		}
 		if got := res.Header.Get("WWW-Authenticate"); (got != "") != (tc.status == 401) {
 			t.Errorf("%s: got WWW-Authenticate %q", name, got)

@@ -180,7 +180,7 @@ func TestHubSeesThroughOthers(t *testing.T) {
 			test.serve(t, h)
 			h = h.replica(local(nil))
 			await.True(t, "the log to tell "+test.want, func() bool { return strings.Contains(h.logs.String(), test.want) })
-			if status, _ := h.get(client(t, false), "ada", "demo", "/api"); status != http.StatusServiceUnavailable {
+			if status, _ := h.get(client(t, false), "ada", "demo", "/api/v1/pods"); status != http.StatusServiceUnavailable {
 				t.Errorf("got %d, want 503", status)
 			}
 		})

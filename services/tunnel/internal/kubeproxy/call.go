@@ -86,7 +86,7 @@ func (c *call) finish(result audit.Result) {
 
 // refuse answers the caller in place of the cluster.
 func (c *call) refuse(refused *refusal) {
-	c.refused = refused
+	c.refused = refused.shownFor(c.request.target)
 	c.handler.instruments.reject(c.request.in.Context(), refused)
 	refused.write(&c.answer, c.request.in, c.request.target.cluster, c.request.traceID)
 }
@@ -96,6 +96,7 @@ func (c *call) refuse(refused *refusal) {
 func (c *call) carry() *refusal {
 	refused := c.exchange()
 	if refused != nil {
+		refused = refused.shownFor(c.request.target)
 		c.finish(audit.Result{Status: refused.code, Outcome: audit.OutcomeFailed, Reason: refused.reason})
 	}
 	return refused

@@ -6,6 +6,7 @@ package kubeproxy
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,6 +45,8 @@ type refusal struct {
 	// rpcOnly keeps retryAfter from Kubernetes clients. client-go repeats a request that has a
 	// Retry-After ten times, and prints nothing meanwhile.
 	rpcOnly bool
+	// isText answers with the message alone, in place of a Status.
+	isText bool
 }
 
 // refuse returns a refusal that comes from the hub.
@@ -67,6 +70,19 @@ func (r *refusal) retryIn(wait time.Duration) *refusal {
 // once.
 func (r *refusal) retryRPCIn(wait time.Duration) *refusal {
 	r.retryAfter, r.rpcOnly = wait, true
+	return r
+}
+
+// shownFor gives the refusal the form in which clients show the message of an answer to that
+// target. client-go reads discovery as bytes: of an error it shows the body if that is text, and
+// "unknown" or a sentence of its own otherwise. For 503 it has a sentence whatever the body is.
+func (r *refusal) shownFor(t target) *refusal {
+	if !t.isDiscovery() {
+		return r
+	}
+	if r.isText = true; r.code == http.StatusServiceUnavailable && r.retryAfterSeconds() == 0 {
+		r.code = http.StatusBadGateway
+	}
 	return r
 }
 
@@ -106,6 +122,9 @@ func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, trace
 		return
 	}
 	header.Set("Content-Type", "application/json")
+	if r.isText {
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
 	header.Set("Cache-Control", "no-store")
 	if r.code == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", `Bearer realm="leat"`)
@@ -114,15 +133,24 @@ func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, trace
 		header.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	w.WriteHeader(r.code)
-	if req.Method != http.MethodHead {
+	switch {
+	case req.Method == http.MethodHead:
+	case r.isText:
+		_, _ = io.WriteString(w, r.text(traceID)+"\n")
+	default:
 		_ = json.NewEncoder(w).Encode(r.status(cluster, traceID))
 	}
+}
+
+// text returns the message with where it comes from.
+func (r *refusal) text(traceID string) string {
+	return fmt.Sprintf("%s (origin: %s, trace id: %s)", r.message, r.origin, traceID)
 }
 
 func (r *refusal) status(cluster, traceID string) status {
 	return status{
 		Kind: "Status", APIVersion: "v1", Status: "Failure", Code: r.code, Reason: r.kubeReason(),
-		Message: fmt.Sprintf("%s (origin: %s, trace id: %s)", r.message, r.origin, traceID),
+		Message: r.text(traceID),
 		Details: statusDetails{
 			Name: cluster, Kind: "clusters", RetryAfterSeconds: r.retryAfterSeconds(),
 			Causes: []statusCause{{Reason: r.reason, Message: r.message}},

@@ -62,6 +62,12 @@ func (t target) isAgentCall() bool { return strings.HasPrefix(t.path, agentServi
 // isServiceCall reports whether the request is for a service, and not for the API server.
 func (t target) isServiceCall() bool { return strings.HasPrefix(t.path, servicePrefix) }
 
+// isDiscovery reports whether the request is for what an API server offers, which clients read
+// before anything else.
+func (t target) isDiscovery() bool {
+	return t.path == "/api" || t.path == "/apis" || t.path == "/version"
+}
+
 // isEndless reports whether the answer continues until somebody ends it: a watch, a log that is
 // followed, or an agent's events.
 func (t target) isEndless() bool {
