@@ -27,7 +27,10 @@ type Exception struct {
 
 // equal reports whether two exceptions are the same; either may be nil.
 func (e *Exception) equal(other *Exception) bool {
-	return e == other || e != nil && other != nil && *e == *other
+	if e == nil || other == nil {
+		return e == other
+	}
+	return e.Paused == other.Paused && e.PruneConfirmation == other.PruneConfirmation && e.By == other.By && e.At.Equal(other.At) && e.Reason == other.Reason
 }
 
 // SameException reports whether two services have the same exception.
