@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
@@ -187,4 +188,36 @@ func TestOverviewIsNotTrusted(t *testing.T) {
 		})
 	}
 	agent.shown(t, want)
+}
+
+// TestSharedClustersWithoutALock has two projects use a cluster whose agent reports no lock, then one.
+func TestSharedClustersWithoutALock(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, projectDocuments("shop")...)
+	h.apply(t, clusterDocument("one"), repositoryDocument("demo"), serviceDocument("a", "one", "demo", "a"))
+	agent := &overviews{replicas: []*hub{h}, token: h.enrol(t, "one").token}
+	warned := func() (is bool) {
+		res, err := h.queries(t, adminToken).GetFleetStatus(t.Context(), &fleetv1.GetFleetStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(res.GetProblems(), func(p *fleetv1.ProblemGroup) bool {
+			return p.GetReason() == errorsv1.Reason_REASON_CLUSTER_UNLOCKED && p.GetSeverity() == fleetv1.ProblemSeverity_PROBLEM_SEVERITY_WARNING &&
+				slices.Equal(p.GetExamples(), []string{"one"})
+		})
+	}
+	report := func(sequence uint64, lock *distributorv1.ClusterLock) {
+		cluster := &distributorv1.ClusterReport{AgentVersion: "v0.5.0", Lock: lock}
+		agent.say(t, &distributorv1.ReportStatusRequest{Instance: "i", Sequence: sequence, Full: true, Cluster: cluster})
+		agent.shown(t, cluster)
+	}
+	report(1, &distributorv1.ClusterLock{})
+	if warned() {
+		t.Error("got a warning of a cluster that one project uses, want none")
+	}
+	h.apply(t, in("shop", serviceDocument("b", "default/one", "default/demo", "b")))
+	await.True(t, "the warning of a shared cluster", warned)
+	report(2, &distributorv1.ClusterLock{Local: true})
+	await.True(t, "the warning to end", func() bool { return !warned() })
 }
