@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
 // tenants holds the clients that act as service accounts, one for each account that a service has
@@ -27,6 +28,10 @@ type tenants struct {
 
 // As implements reconcile.Cluster, by impersonation. The agent discovers kinds as itself.
 func (c *Client) As(account k8s.Account) (k8s.API, error) {
+	return c.as(account)
+}
+
+func (c *Client) as(account k8s.Account) (*Client, error) {
 	if account == (k8s.Account{}) {
 		return c, nil
 	}
@@ -40,16 +45,20 @@ func (c *Client) As(account k8s.Account) (k8s.API, error) {
 	}
 	config := rest.CopyConfig(c.config)
 	config.Impersonate = impersonate(account)
-	client, err := dynamic.NewForConfig(config)
+	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
 	}
-	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	client, err := dynamic.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(config, transport)
 	if err != nil {
 		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
 	}
 	tenant := &Client{
-		config: config, namespace: c.namespace, dynamic: client, discovery: discoverer, server: c.server, kinds: c.kinds, retry: c.retry, logger: c.logger,
+		config: config, namespace: c.namespace, dynamic: client, discovery: discoverer, server: watch.NewServer(c.server.Base(), transport), kinds: c.kinds, retry: c.retry, logger: c.logger,
 		tenants: c.tenants, agent: c, account: account,
 	}
 	c.tenants.clients[account] = tenant

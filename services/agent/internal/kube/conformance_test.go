@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // TestConformance runs the suite that the cluster in memory passes on the real API server.
@@ -63,7 +64,10 @@ func (indifferent) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 }
 
 // MarkUnobservable implements kube.Sink.
-func (indifferent) MarkUnobservable(schema.GroupKind, string) {}
+func (indifferent) MarkUnobservable(schema.GroupKind, observe.Scope, string) {}
+
+// Owns implements kube.Sink.
+func (indifferent) Owns(observe.Scope, string) bool { return true }
 
 func collectionOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/configmaps", o.GetNamespace())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,9 +24,15 @@ const (
 
 // Contents implements reconcile.Cluster.
 func (c *Client) Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error) {
-	if c.agent != nil {
-		return c.agent.Contents(ctx, container) // objects that an account cannot see would be deleted, too
+	if c.agent != nil { // objects that an account cannot see would be deleted, too
+		return c.agent.contents(ctx, container, c)
 	}
+	return c.contents(ctx, container, nil)
+}
+
+// contents lists as the agent, and a kind that the agent may not list as the given tenant, if there
+// is one. Both see the same: the right to list a kind is about all of its objects in the namespace.
+func (c *Client) contents(ctx context.Context, container inventory.Ref, tenant *Client) ([]inventory.Object, error) {
 	resources, namespace := []listed(nil), ""
 	var err error
 	if container.Kind == "Namespace" {
@@ -39,7 +46,7 @@ func (c *Client) Contents(ctx context.Context, container inventory.Ref) ([]inven
 	}
 	var found []inventory.Object
 	for _, resource := range resources {
-		if found, err = c.collect(ctx, resource, namespace, found); err != nil || len(found) >= contentsEnough {
+		if found, err = c.collect(ctx, tenant, resource, namespace, found); err != nil || len(found) >= contentsEnough {
 			return found, err
 		}
 	}
@@ -112,11 +119,15 @@ func isDerived(group, kind string) bool {
 }
 
 // collect adds the objects of one resource in a namespace, or in the cluster if namespace is "".
-func (c *Client) collect(ctx context.Context, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
+func (c *Client) collect(ctx context.Context, tenant *Client, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
 	options := metav1.ListOptions{Limit: contentsPage}
 	for {
 		page, err := request(ctx, c, resource.kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
-			return c.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
+			page, err := c.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
+			if apierrors.IsForbidden(err) && tenant != nil {
+				return tenant.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
+			}
+			return page, err
 		})
 		if err != nil {
 			return nil, err

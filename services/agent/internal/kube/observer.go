@@ -37,11 +37,13 @@ const silentRetry = 10 * time.Second
 // does not exist: an API server that has just started does not serve all of its kinds yet.
 const absentDoubt = 3
 
-// observer observes the objects of one kind, whether it exists or not. It is a watch.Handler.
+// observer observes the objects of one kind in one scope, whether the kind exists or not. It is a
+// watch.Handler.
 type observer struct {
-	client   *Client
+	client   *Client // of the scope's account; set by the goroutine that runs the observer
 	settings watch.Settings
 	kind     schema.GroupKind
+	scope    observe.Scope
 	sink     Sink
 	stop     context.CancelFunc
 	logger   *slog.Logger
@@ -100,7 +102,7 @@ func (o *observer) follow(ctx context.Context) {
 	watcher := watch.New(watch.Params{
 		Server: o.client.server,
 		Collection: watch.Collection{
-			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: k8s.ServiceLabel, Label: k8s.ServiceOf,
+			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Namespace: o.scope.Namespace, Selector: k8s.ServiceLabel, Label: k8s.ServiceOf,
 		},
 		Handler: o, Known: o.known, Logger: o.logger, Settings: o.settings,
 	})
@@ -149,11 +151,14 @@ func (o *observer) absent(attempt int) {
 	}
 	o.known.Clear(func(object watch.Object) { o.Gone(object, "") })
 	o.told, o.ended = true, 0
-	o.sink.Synced(o.kind)
+	o.sink.Synced(o.kind, o.scope)
 }
 
 // Seen implements watch.Handler.
 func (o *observer) Seen(object *unstructured.Unstructured) {
+	if !o.sink.Owns(o.scope, k8s.ServiceOf(object)) {
+		return // before it is judged: rules of one account must not see what another account may read
+	}
 	o.sink.Observe(observe.Observation{
 		Service:         k8s.ServiceOf(object),
 		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
@@ -167,6 +172,9 @@ func (o *observer) Seen(object *unstructured.Unstructured) {
 
 // Gone implements watch.Handler. An object that lost Leat's label counts as gone, too.
 func (o *observer) Gone(object watch.Object, version string) {
+	if !o.sink.Owns(o.scope, object.Label) {
+		return
+	}
 	o.sink.Observe(observe.Observation{
 		Service:         object.Label,
 		Object:          inventory.Object{Ref: o.ref(object.Namespace, object.Name), UID: object.UID},
@@ -178,12 +186,29 @@ func (o *observer) Gone(object watch.Object, version string) {
 // Synced implements watch.Handler.
 func (o *observer) Synced() {
 	o.told, o.ended = false, 0
-	o.sink.Synced(o.kind)
+	o.sink.Synced(o.kind, o.scope)
 }
 
 // Denied implements watch.Handler.
 func (o *observer) Denied(err error) {
-	o.sink.MarkUnobservable(o.kind, "the agent may not watch its kind: "+err.Error())
+	o.sink.MarkUnobservable(o.kind, o.scope, o.whose()+" may not watch its kind"+o.advice()+": "+err.Error())
+}
+
+// whose names the account of the watch.
+func (o *observer) whose() string {
+	if o.scope.Account == (k8s.Account{}) {
+		return "the agent"
+	}
+	return "service account " + o.scope.Account.String()
+}
+
+// advice returns what to do where the shipped manifests give the agent no right, because the agent of
+// a locked cluster needs none.
+func (o *observer) advice() string {
+	if o.scope == (observe.Scope{}) && o.kind.Group == "" && (o.kind.Kind == secretKind || o.kind.Kind == "ConfigMap") {
+		return " in the whole cluster (set LEAT_AGENT_LOCK_DOWN, so that it watches as the services' accounts)"
+	}
+	return ""
 }
 
 func (o *observer) ref(namespace, name string) inventory.Ref {

@@ -24,6 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
+	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -56,6 +58,7 @@ func TestSecRightsOfTenants(t *testing.T) {
 	c := clusterAt(t, agent)
 	c.cp = cp
 	c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
+	c.lockDown(t, "team-a/deployer")
 
 	t.Run("a service comes, changes and goes", func(t *testing.T) {
 		spec := plan.Spec{Namespace: "team-a", Prune: new(true), Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
@@ -67,6 +70,69 @@ func TestSecRightsOfTenants(t *testing.T) {
 		c.drop("web")
 		c.gone(t, "web")
 		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-a")
+	})
+	t.Run("the agent reads no Secret, and the service's account watches its own", func(t *testing.T) {
+		for _, path := range []string{"secrets", "configmaps"} {
+			for _, place := range []string{"", "namespaces/team-a/", "namespaces/kube-system/"} {
+				if got := statusAs(t, agent, "/api/v1/"+place+path+"?limit=1"); got != http.StatusForbidden {
+					t.Errorf("the agent's token lists %s%s: got %d, want 403", place, path, got)
+				}
+			}
+		}
+		spec := plan.Spec{Namespace: "team-a", Policy: syncpolicy.Policy{ServiceAccount: "deployer", Drift: syncpolicy.DriftCorrect}}
+		s := c.put(t, "private", map[string]string{"a.yaml": configMap("private-a", "1"), "b.yaml": tenantSecret}, spec)
+		c.settled(t, s, report.Healthy)
+		for _, path := range []string{"configmaps/private-a", "secrets/private-b"} {
+			path = "/api/v1/namespaces/team-a/" + path
+			before := at(c.get(t, path), "metadata", "uid")
+			c.must(t, http.MethodDelete, path, "", "")
+			c.until(t, path, func(live map[string]any) bool { // a watch has shown that it was gone
+				uid := at(live, "metadata", "uid")
+				return uid != nil && uid != before
+			})
+		}
+		c.settled(t, s, report.Healthy)
+	})
+	t.Run("a hostile hub takes its lock off", func(t *testing.T) {
+		c.keep(t, "payments", "card-keys", map[string]string{"key": "canary-payments"})
+		card := &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "payments", Name: "card-keys"}
+		files := map[string]string{"a.yaml": inNamespace(configMap("spied", "1"), "team-a")}
+		for name, test := range map[string]struct {
+			settings      syncpolicy.AgentSettings
+			account, word string
+		}{
+			"bare":    {word: "LEAT_AGENT_LOCK_DOWN"},
+			"default": {settings: syncpolicy.AgentSettings{DefaultServiceAccount: "payments/default"}, word: "LEAT_AGENT_ALLOWED_ACCOUNTS"},
+			"other":   {account: "payments/default", word: "LEAT_AGENT_ALLOWED_ACCOUNTS"},
+			"itself":  {account: "leat-system/leat-agent", word: "the agent's own namespace"},
+			"slash":   {account: "/", word: "not a service account"},
+			"tenant":  {account: "deployer", word: "service account team-a/deployer is not allowed to"},
+		} {
+			c.configureAgent(t, test.settings)
+			spec := plan.Spec{Namespace: "team-a", Policy: syncpolicy.Policy{ServiceAccount: test.account}}
+			spec.Policy.DependsOn = []syncpolicy.Dependency{{Object: card, Condition: "'x'.matches(self.data.key + '(')"}}
+			c.put(t, "spy-"+name, files, spec)
+			c.awaitProblem(t, "spy-"+name, report.Pending, reason.DependencyNotReady, test.word)
+		}
+		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/spied")
+		c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
+	})
+	t.Run("an agent without a lock of its own says what it lacks", func(t *testing.T) {
+		lock := c.lock
+		c.lock = accounts.Lock{}
+		c.restart(t)
+		c.await(t, "private", func(got report.Status) bool {
+			unseen := 0
+			for _, o := range got.Objects {
+				if o.Health.State == health.Unknown && strings.Contains(o.Health.Message, "set LEAT_AGENT_LOCK_DOWN") {
+					unseen++
+				}
+			}
+			return unseen == 2 // and none of them is missing
+		})
+		c.lock = lock
+		c.restart(t)
+		c.await(t, "private", func(got report.Status) bool { return got.Phase == report.Healthy })
 	})
 	t.Run("a rollout hangs", func(t *testing.T) {
 		c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")}, plan.Spec{
@@ -132,6 +198,31 @@ func TestSecRightsOfTenants(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+const tenantSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: private-b}\nstringData: {key: value}\n"
+
+// statusAs returns the status of an answer to the holder of a kubeconfig.
+func statusAs(t *testing.T, kubeconfig, path string) int {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 // impersonates makes requests as people with all attributes that the tunnel sends, and under

@@ -28,37 +28,47 @@ type Sink interface {
 	Fingerprint(o *unstructured.Unstructured) fingerprint.Sum
 	// Observe receives the newest state of an object.
 	Observe(o observe.Observation)
-	// Synced is called after each complete list of a kind, when all its objects have been observed.
-	Synced(kind schema.GroupKind)
-	// MarkUnobservable reports why objects of a kind cannot be observed, until the next observation
-	// of one.
-	MarkUnobservable(kind schema.GroupKind, why string)
+	// Owns reports whether a watch of a scope speaks for a service. Objects of other services are
+	// neither judged nor observed by it.
+	Owns(scope observe.Scope, service string) bool
+	// Synced is called after each complete list of a kind in a scope, when all its objects have been
+	// observed.
+	Synced(kind schema.GroupKind, scope observe.Scope)
+	// MarkUnobservable reports why objects of a kind in a scope cannot be observed, until the next
+	// observation of one.
+	MarkUnobservable(kind schema.GroupKind, scope observe.Scope, why string)
 }
 
-// Watches observes the objects with Leat's label, with one watch per kind. Its memory follows the
-// number of objects that Leat manages, and not the size of the cluster. It keeps little more than
-// the name of each object.
+// Watches observes the objects with Leat's label, with one watch per kind and scope. Its memory
+// follows the number of objects that Leat manages, and not the size of the cluster. It keeps little
+// more than the name of each object.
 type Watches struct {
 	client   *Client
 	settings watch.Settings
 	changed  wake.Signal // one token when desired was replaced
 
 	mu      sync.Mutex // guards what follows
-	desired []schema.GroupVersionKind
-	running map[schema.GroupKind]*observer
+	desired []observe.Collection
+	running map[place]*observer
+}
+
+// place is a collection of any version.
+type place struct {
+	kind  schema.GroupKind
+	scope observe.Scope
 }
 
 var _ reconcile.Watches = (*Watches)(nil)
 
 // Watches returns watches that observe nothing before Run.
 func (c *Client) Watches() *Watches {
-	return &Watches{client: c, changed: wake.NewSignal(), running: map[schema.GroupKind]*observer{}}
+	return &Watches{client: c, changed: wake.NewSignal(), running: map[place]*observer{}}
 }
 
 // Watch implements reconcile.Watches.
-func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
+func (w *Watches) Watch(collections []observe.Collection) {
 	w.mu.Lock()
-	w.desired = kinds
+	w.desired = collections
 	w.mu.Unlock()
 	w.changed.Set()
 }
@@ -95,36 +105,47 @@ func (w *Watches) forget() {
 	clear(w.running)
 }
 
-// adjust ends the watches of undesired kinds, and begins those of new ones.
+// adjust ends the watches of undesired collections, and begins those of new ones.
 func (w *Watches) adjust(ctx context.Context, group *sync.WaitGroup, sink Sink) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wanted := make(map[schema.GroupKind]string, len(w.desired))
-	for _, kind := range w.desired {
-		wanted[kind.GroupKind()] = kind.Version
+	wanted := make(map[place]string, len(w.desired))
+	for _, collection := range w.desired {
+		wanted[place{collection.Kind.GroupKind(), collection.Scope}] = collection.Kind.Version
 	}
-	for kind, o := range w.running {
-		if wanted[kind] == "" {
+	for at, o := range w.running {
+		if wanted[at] == "" {
 			o.stop()
-			delete(w.running, kind)
+			delete(w.running, at)
 		}
 	}
-	for kind, version := range wanted {
-		if o := w.running[kind]; o != nil {
+	for at, version := range wanted {
+		if o := w.running[at]; o != nil {
 			o.use(version)
 		} else {
-			w.running[kind] = w.begin(ctx, group, kind.WithVersion(version), sink)
+			w.running[at] = w.begin(ctx, group, at, version, sink)
 		}
 	}
 }
 
-func (w *Watches) begin(ctx context.Context, group *sync.WaitGroup, kind schema.GroupVersionKind, sink Sink) *observer {
+func (w *Watches) begin(ctx context.Context, group *sync.WaitGroup, at place, version string, sink Sink) *observer {
 	ctx, stop := context.WithCancel(ctx)
-	o := &observer{
-		client: w.client, settings: w.settings, kind: kind.GroupKind(), version: kind.Version, sink: sink, stop: stop,
-		known: watch.NewKnown(), logger: w.client.logger.With(slog.String("kind", kind.GroupKind().String())),
+	logger := w.client.logger.With(slog.String("kind", at.kind.String()))
+	if at.scope != (observe.Scope{}) {
+		logger = logger.With(slog.String("account", at.scope.Account.String()), slog.String("namespace", at.scope.Namespace))
 	}
-	group.Go(func() { o.run(ctx) })
+	o := &observer{
+		settings: w.settings, kind: at.kind, scope: at.scope, version: version, sink: sink, stop: stop, known: watch.NewKnown(), logger: logger,
+	}
+	group.Go(func() {
+		client, err := w.client.as(at.scope.Account)
+		if err != nil {
+			o.Denied(err)
+			return
+		}
+		o.client = client
+		o.run(ctx)
+	})
 	return o
 }
 

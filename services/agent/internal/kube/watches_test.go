@@ -38,7 +38,7 @@ func TestWatches(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *cluster){
 		"label removed": testLabelRemoved, "handed over": testHandedOver, "definition": testDefinitionComesAndGoes,
 		"forbidden": testForbidden, "recheck": testRecheck, "version": testOtherVersion, "events": testEvents,
-		"aggregated API down": testAggregatedDown,
+		"aggregated API down": testAggregatedDown, "accounts": testWatchesOfAccounts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,8 +104,16 @@ func attend(t *testing.T, c *cluster, as string, kinds ...schema.GroupVersionKin
 			t.Errorf("watches ended: %v", err)
 		}
 	})
-	w.watches.Watch(kinds)
+	w.watches.Watch(everywhere(kinds...))
 	return w
+}
+
+// everywhere returns the collections of kinds in the whole cluster, as the agent.
+func everywhere(kinds ...schema.GroupVersionKind) (all []observe.Collection) {
+	for _, kind := range kinds {
+		all = append(all, observe.Collection{Kind: kind})
+	}
+	return all
 }
 
 // kubeconfigAs returns a kubeconfig with which an administrator acts as somebody else.
@@ -145,16 +153,21 @@ func (w *witness) Observe(o observe.Observation) {
 	w.hear(fmt.Sprintf("%s of %s deleted=%t", o.Object.Name, o.Service, o.Deleted))
 }
 
+// Owns implements kube.Sink: service a of another account, and all others of the given one.
+func (w *witness) Owns(scope observe.Scope, service string) bool {
+	return scope == (observe.Scope{}) || service == "of-"+scope.Account.Name
+}
+
 // Synced implements kube.Sink.
-func (w *witness) Synced(kind schema.GroupKind) {
+func (w *witness) Synced(kind schema.GroupKind, scope observe.Scope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.synced[kind]++
-	w.hear("synced " + kind.String())
+	w.hear(fmt.Sprint("synced ", kind, scope))
 }
 
 // MarkUnobservable implements kube.Sink.
-func (w *witness) MarkUnobservable(kind schema.GroupKind, why string) {
+func (w *witness) MarkUnobservable(kind schema.GroupKind, _ observe.Scope, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hear("blind for " + kind.String() + ": " + why)
@@ -350,7 +363,7 @@ func testOtherVersion(t *testing.T, c *cluster) {
 	c.create(t, path, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}\n", "scaled")
 	w := attend(t, c, "", gvk("autoscaling", "v1", "HorizontalPodAutoscaler"))
 	w.seen(t, "scaled", func(o observe.Observation) bool { return o.Object.Version == "v1" })
-	w.watches.Watch([]schema.GroupVersionKind{gvk("autoscaling", "v2", "HorizontalPodAutoscaler")})
+	w.watches.Watch(everywhere(gvk("autoscaling", "v2", "HorizontalPodAutoscaler")))
 	w.seen(t, "scaled", func(o observe.Observation) bool { return o.Object.Version == "v2" })
 	c.request(t, http.MethodDelete, path, "", "")
 	w.seen(t, "scaled", deleted)
@@ -364,6 +377,49 @@ func testOtherVersion(t *testing.T, c *cluster) {
 	}
 	if gone != 1 {
 		t.Errorf("gone: got %d times, want once:\n%s", gone, strings.Join(w.heard, "\n"))
+	}
+}
+
+// testWatchesOfAccounts watches a namespace as two accounts, of which one has no rights, and whose
+// services label objects with each other's names.
+func testWatchesOfAccounts(t *testing.T, c *cluster) {
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/scoped/"
+	for _, namespace := range []string{"scoped", "scoped-too"} {
+		c.must(t, http.MethodPatch, "/api/v1/namespaces/"+namespace+"?fieldManager=admin", applyPatch,
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n")
+	}
+	c.must(t, http.MethodPatch, rbac+"roles/x?fieldManager=admin", applyPatch, "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n"+
+		"metadata: {name: x, namespace: scoped}\nrules: [{apiGroups: [\"\"], resources: [secrets], verbs: [list, watch]}]\n")
+	c.must(t, http.MethodPatch, rbac+"rolebindings/x?fieldManager=admin", applyPatch, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n"+
+		"metadata: {name: x, namespace: scoped}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}\n"+
+		"subjects: [{kind: ServiceAccount, name: x, namespace: scoped}]\n")
+	const secrets = "/api/v1/namespaces/scoped/secrets/"
+	const secret = "apiVersion: v1\nkind: Secret\n"
+	c.create(t, secrets+"of-others", secret, "of-y") // before the one that is waited for
+	c.create(t, "/api/v1/namespaces/scoped-too/secrets/elsewhere", secret, "of-x")
+	c.create(t, secrets+"mine", secret, "of-x")
+	w := attend(t, c, "")
+	kind := gvk("", "v1", "Secret")
+	scope := func(name string) observe.Scope {
+		return observe.Scope{Account: k8s.Account{Namespace: "scoped", Name: name}, Namespace: "scoped"}
+	}
+	w.watches.Watch([]observe.Collection{{Kind: kind, Scope: scope("x")}, {Kind: kind, Scope: scope("y")}})
+	w.seen(t, "mine", present)
+	w.until(t, "the end of the list", func() bool { return slices.Contains(w.heard, fmt.Sprint("synced ", kind.GroupKind(), scope("x"))) })
+	w.until(t, "the account without rights", func() bool {
+		return slices.ContainsFunc(w.heard, func(line string) bool {
+			return strings.HasPrefix(line, "blind for Secret: service account scoped/y may not watch its kind:")
+		})
+	})
+	c.request(t, http.MethodDelete, secrets+"of-others", "", "")
+	c.request(t, http.MethodDelete, secrets+"mine", "", "")
+	w.seen(t, "mine", deleted)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.last {
+		if name != "mine" {
+			t.Errorf("observed %s, want the object of its own service in its own namespace alone", name)
+		}
 	}
 }
 

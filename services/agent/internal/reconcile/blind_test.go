@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -27,7 +28,7 @@ func TestBlind(t *testing.T) {
 		w.plan(s)
 		synctest.Wait()
 		w.engine.Observe(sight(w.objects[keyOf("a")]))
-		w.engine.MarkUnobservable(keyOf("a").GroupKind(), "may not be watched")
+		w.engine.MarkUnobservable(keyOf("a").GroupKind(), observe.Scope{}, "may not be watched")
 		synctest.Wait()
 		got := w.status("s")
 		want := health.Verdict{State: health.Unknown, Message: "may not be watched"}
@@ -38,7 +39,7 @@ func TestBlind(t *testing.T) {
 		w.assertApplied(t)
 
 		w.erase("b")
-		w.engine.Synced(keyOf("a").GroupKind())
+		w.engine.Synced(keyOf("a").GroupKind(), observe.Scope{})
 		synctest.Wait()
 		if got := w.status("s").Objects; len(got) != 1 || !strings.HasPrefix(got[0].Health.Message, "is not in the cluster") {
 			t.Errorf("objects after a list without b: got %+v, want it missing", got)

@@ -83,11 +83,12 @@ func (m *clusterMemory) Watches() *memoryWatches {
 }
 
 // Watch implements reconcile.Watches.
-func (w *memoryWatches) Watch(kinds []schema.GroupVersionKind) {
+func (w *memoryWatches) Watch(collections []observe.Collection) {
 	w.memory.mu.Lock()
 	defer w.memory.mu.Unlock()
 	wanted := map[schema.GroupKind]string{}
-	for _, kind := range kinds {
+	for _, one := range collections {
+		kind := one.Kind
 		wanted[kind.GroupKind()] = kind.Version
 		if _, already := w.kinds[kind.GroupKind()]; !already {
 			w.listLocked(kind)
@@ -113,7 +114,7 @@ func (w *memoryWatches) listLocked(kind schema.GroupVersionKind) {
 			w.pushLocked(func(s clustertest.Sink) { s.Observe(seen(o)) })
 		}
 	}
-	w.pushLocked(func(s clustertest.Sink) { s.Synced(kind.GroupKind()) })
+	w.pushLocked(func(s clustertest.Sink) { s.Synced(kind.GroupKind(), observe.Scope{}) })
 }
 
 func (w *memoryWatches) pushLocked(news func(clustertest.Sink)) {

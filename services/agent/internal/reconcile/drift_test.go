@@ -18,7 +18,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -300,7 +299,7 @@ func TestRestart(t *testing.T) {
 				for _, o := range w.objects {
 					w.engine.Observe(sight(o))
 				}
-				w.engine.Synced(keyOf("a").GroupKind())
+				w.engine.Synced(keyOf("a").GroupKind(), observe.Scope{})
 				pass(t, time.Second)
 				w.assertApplied(t, test.want...)
 				assertPhase(t, w, "s", report.Healthy)
@@ -332,7 +331,7 @@ func TestEagerWatches(t *testing.T) {
 		w.applied = nil
 		w.engine = w.newEngine()
 		var listed atomic.Bool
-		w.onWatch = func(kinds []schema.GroupVersionKind) {
+		w.onWatch = func(collections []observe.Collection) {
 			if listed.Swap(true) {
 				return
 			}
@@ -344,8 +343,8 @@ func TestEagerWatches(t *testing.T) {
 					w.engine.Observe(sight(o))
 				}
 				<-time.After(5 * time.Millisecond / 2) // half of the services are read meanwhile
-				for _, kind := range kinds {
-					w.engine.Synced(kind.GroupKind())
+				for _, one := range collections {
+					w.engine.Synced(one.Kind.GroupKind(), one.Scope)
 				}
 			}()
 		}

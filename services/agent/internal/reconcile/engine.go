@@ -168,7 +168,7 @@ func New(p Params) *Engine {
 	}
 	s := &shared{
 		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
-		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, services: map[string]kindSet{}},
+		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, lock: p.Lock, services: map[string]watchedService{}},
 		inventories: inventory.NewCache(p.Inventories), fingerprints: p.Fingerprints,
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}
@@ -208,11 +208,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	})
 	defer e.shared.watched.close()
-	for _, record := range records {
-		e.start(ctx, group, record)
+	units := make([]*unit, len(records))
+	for i, record := range records {
+		units[i] = e.start(ctx, group, record)
 	}
-	for _, record := range records { // only now, because a watch's observations of an unknown service are lost
-		e.shared.kinds.set(record.Service, record.Objects)
+	hidden := e.shared.kinds.load(records) // only now, because a watch's observations of an unknown service are lost
+	for _, u := range units {
+		u.hide(hidden[u.name])
 	}
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()

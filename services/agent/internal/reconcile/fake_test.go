@@ -29,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -46,7 +47,7 @@ type world struct {
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
 	onAnswer func()
-	onWatch  func([]schema.GroupVersionKind)
+	onWatch  func([]observe.Collection)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
 	renderer     render.Renderer // of all but plain manifests; nil: every renderer, in this process
@@ -66,7 +67,7 @@ type world struct {
 	records      map[string]inventory.Record
 	statuses     map[string]report.Status
 	phases       map[string][]report.Phase
-	kinds        []schema.GroupVersionKind
+	kinds        []observe.Collection
 	saves        int // of inventories
 	refusesSaves bool
 	prints       map[string][]byte
@@ -74,6 +75,7 @@ type world struct {
 	served       []string // versions and kinds
 	factsAsked   int      // how often
 	settings     reconcile.Settings
+	lock         accounts.Lock
 	variables    render.Variables
 	reads        int                               // of objects
 	followed     map[inventory.Key][]chan struct{} // told of every write
@@ -102,6 +104,7 @@ func (w *world) newEngine() *reconcile.Engine {
 		Render: render.Split{Others: w}, Facts: w, Generated: generatedIn{w},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Settings: w.settings,
+		Lock: w.lock,
 	})
 }
 
@@ -446,12 +449,12 @@ func (w *world) Recheck() {
 }
 
 // Watch implements reconcile.Watches.
-func (w *world) Watch(kinds []schema.GroupVersionKind) {
+func (w *world) Watch(collections []observe.Collection) {
 	w.mu.Lock()
-	w.kinds = kinds
+	w.kinds = collections
 	w.mu.Unlock()
 	if w.onWatch != nil {
-		w.onWatch(kinds)
+		w.onWatch(collections)
 	}
 }
 

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -11,51 +12,147 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// kindSet is the set of a service's kinds, each with the version in which its objects are applied.
-type kindSet map[schema.GroupKind]string
+// isPrivate reports whether the agent of a locked cluster does not read objects of a kind itself.
+func isPrivate(kind schema.GroupKind) bool {
+	return kind == schema.GroupKind{Kind: "Secret"} || kind == schema.GroupKind{Kind: "ConfigMap"}
+}
 
-// watchedKinds sets the watches to the union of the kinds of all services. It is safe for
-// concurrent use.
+// lockedOut is why private objects of a service are not observed.
+const lockedOut = "the agent of this cluster is locked, and observes Secrets and ConfigMaps with the service's account only, which is missing or not allowed"
+
+// place is a collection of any version.
+type place struct {
+	kind  schema.GroupKind
+	scope observe.Scope
+}
+
+// watchedService is what one service wants to be observed.
+type watchedService struct {
+	account  k8s.Account
+	places   map[place]string // with the version in which its objects are applied
+	existing map[place]bool   // the scopes with objects that are in the cluster already
+}
+
+// watchedKinds sets the watches to the union of what all services want. It is safe for concurrent
+// use.
+//
+// In a cluster with a lock of its own, Secrets and ConfigMaps are observed once for each account
+// and namespace, as the account. The agent needs no right to read them then, so no hub can use one.
+// All other kinds are observed in the whole cluster, as the agent.
 type watchedKinds struct {
 	watches Watches
+	lock    accounts.Lock
 
 	mu       sync.Mutex // held across Watch, so that an older union never follows a newer one
-	services map[string]kindSet
+	services map[string]watchedService
 }
 
-// set replaces the kinds of a service by those of its objects.
-func (w *watchedKinds) set(service string, objects inventory.Set) {
-	kinds := kindSet{}
-	for _, o := range objects.Objects() {
-		kinds[o.GroupKind()] = o.Version
-	}
+// load sets what all services of a new process want by what their records list. It returns the
+// kinds that nobody may observe for each of them. All services are known before the first watch
+// begins, because a watch ignores what belongs to none of its account's services.
+func (w *watchedKinds) load(records []inventory.Record) (hidden map[string][]schema.GroupKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if maps.Equal(w.services[service], kinds) {
-		return
-	}
-	w.services[service] = kinds
-	if len(kinds) == 0 {
-		delete(w.services, service)
-	}
-	w.watches.Watch(w.unionLocked())
-}
-
-// unionLocked returns all kinds in order.
-func (w *watchedKinds) unionLocked() []schema.GroupVersionKind {
-	union := kindSet{}
-	for _, kinds := range w.services {
-		for kind, version := range kinds {
-			union[kind] = max(union[kind], version) // any version, if it is always the same
+	hidden = map[string][]schema.GroupKind{}
+	for _, record := range records {
+		now, kinds := w.wantsOf(record)
+		hidden[record.Service] = kinds
+		if len(now.places) > 0 {
+			w.services[record.Service] = now
 		}
 	}
-	var list []schema.GroupVersionKind
-	for kind, version := range union {
-		list = append(list, kind.WithVersion(version))
+	w.watches.Watch(w.unionLocked())
+	return hidden
+}
+
+// set replaces what a service wants by what its record lists. It returns the kinds that nobody may
+// observe for it.
+func (w *watchedKinds) set(service string, record inventory.Record) (hidden []schema.GroupKind) {
+	now, hidden := w.wantsOf(record)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.services[service]
+	if before.account == now.account && maps.Equal(before.places, now.places) {
+		return hidden
 	}
-	slices.SortFunc(list, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	delete(w.services, service)
+	hasMissed := w.hasMissedLocked(before, now)
+	if len(now.places) > 0 {
+		w.services[service] = now
+	}
+	w.watches.Watch(w.unionLocked())
+	if hasMissed {
+		w.watches.Recheck()
+	}
+	return hidden
+}
+
+// hasMissedLocked reports whether a watch that runs for other services has ignored objects of a
+// service, because they did not belong to its account before.
+func (w *watchedKinds) hasMissedLocked(before, now watchedService) bool {
+	for at := range now.existing {
+		if _, isOld := before.places[at]; isOld {
+			continue
+		}
+		for _, other := range w.services {
+			if _, isRunning := other.places[at]; isRunning {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wantsOf returns what the service of a record wants, and the kinds that nobody may observe for it.
+func (w *watchedKinds) wantsOf(record inventory.Record) (now watchedService, hidden []schema.GroupKind) {
+	account, err := k8s.ParseAccount(record.Account, "")
+	isHidden := w.lock.IsLocked() && (err != nil || w.lock.Admit(account) != nil)
+	now = watchedService{account: account, places: map[place]string{}, existing: map[place]bool{}}
+	for _, o := range record.Objects.Objects() {
+		at := place{kind: o.GroupKind()}
+		if w.lock.IsLocked() && isPrivate(at.kind) {
+			if isHidden {
+				hidden = append(hidden, at.kind)
+				continue
+			}
+			at.scope = observe.Scope{Account: account, Namespace: o.Namespace}
+			if o.UID != "" {
+				now.existing[at] = true
+			}
+		}
+		now.places[at] = o.Version
+	}
+	return now, slices.Compact(hidden)
+}
+
+// accountOf returns the account of a service; zero for the agent's own, and for unknown services.
+func (w *watchedKinds) accountOf(service string) k8s.Account {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.services[service].account
+}
+
+// unionLocked returns all collections in order.
+func (w *watchedKinds) unionLocked() []observe.Collection {
+	union := map[place]string{}
+	for _, service := range w.services {
+		for at, version := range service.places {
+			union[at] = max(union[at], version) // any version, if it is always the same
+		}
+	}
+	var list []observe.Collection
+	for at, version := range union {
+		list = append(list, observe.Collection{Kind: at.kind.WithVersion(version), Scope: at.scope})
+	}
+	slices.SortFunc(list, func(a, b observe.Collection) int {
+		return cmp.Or(strings.Compare(a.Kind.String(), b.Kind.String()), strings.Compare(a.Scope.Account.String(), b.Scope.Account.String()),
+			strings.Compare(a.Scope.Namespace, b.Scope.Namespace))
+	})
 	return list
 }

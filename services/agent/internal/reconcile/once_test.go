@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -127,7 +128,7 @@ func TestFinishedJobIsNotMadeAgain(t *testing.T) {
 				w.runUntil(t)
 				w.plan(s)
 				time.Sleep(time.Second)
-				w.engine.Synced(migration.GroupKind())
+				w.engine.Synced(migration.GroupKind(), observe.Scope{})
 				still("a restart", 1)
 				w.plan(w.migrate(t, "two"))
 				time.Sleep(time.Second)

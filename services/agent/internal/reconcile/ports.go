@@ -4,8 +4,7 @@
 package reconcile
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -23,8 +22,8 @@ type Reporter interface {
 // Watches observes objects that carry Leat's label, and reports them to the engine through Observe
 // and Synced. Its methods return at once.
 type Watches interface {
-	// Watch replaces the kinds to observe.
-	Watch(kinds []schema.GroupVersionKind)
+	// Watch replaces what is observed. A collection that stays is not observed again.
+	Watch(collections []observe.Collection)
 	// Recheck lists, judges and observes every object again, because the rules of health changed.
 	Recheck()
 }

@@ -84,22 +84,32 @@ func (e *Engine) Observe(o observe.Observation) {
 	u.observe(o)
 }
 
-// Synced records that every existing object of a kind was observed. Listed objects that were not
-// observed are missing.
-func (e *Engine) Synced(kind schema.GroupKind) {
+// Synced records that every existing object of a kind in a scope was observed. Listed objects there
+// that were not observed are missing.
+func (e *Engine) Synced(kind schema.GroupKind, scope observe.Scope) {
 	for _, u := range e.all() {
-		u.objects.SetSynced(kind)
-		u.Wake()
+		if e.Owns(scope, u.name) {
+			u.objects.SetSynced(kind, scope.Namespace)
+			u.Wake()
+		}
 	}
 }
 
-// MarkUnobservable records why objects of a kind cannot be observed. Until they can, this is the
-// health of all that have never been observed.
-func (e *Engine) MarkUnobservable(kind schema.GroupKind, why string) {
+// MarkUnobservable records why objects of a kind in a scope cannot be observed. Until they can, this
+// is the health of all that have never been observed.
+func (e *Engine) MarkUnobservable(kind schema.GroupKind, scope observe.Scope, why string) {
 	for _, u := range e.all() {
-		u.objects.SetUnobservable(kind, why)
-		u.Wake()
+		if e.Owns(scope, u.name) {
+			u.objects.SetUnobservable(kind, scope.Namespace, why)
+			u.Wake()
+		}
 	}
+}
+
+// Owns reports whether a watch of a scope speaks for a service. A label is no proof: whoever may
+// write objects in a namespace may write any label.
+func (e *Engine) Owns(scope observe.Scope, service string) bool {
+	return scope == (observe.Scope{}) || e.shared.kinds.accountOf(service) == scope.Account
 }
 
 // Judge returns the verdict on a live object by the rules of the service in its label, by those of

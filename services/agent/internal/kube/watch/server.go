@@ -17,13 +17,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/backoff"
 )
 
 // Server is an API server. It records which of the servers behind it do not support streaming
-// lists. It is safe for concurrent use, and all Watchers of a process share one.
+// lists. It is safe for concurrent use, and all Watchers that use the same credentials share one.
 type Server struct {
 	base   *url.URL
 	client *http.Client
@@ -36,6 +35,9 @@ type Server struct {
 func NewServer(base *url.URL, client *http.Client) *Server {
 	return &Server{base: base, client: client}
 }
+
+// Base returns the address of the server.
+func (s *Server) Base() *url.URL { return s.base }
 
 // canStream reports whether a group's lists may be requested as streams. Each group can have a
 // server of its own.
@@ -56,7 +58,7 @@ const (
 
 // get requests a collection. The caller closes the body. For an answer other than 200 it returns an
 // *apierrors.StatusError, with the server's Retry-After as backoff.RetryAfter.
-func (s *Server) get(ctx context.Context, collection schema.GroupVersionResource, query url.Values, accept string) (io.ReadCloser, error) {
+func (s *Server) get(ctx context.Context, collection Collection, query url.Values, accept string) (io.ReadCloser, error) {
 	address := s.address(collection)
 	address.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
@@ -75,11 +77,16 @@ func (s *Server) get(ctx context.Context, collection schema.GroupVersionResource
 	return nil, refusal(response)
 }
 
-func (s *Server) address(collection schema.GroupVersionResource) *url.URL {
-	if collection.Group == "" {
-		return s.base.JoinPath("api", collection.Version, collection.Resource)
+func (s *Server) address(collection Collection) *url.URL {
+	resource := collection.Resource
+	base := s.base.JoinPath("apis", resource.Group, resource.Version)
+	if resource.Group == "" {
+		base = s.base.JoinPath("api", resource.Version)
 	}
-	return s.base.JoinPath("apis", collection.Group, collection.Version, collection.Resource)
+	if collection.Namespace != "" {
+		base = base.JoinPath("namespaces", collection.Namespace)
+	}
+	return base.JoinPath(resource.Resource)
 }
 
 // maxRefusal is longer than any error message that a person would read.

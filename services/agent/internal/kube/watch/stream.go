@@ -45,7 +45,7 @@ func (w *Watcher) stream(ctx context.Context, list bool) error {
 }
 
 func (w *Watcher) open(ctx context.Context, query url.Values, list bool, silence *time.Timer) error {
-	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, query, w.accept(""))
+	body, err := w.params.Server.get(ctx, w.params.Collection, query, w.accept(""))
 	if list && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
 		w.params.Server.setPlain(w.params.Collection.Resource.Group)
 		return fmt.Errorf("%w: %w", errDeclined, err)
@@ -144,7 +144,7 @@ func (w *Watcher) pages(ctx context.Context) error {
 func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.params.Settings.ListSilence)
 	defer cancel()
-	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, w.listQuery(next), w.accept("List"))
+	body, err := w.params.Server.get(ctx, w.params.Collection, w.listQuery(next), w.accept("List"))
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}

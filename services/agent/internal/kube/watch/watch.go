@@ -60,10 +60,12 @@ type Params struct {
 	Settings Settings
 }
 
-// Collection is the set of watched objects, in all namespaces.
+// Collection is the set of watched objects.
 type Collection struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
+	// Namespace has the objects. Empty: all namespaces.
+	Namespace string
 	// Selector selects objects by label. Empty: all.
 	Selector string
 	// Fields selects objects by field. Empty: all.

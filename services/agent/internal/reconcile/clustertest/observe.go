@@ -28,7 +28,7 @@ type listener struct {
 func (l *listener) Observe(o observe.Observation) { l.observations <- o }
 
 // Synced implements Sink.
-func (l *listener) Synced(kind schema.GroupKind) { l.synced <- kind }
+func (l *listener) Synced(kind schema.GroupKind, _ observe.Scope) { l.synced <- kind }
 
 // Judge implements the rest of the Sink of real watches.
 func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
@@ -54,7 +54,9 @@ func testObservations(t *testing.T, s Subject) {
 	l := &listener{observations: make(chan observe.Observation, buffer), synced: make(chan schema.GroupKind, buffer)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.Run(ctx, func(w reconcile.Watches) { w.Watch([]schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}) }, l)
+	s.Run(ctx, func(w reconcile.Watches) {
+		w.Watch([]observe.Collection{{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}})
+	}, l)
 	await.Value(t, "the watch to become complete", l.synced)
 	o := Object(observed, "s", "1")
 	o.SetFinalizers([]string{"example.test/hold"})

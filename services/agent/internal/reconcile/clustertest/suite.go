@@ -36,7 +36,7 @@ type Subject struct {
 // Sink receives the observations of watches.
 type Sink interface {
 	Observe(o observe.Observation)
-	Synced(kind schema.GroupKind)
+	Synced(kind schema.GroupKind, scope observe.Scope)
 }
 
 // Somebody is the field manager of what others do.

@@ -58,6 +58,9 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 // Verify compares the bundles of a service with their digests. It replaces Sync if a run would make
 // the same objects from the same bundles, and each object is in the desired state.
 func (x *Executor) Verify(ctx context.Context, job Job) (Outcome, error) {
+	if _, err := x.account(job.Service.Spec); err != nil {
+		return Outcome{Record: job.Record, Timings: job.Timings}, err // the lock came after the service
+	}
 	return Outcome{Record: job.Record, Timings: job.Timings}, x.params.Renderer.Verify(ctx, job.Service)
 }
 

@@ -141,14 +141,14 @@ func (s *Objects) Observe(o Observation) Effect {
 	}
 }
 
-// SetSynced records that every existing object of a kind was observed. The other listed objects are
-// missing.
-func (s *Objects) SetSynced(kind schema.GroupKind) {
+// SetSynced records that every existing object of a kind in a namespace was observed. The other
+// listed ones are missing. An empty namespace means all, also objects without one.
+func (s *Objects) SetSynced(kind schema.GroupKind, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.listed.Objects() {
 		t := s.tracks.ensure(o.Key)
-		if t.isSeen || o.GroupKind() != kind || o.UID == "" {
+		if t.isSeen || o.UID == "" || !isIn(o, kind, namespace) {
 			continue
 		}
 		if s.once.isDone(o.Key) {
@@ -169,13 +169,18 @@ func (s *known) restorationLocked() string {
 	return "the next sync restores it"
 }
 
-// SetUnobservable records why objects of a kind cannot be observed. It is the health of all objects
-// that have never been observed, until they are.
-func (s *Objects) SetUnobservable(kind schema.GroupKind, why string) {
+// isIn reports whether an object has that kind and is in that namespace, or the namespace is empty.
+func isIn(o inventory.Object, kind schema.GroupKind, namespace string) bool {
+	return o.GroupKind() == kind && (namespace == "" || o.Namespace == namespace)
+}
+
+// SetUnobservable records why objects of a kind in a namespace, or in all if it is empty, cannot be
+// observed. It is the health of all objects that have never been observed, until they are.
+func (s *Objects) SetUnobservable(kind schema.GroupKind, namespace, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.listed.Objects() {
-		if o.GroupKind() != kind {
+		if !isIn(o, kind, namespace) {
 			continue
 		}
 		if t := s.tracks.ensure(o.Key); !t.isSeen {
