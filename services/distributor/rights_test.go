@@ -138,7 +138,7 @@ A token counts for the kind of caller that it was issued to, and for the one ser
 		}
 		page.WriteString("\n")
 	}
-	return page.String() + tableOfRequests() + tableOfPermissions()
+	return page.String() + tableOfRequests() + tableOfPermissions() + tableOfFields(t)
 }
 
 func callersOf(access permission.Access) string {

@@ -10,6 +10,7 @@
 package fleetv1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -2394,37 +2395,37 @@ var File_leat_fleet_v1_config_backend_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/config_backend.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\xb5\x01\n" +
+	"\"leat/fleet/v1/config_backend.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\xbb\x01\n" +
 	"\rConfigBackend\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
-	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.ConfigBackendSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusR\x06status\"\x81\x06\n" +
-	"\x11ConfigBackendSpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\x123\n" +
+	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.ConfigBackendSpecR\x04spec\x12@\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xaf\x06\n" +
+	"\x11ConfigBackendSpec\x12&\n" +
+	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x123\n" +
 	"\x05vault\x18\x02 \x01(\v2\x1b.leat.fleet.v1.VaultBackendH\x00R\x05vault\x123\n" +
-	"\x05files\x18\x03 \x01(\v2\x1b.leat.fleet.v1.FilesBackendH\x00R\x05files\x12E\n" +
-	"\venvironment\x18\x04 \x01(\v2!.leat.fleet.v1.EnvironmentBackendH\x00R\venvironment\x12B\n" +
+	"\x05files\x18\x03 \x01(\v2\x1b.leat.fleet.v1.FilesBackendH\x00R\x05files\x12K\n" +
+	"\venvironment\x18\x04 \x01(\v2!.leat.fleet.v1.EnvironmentBackendB\x04\xa8\x9f\x19\x01H\x00R\venvironment\x12B\n" +
 	"\n" +
 	"kubernetes\x18\x05 \x01(\v2 .leat.fleet.v1.KubernetesBackendH\x00R\n" +
 	"kubernetes\x120\n" +
 	"\x04http\x18\x06 \x01(\v2\x1a.leat.fleet.v1.HttpBackendH\x00R\x04http\x12-\n" +
 	"\x03aws\x18\a \x01(\v2\x19.leat.fleet.v1.AwsBackendH\x00R\x03aws\x12-\n" +
 	"\x03gcp\x18\b \x01(\v2\x19.leat.fleet.v1.GcpBackendH\x00R\x03gcp\x123\n" +
-	"\x05azure\x18\t \x01(\v2\x1b.leat.fleet.v1.AzureBackendH\x00R\x05azure\x123\n" +
-	"\arefresh\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\arefresh\x126\n" +
-	"\tmax_stale\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\bmaxStale\x12#\n" +
-	"\rallowed_paths\x18\x16 \x03(\tR\fallowedPaths\x12\x1a\n" +
-	"\bprojects\x18\x17 \x03(\tR\bprojects\x12\x16\n" +
-	"\x06public\x18\x18 \x01(\bR\x06public\x12/\n" +
-	"\x0ewebhook_secret\x18\x19 \x01(\tB\x03\x80\x01\x01H\x01R\rwebhookSecret\x88\x01\x01B\x06\n" +
+	"\x05azure\x18\t \x01(\v2\x1b.leat.fleet.v1.AzureBackendH\x00R\x05azure\x129\n" +
+	"\arefresh\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\arefresh\x12<\n" +
+	"\tmax_stale\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\bmaxStale\x12)\n" +
+	"\rallowed_paths\x18\x16 \x03(\tB\x04\xa8\x9f\x19\x01R\fallowedPaths\x12 \n" +
+	"\bprojects\x18\x17 \x03(\tB\x04\xa8\x9f\x19\x01R\bprojects\x12\x1c\n" +
+	"\x06public\x18\x18 \x01(\bB\x04\xa8\x9f\x19\x01R\x06public\x123\n" +
+	"\x0ewebhook_secret\x18\x19 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x01R\rwebhookSecret\x88\x01\x01B\x06\n" +
 	"\x04kindB\x11\n" +
-	"\x0f_webhook_secret\"\xe9\x02\n" +
-	"\fVaultBackend\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
-	"\x05mount\x18\x02 \x01(\tR\x05mount\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x05R\aversion\x12\x1c\n" +
-	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x15\n" +
-	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x121\n" +
+	"\x0f_webhook_secret\"\x87\x03\n" +
+	"\fVaultBackend\x12\x16\n" +
+	"\x03url\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12\x1a\n" +
+	"\x05mount\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x05mount\x12\x1e\n" +
+	"\aversion\x18\x03 \x01(\x05B\x04\xa8\x9f\x19\x01R\aversion\x12\"\n" +
+	"\tnamespace\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12\x1b\n" +
+	"\x06ca_pem\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x05caPem\x121\n" +
 	"\x05token\x18\n" +
 	" \x01(\v2\x19.leat.fleet.v1.VaultTokenH\x00R\x05token\x128\n" +
 	"\bapp_role\x18\v \x01(\v2\x1b.leat.fleet.v1.VaultAppRoleH\x00R\aappRole\x12@\n" +
@@ -2432,62 +2433,62 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"kubernetes\x18\f \x01(\v2\x1e.leat.fleet.v1.VaultKubernetesH\x00R\n" +
 	"kubernetes\x12+\n" +
 	"\x03jwt\x18\r \x01(\v2\x17.leat.fleet.v1.VaultJwtH\x00R\x03jwtB\x06\n" +
-	"\x04auth\"6\n" +
+	"\x04auth\":\n" +
 	"\n" +
-	"VaultToken\x12\x1e\n" +
-	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
-	"\x06_token\"r\n" +
-	"\fVaultAppRole\x12\x17\n" +
-	"\arole_id\x18\x01 \x01(\tR\x06roleId\x12%\n" +
-	"\tsecret_id\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\bsecretId\x88\x01\x01\x12\x14\n" +
-	"\x05mount\x18\x03 \x01(\tR\x05mountB\f\n" +
+	"VaultToken\x12\"\n" +
+	"\x05token\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
+	"\x06_token\"\x82\x01\n" +
+	"\fVaultAppRole\x12\x1d\n" +
+	"\arole_id\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x06roleId\x12)\n" +
+	"\tsecret_id\x18\x02 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\bsecretId\x88\x01\x01\x12\x1a\n" +
+	"\x05mount\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x05mountB\f\n" +
 	"\n" +
-	"_secret_id\";\n" +
-	"\x0fVaultKubernetes\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\tR\x04role\x12\x14\n" +
-	"\x05mount\x18\x02 \x01(\tR\x05mount\"4\n" +
-	"\bVaultJwt\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\tR\x04role\x12\x14\n" +
-	"\x05mount\x18\x02 \x01(\tR\x05mount\"\"\n" +
-	"\fFilesBackend\x12\x12\n" +
-	"\x04root\x18\x01 \x01(\tR\x04root\"\x14\n" +
-	"\x12EnvironmentBackend\"\xbe\x01\n" +
-	"\x11KubernetesBackend\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x15\n" +
-	"\x06ca_pem\x18\x02 \x01(\tR\x05caPem\x126\n" +
+	"_secret_id\"G\n" +
+	"\x0fVaultKubernetes\x12\x18\n" +
+	"\x04role\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04role\x12\x1a\n" +
+	"\x05mount\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x05mount\"@\n" +
+	"\bVaultJwt\x12\x18\n" +
+	"\x04role\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04role\x12\x1a\n" +
+	"\x05mount\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x05mount\"(\n" +
+	"\fFilesBackend\x12\x18\n" +
+	"\x04root\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04root\"\x14\n" +
+	"\x12EnvironmentBackend\"\xd0\x01\n" +
+	"\x11KubernetesBackend\x12\x16\n" +
+	"\x03url\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12\x1b\n" +
+	"\x06ca_pem\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x05caPem\x126\n" +
 	"\x05token\x18\n" +
-	" \x01(\v2\x1e.leat.fleet.v1.KubernetesTokenH\x00R\x05token\x12@\n" +
-	"\thub_token\x18\v \x01(\v2!.leat.fleet.v1.KubernetesHubTokenH\x00R\bhubTokenB\x06\n" +
-	"\x04auth\";\n" +
-	"\x0fKubernetesToken\x12\x1e\n" +
-	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
+	" \x01(\v2\x1e.leat.fleet.v1.KubernetesTokenH\x00R\x05token\x12F\n" +
+	"\thub_token\x18\v \x01(\v2!.leat.fleet.v1.KubernetesHubTokenB\x04\xa8\x9f\x19\x01H\x00R\bhubTokenB\x06\n" +
+	"\x04auth\"?\n" +
+	"\x0fKubernetesToken\x12\"\n" +
+	"\x05token\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
 	"\x06_token\"\x14\n" +
-	"\x12KubernetesHubToken\"\xca\x01\n" +
-	"\vHttpBackend\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x15\n" +
-	"\x06ca_pem\x18\x02 \x01(\tR\x05caPem\x123\n" +
+	"\x12KubernetesHubToken\"\xd6\x01\n" +
+	"\vHttpBackend\x12\x16\n" +
+	"\x03url\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12\x1b\n" +
+	"\x06ca_pem\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x05caPem\x123\n" +
 	"\x06bearer\x18\n" +
 	" \x01(\v2\x19.leat.fleet.v1.HttpBearerH\x00R\x06bearer\x12U\n" +
 	"\x12client_certificate\x18\v \x01(\v2$.leat.fleet.v1.HttpClientCertificateH\x00R\x11clientCertificateB\x06\n" +
-	"\x04auth\"6\n" +
+	"\x04auth\":\n" +
 	"\n" +
-	"HttpBearer\x12\x1e\n" +
-	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
-	"\x06_token\"o\n" +
-	"\x15HttpClientCertificate\x12'\n" +
-	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12!\n" +
-	"\akey_pem\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\x06keyPem\x88\x01\x01B\n" +
+	"HttpBearer\x12\"\n" +
+	"\x05token\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
+	"\x06_token\"y\n" +
+	"\x15HttpClientCertificate\x12-\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x0ecertificatePem\x12%\n" +
+	"\akey_pem\x18\x02 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\x06keyPem\x88\x01\x01B\n" +
 	"\n" +
-	"\b_key_pem\"8\n" +
+	"\b_key_pem\"D\n" +
 	"\n" +
-	"AwsBackend\x12\x16\n" +
-	"\x06region\x18\x01 \x01(\tR\x06region\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"&\n" +
+	"AwsBackend\x12\x1c\n" +
+	"\x06region\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x06region\x12\x18\n" +
+	"\x04role\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04role\",\n" +
 	"\n" +
-	"GcpBackend\x12\x18\n" +
-	"\aproject\x18\x01 \x01(\tR\aproject\" \n" +
-	"\fAzureBackend\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"\xb3\x01\n" +
+	"GcpBackend\x12\x1e\n" +
+	"\aproject\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\aproject\"&\n" +
+	"\fAzureBackend\x12\x16\n" +
+	"\x03url\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\"\xb3\x01\n" +
 	"\x13ConfigBackendStatus\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\x05R\aentries\x12\x18\n" +
 	"\afailing\x18\x02 \x01(\x05R\afailing\x12/\n" +

@@ -1284,26 +1284,26 @@ var File_leat_fleet_v1_fleet_source_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\n" +
-	" leat/fleet/v1/fleet_source.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\xaf\x01\n" +
+	" leat/fleet/v1/fleet_source.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\xbb\x01\n" +
 	"\vFleetSource\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x122\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1e.leat.fleet.v1.FleetSourceSpecR\x04spec\x128\n" +
-	"\x06status\x18\x03 \x01(\v2 .leat.fleet.v1.FleetSourceStatusR\x06status\"\x9d\x03\n" +
-	"\x0fFleetSourceSpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1c\n" +
-	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12,\n" +
-	"\x06source\x18\x03 \x01(\v2\x14.leat.type.v1.SourceR\x06source\x125\n" +
-	"\binterval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x17\n" +
-	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12\x19\n" +
-	"\x05prune\x18\x06 \x01(\bH\x00R\x05prune\x88\x01\x01\x12\x1f\n" +
-	"\vprune_limit\x18\a \x01(\x05R\n" +
-	"pruneLimit\x12\x14\n" +
-	"\x05adopt\x18\b \x01(\bR\x05adopt\x12\x14\n" +
-	"\x05kinds\x18\t \x03(\tR\x05kinds\x12,\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x128\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1e.leat.fleet.v1.FleetSourceSpecB\x04\xa8\x9f\x19\x14R\x04spec\x12>\n" +
+	"\x06status\x18\x03 \x01(\v2 .leat.fleet.v1.FleetSourceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xdf\x03\n" +
+	"\x0fFleetSourceSpec\x12&\n" +
+	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12\"\n" +
+	"\tsuspended\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x12,\n" +
+	"\x06source\x18\x03 \x01(\v2\x14.leat.type.v1.SourceR\x06source\x12;\n" +
+	"\binterval\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\binterval\x12\x1d\n" +
+	"\adry_run\x18\x05 \x01(\bB\x04\xa8\x9f\x19\x01R\x06dryRun\x12\x1f\n" +
+	"\x05prune\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01H\x00R\x05prune\x88\x01\x01\x12%\n" +
+	"\vprune_limit\x18\a \x01(\x05B\x04\xa8\x9f\x19\x01R\n" +
+	"pruneLimit\x12\x1a\n" +
+	"\x05adopt\x18\b \x01(\bB\x04\xa8\x9f\x19\x01R\x05adopt\x12\x1a\n" +
+	"\x05kinds\x18\t \x03(\tB\x04\xa8\x9f\x19\x01R\x05kinds\x122\n" +
 	"\x04role\x18\n" +
-	" \x01(\x0e2\x18.leat.type.v1.AccessRoleR\x04role\x12\x1a\n" +
-	"\bprojects\x18\v \x03(\tR\bprojects\x12\x10\n" +
-	"\x03hub\x18\f \x01(\bR\x03hubB\b\n" +
+	" \x01(\x0e2\x18.leat.type.v1.AccessRoleB\x04\xa8\x9f\x19\x01R\x04role\x12 \n" +
+	"\bprojects\x18\v \x03(\tB\x04\xa8\x9f\x19\x01R\bprojects\x12\x16\n" +
+	"\x03hub\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\x03hubB\b\n" +
 	"\x06_prune\"\xf3\x02\n" +
 	"\x11FleetSourceStatus\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x127\n" +

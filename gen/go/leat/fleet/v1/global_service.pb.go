@@ -1277,54 +1277,54 @@ var File_leat_fleet_v1_global_service_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xb5\x01\n" +
+	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xc1\x01\n" +
 	"\rGlobalService\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
-	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.GlobalServiceSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.GlobalServiceStatusR\x06status\"\x8d\x05\n" +
-	"\x11GlobalServiceSpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\x128\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
+	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.GlobalServiceSpecB\x04\xa8\x9f\x19\fR\x04spec\x12@\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.GlobalServiceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xa5\x05\n" +
+	"\x11GlobalServiceSpec\x12&\n" +
+	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x126\n" +
-	"\btemplate\x18\x03 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\btemplate\x12]\n" +
-	"\x0ftemplate_labels\x18\x04 \x03(\v24.leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntryR\x0etemplateLabels\x12l\n" +
-	"\x14template_annotations\x18\x05 \x03(\v29.leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntryR\x13templateAnnotations\x12<\n" +
-	"\toverrides\x18\x06 \x03(\v2\x1e.leat.fleet.v1.ServiceOverrideR\toverrides\x12\x16\n" +
-	"\x06paused\x18\a \x01(\bR\x06paused\x126\n" +
+	"\btemplate\x18\x03 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\btemplate\x12c\n" +
+	"\x0ftemplate_labels\x18\x04 \x03(\v24.leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntryB\x04\xa8\x9f\x19\x01R\x0etemplateLabels\x12r\n" +
+	"\x14template_annotations\x18\x05 \x03(\v29.leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntryB\x04\xa8\x9f\x19\x01R\x13templateAnnotations\x12<\n" +
+	"\toverrides\x18\x06 \x03(\v2\x1e.leat.fleet.v1.ServiceOverrideR\toverrides\x12\x1c\n" +
+	"\x06paused\x18\a \x01(\bB\x04\xa8\x9f\x19\x01R\x06paused\x126\n" +
 	"\aremoval\x18\b \x01(\v2\x1c.leat.fleet.v1.RemovalPolicyR\aremoval\x1aA\n" +
 	"\x13TemplateLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aF\n" +
 	"\x18TemplateAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x01\n" +
-	"\rClusterTarget\x12\x10\n" +
-	"\x03all\x18\x01 \x01(\bR\x03all\x12\x14\n" +
-	"\x05names\x18\x02 \x03(\tR\x05names\x124\n" +
-	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\x12\x12\n" +
-	"\x04when\x18\x04 \x01(\tR\x04when\"\x83\x03\n" +
-	"\x0fServiceOverride\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\rClusterTarget\x12\x16\n" +
+	"\x03all\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01R\x03all\x12\x1a\n" +
+	"\x05names\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\x05names\x124\n" +
+	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\x12\x18\n" +
+	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\x9b\x03\n" +
+	"\x0fServiceOverride\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x127\n" +
-	"\asources\x18\x04 \x03(\v2\x1d.leat.fleet.v1.SourceOverrideR\asources\x12!\n" +
-	"\tnamespace\x18\x05 \x01(\tH\x00R\tnamespace\x88\x01\x01\x12\x1b\n" +
-	"\x06paused\x18\x06 \x01(\bH\x01R\x06paused\x88\x01\x01\x12\x1c\n" +
-	"\adry_run\x18\a \x01(\bH\x02R\x06dryRun\x88\x01\x01\x120\n" +
+	"\asources\x18\x04 \x03(\v2\x1d.leat.fleet.v1.SourceOverrideR\asources\x12'\n" +
+	"\tnamespace\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01H\x00R\tnamespace\x88\x01\x01\x12!\n" +
+	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\x06paused\x88\x01\x01\x12\"\n" +
+	"\adry_run\x18\a \x01(\bB\x04\xa8\x9f\x19\x01H\x02R\x06dryRun\x88\x01\x01\x120\n" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policyB\f\n" +
 	"\n" +
 	"_namespaceB\t\n" +
 	"\a_pausedB\n" +
 	"\n" +
-	"\b_dry_run\"r\n" +
-	"\x0eSourceOverride\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\x05R\x06source\x12&\n" +
-	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x17\n" +
-	"\x04path\x18\x03 \x01(\tH\x00R\x04path\x88\x01\x01B\a\n" +
-	"\x05_path\"i\n" +
-	"\rRemovalPolicy\x12$\n" +
-	"\vmax_percent\x18\x01 \x01(\x05H\x00R\n" +
-	"maxPercent\x88\x01\x01\x12\"\n" +
-	"\fconfirmation\x18\x02 \x01(\tR\fconfirmationB\x0e\n" +
+	"\b_dry_run\"~\n" +
+	"\x0eSourceOverride\x12\x1c\n" +
+	"\x06source\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01R\x06source\x12&\n" +
+	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x1d\n" +
+	"\x04path\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01H\x00R\x04path\x88\x01\x01B\a\n" +
+	"\x05_path\"u\n" +
+	"\rRemovalPolicy\x12*\n" +
+	"\vmax_percent\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01H\x00R\n" +
+	"maxPercent\x88\x01\x01\x12(\n" +
+	"\fconfirmation\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\fconfirmationB\x0e\n" +
 	"\f_max_percent\"\xd2\x01\n" +
 	"\x13GlobalServiceStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +

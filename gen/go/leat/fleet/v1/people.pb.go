@@ -3443,17 +3443,17 @@ var File_leat_fleet_v1_people_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\n" +
-	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"g\n" +
+	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"m\n" +
 	"\x04User\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12+\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecR\x04spec\"D\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecB\x04\xa8\x9f\x19\x13R\x04spec\"D\n" +
 	"\bUserSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xb5\x01\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xc1\x01\n" +
 	"\rAccessBinding\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
-	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusR\x06status\"\x8e\x04\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
+	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecB\x04\xa8\x9f\x19\x10R\x04spec\x12@\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x8e\x04\n" +
 	"\x11AccessBindingSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
@@ -3472,10 +3472,10 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\bprojects\x18\r \x01(\v2\x1f.leat.fleet.v1.ProjectSelectionR\bprojects\":\n" +
 	"\x10ProjectSelection\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
-	"\x03all\x18\x02 \x01(\bR\x03all\"g\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"m\n" +
 	"\x04Role\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12+\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecR\x04spec\"\xaa\x01\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecB\x04\xa8\x9f\x19\x11R\x04spec\"\xaa\x01\n" +
 	"\bRoleSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12?\n" +
 	"\vpermissions\x18\x02 \x03(\v2\x1d.leat.fleet.v1.RolePermissionR\vpermissions\x12;\n" +
@@ -3486,17 +3486,17 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x10ClusterSelection\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x124\n" +
-	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\"\xef\x01\n" +
-	"\rLabelSelector\x12P\n" +
-	"\fmatch_labels\x18\x01 \x03(\v2-.leat.fleet.v1.LabelSelector.MatchLabelsEntryR\vmatchLabels\x12L\n" +
+	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\"\xf5\x01\n" +
+	"\rLabelSelector\x12V\n" +
+	"\fmatch_labels\x18\x01 \x03(\v2-.leat.fleet.v1.LabelSelector.MatchLabelsEntryB\x04\xa8\x9f\x19\x01R\vmatchLabels\x12L\n" +
 	"\x11match_expressions\x18\x02 \x03(\v2\x1f.leat.fleet.v1.LabelRequirementR\x10matchExpressions\x1a>\n" +
 	"\x10MatchLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
-	"\x10LabelRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1c.leat.fleet.v1.LabelOperatorR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x01\n" +
+	"\x10LabelRequirement\x12\x16\n" +
+	"\x03key\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x03key\x12>\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x1c.leat.fleet.v1.LabelOperatorB\x04\xa8\x9f\x19\x01R\boperator\x12\x1c\n" +
+	"\x06values\x18\x03 \x03(\tB\x04\xa8\x9f\x19\x01R\x06values\"K\n" +
 	"\x13AccessBindingStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +
 	"\aexpired\x18\x02 \x01(\bR\aexpired\"\x96\x03\n" +

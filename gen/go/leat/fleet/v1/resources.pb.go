@@ -12,6 +12,7 @@ package fleetv1
 import (
 	v11 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	v12 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1472,15 +1473,16 @@ var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xa3\x01\n" +
-	"\aCluster\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusR\x06status\"\x89\x01\n" +
-	"\vClusterSpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\x121\n" +
-	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\x05agent\x12%\n" +
-	"\x0eagent_endpoint\x18\x03 \x01(\tR\ragentEndpoint\"\xf9\x02\n" +
+	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xb3\x01\n" +
+	"\aCluster\x12<\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\b\xb2\x9f\x19\x04\b\t\x10\tR\bmetadata\x12.\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x12:\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x9b\x01\n" +
+	"\vClusterSpec\x12&\n" +
+	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x127\n" +
+	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsB\x04\xa8\x9f\x19\tR\x05agent\x12+\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tB\x04\xa8\x9f\x19\n" +
+	"R\ragentEndpoint\"\xf9\x02\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +
@@ -1491,57 +1493,57 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bservices\x18\x06 \x01(\x05R\bservices\x12)\n" +
 	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\x12J\n" +
 	"\x13removals_held_since\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xae\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xba\x01\n" +
 	"\n" +
 	"Repository\x122\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xdb\x04\n" +
-	"\x0eRepositorySpec\x124\n" +
-	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
-	"\rpoll_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x12<\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x14R\x04spec\x12?\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status\"\xa1\x05\n" +
+	"\x0eRepositorySpec\x12:\n" +
+	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeB\x04\xa8\x9f\x19\x01R\x04type\x12\x16\n" +
+	"\x03url\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12D\n" +
+	"\rpoll_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\fpollInterval\x12<\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
-	"credential\x12\x15\n" +
-	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12/\n" +
-	"\x0ewebhook_secret\x18\a \x01(\tB\x03\x80\x01\x01H\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
-	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\x12B\n" +
-	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
+	"credential\x12\x1b\n" +
+	"\x06ca_pem\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x05caPem\x12\"\n" +
+	"\tsuspended\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x123\n" +
+	"\x0ewebhook_secret\x18\a \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01H\x00R\rwebhookSecret\x88\x01\x01\x12!\n" +
+	"\tproxy_url\x18\b \x01(\tB\x04\xa8\x9f\x19\x01R\bproxyUrl\x12B\n" +
+	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12)\n" +
 	"\rpartial_clone\x18\n" +
-	" \x01(\bR\fpartialClone\x12\x16\n" +
-	"\x06charts\x18\v \x03(\tR\x06charts\x12\x1c\n" +
-	"\timmutable\x18\f \x01(\bR\timmutable\x12\x1f\n" +
-	"\vtoken_hosts\x18\r \x03(\tR\n" +
-	"tokenHosts\x12-\n" +
-	"\x12chart_repositories\x18\x0e \x03(\tR\x11chartRepositoriesB\x11\n" +
-	"\x0f_webhook_secret\"\xa3\x01\n" +
+	" \x01(\bB\x04\xa8\x9f\x19\x01R\fpartialClone\x12\x1c\n" +
+	"\x06charts\x18\v \x03(\tB\x04\xa8\x9f\x19\x01R\x06charts\x12\"\n" +
+	"\timmutable\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\timmutable\x12%\n" +
+	"\vtoken_hosts\x18\r \x03(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"tokenHosts\x123\n" +
+	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x06R\x11chartRepositoriesB\x11\n" +
+	"\x0f_webhook_secret\"\xa9\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xcc\x03\n" +
-	"\vServiceSpec\x12\x18\n" +
-	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
-	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x129\n" +
-	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
-	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\x124\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x12:\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xf0\x03\n" +
+	"\vServiceSpec\x12\x1e\n" +
+	"\acluster\x18\x01 \x01(\tB\x04\xa8\x9f\x19\vR\acluster\x12\"\n" +
+	"\tnamespace\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12.\n" +
+	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x12?\n" +
+	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererB\x04\xa8\x9f\x19\x01R\brenderer\x12.\n" +
+	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x1c\n" +
+	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x03R\x06paused\x124\n" +
 	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x120\n" +
-	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
-	"\adry_run\x18\t \x01(\bR\x06dryRun\x120\n" +
+	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x1d\n" +
+	"\adry_run\x18\t \x01(\bB\x04\xa8\x9f\x19\x01R\x06dryRun\x120\n" +
 	"\x06render\x18\n" +
-	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\x12\x1f\n" +
-	"\vconfig_sets\x18\r \x03(\tR\n" +
-	"configSets\"\xb9\x03\n" +
-	"\rServiceConfig\x12@\n" +
-	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
-	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x12L\n" +
+	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\x12%\n" +
+	"\vconfig_sets\x18\r \x03(\tB\x04\xa8\x9f\x19\aR\n" +
+	"configSets\"\xcf\x03\n" +
+	"\rServiceConfig\x12F\n" +
+	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryB\x04\xa8\x9f\x19\x01R\x06values\x12L\n" +
+	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\a\xa8\x9f\x19\x01\x80\x01\x01R\asecrets\x12R\n" +
 	"\n" +
-	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryR\n" +
-	"references\x12\x18\n" +
-	"\arestart\x18\x04 \x01(\bR\arestart\x1a9\n" +
+	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryB\x04\xa8\x9f\x19\bR\n" +
+	"references\x12\x1e\n" +
+	"\arestart\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\arestart\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -1550,13 +1552,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
 	"\x0fReferencesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x02\n" +
-	"\vSyncOptions\x12\x19\n" +
-	"\x05prune\x18\x01 \x01(\bH\x00R\x05prune\x88\x01\x01\x12.\n" +
-	"\x10create_namespace\x18\x02 \x01(\bH\x01R\x0fcreateNamespace\x88\x01\x01\x12@\n" +
-	"\x0ehealth_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rhealthTimeout\x12'\n" +
-	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
-	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x02\n" +
+	"\vSyncOptions\x12\x1f\n" +
+	"\x05prune\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01H\x00R\x05prune\x88\x01\x01\x124\n" +
+	"\x10create_namespace\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\x0fcreateNamespace\x88\x01\x01\x12F\n" +
+	"\x0ehealth_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\rhealthTimeout\x12-\n" +
+	"\x0fforce_conflicts\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\x0eforceConflicts\x123\n" +
+	"\x12prune_confirmation\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x04R\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
 	"\x11_create_namespace\"\xe7\x03\n" +
 	"\rServiceStatus\x120\n" +

@@ -2253,26 +2253,26 @@ var File_leat_fleet_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xb5\x01\n" +
+	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xbb\x01\n" +
 	"\rRolloutPolicy\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
-	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.RolloutPolicySpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.RolloutPolicyStatusR\x06status\"\xe8\x06\n" +
-	"\x11RolloutPolicySpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1a\n" +
-	"\bservices\x18\x02 \x03(\tR\bservices\x12D\n" +
-	"\x06labels\x18\x03 \x03(\v2,.leat.fleet.v1.RolloutPolicySpec.LabelsEntryR\x06labels\x12Z\n" +
-	"\x0ecluster_labels\x18\x04 \x03(\v23.leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntryR\rclusterLabels\x120\n" +
-	"\x05waves\x18\x05 \x03(\v2\x1a.leat.fleet.v1.RolloutWaveR\x05waves\x12'\n" +
-	"\x0fmax_unavailable\x18\x06 \x01(\tR\x0emaxUnavailable\x12>\n" +
-	"\roffline_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\fofflineAfter\x128\n" +
+	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.RolloutPolicySpecR\x04spec\x12@\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.RolloutPolicyStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xa4\a\n" +
+	"\x11RolloutPolicySpec\x12&\n" +
+	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12 \n" +
+	"\bservices\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bservices\x12J\n" +
+	"\x06labels\x18\x03 \x03(\v2,.leat.fleet.v1.RolloutPolicySpec.LabelsEntryB\x04\xa8\x9f\x19\x01R\x06labels\x12`\n" +
+	"\x0ecluster_labels\x18\x04 \x03(\v23.leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntryB\x04\xa8\x9f\x19\x01R\rclusterLabels\x120\n" +
+	"\x05waves\x18\x05 \x03(\v2\x1a.leat.fleet.v1.RolloutWaveR\x05waves\x12-\n" +
+	"\x0fmax_unavailable\x18\x06 \x01(\tB\x04\xa8\x9f\x19\x01R\x0emaxUnavailable\x12D\n" +
+	"\roffline_after\x18\a \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\fofflineAfter\x12>\n" +
 	"\n" +
-	"fail_after\x18\b \x01(\v2\x19.google.protobuf.DurationR\tfailAfter\x12@\n" +
-	"\x0ehealth_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\rhealthTimeout\x12?\n" +
+	"fail_after\x18\b \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\tfailAfter\x12F\n" +
+	"\x0ehealth_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\rhealthTimeout\x12?\n" +
 	"\ferror_budget\x18\n" +
-	" \x01(\v2\x1c.leat.fleet.v1.RolloutBudgetR\verrorBudget\x12\x17\n" +
-	"\aon_halt\x18\v \x01(\tR\x06onHalt\x12\x19\n" +
-	"\bon_newer\x18\f \x01(\tR\aonNewer\x122\n" +
+	" \x01(\v2\x1c.leat.fleet.v1.RolloutBudgetR\verrorBudget\x12\x1d\n" +
+	"\aon_halt\x18\v \x01(\tB\x04\xa8\x9f\x19\x01R\x06onHalt\x12\x1f\n" +
+	"\bon_newer\x18\f \x01(\tB\x04\xa8\x9f\x19\x01R\aonNewer\x122\n" +
 	"\awindows\x18\r \x03(\v2\x18.leat.type.v1.SyncWindowR\awindows\x126\n" +
 	"\afreezes\x18\x0e \x03(\v2\x1c.leat.fleet.v1.RolloutFreezeR\afreezes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
@@ -2280,35 +2280,35 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
 	"\x12ClusterLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa7\x03\n" +
-	"\vRolloutWave\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bclusters\x18\x02 \x03(\tR\bclusters\x12>\n" +
-	"\x06labels\x18\x03 \x03(\v2&.leat.fleet.v1.RolloutWave.LabelsEntryR\x06labels\x12\x17\n" +
-	"\aeach_of\x18\x04 \x01(\tR\x06eachOf\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
-	"\apercent\x18\x06 \x01(\x05R\apercent\x12\x19\n" +
-	"\border_by\x18\a \x01(\tR\aorderBy\x12\x1e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x03\n" +
+	"\vRolloutWave\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x12 \n" +
+	"\bclusters\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bclusters\x12D\n" +
+	"\x06labels\x18\x03 \x03(\v2&.leat.fleet.v1.RolloutWave.LabelsEntryB\x04\xa8\x9f\x19\x01R\x06labels\x12\x1d\n" +
+	"\aeach_of\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x06eachOf\x12\x1a\n" +
+	"\x05count\x18\x05 \x01(\x05B\x04\xa8\x9f\x19\x01R\x05count\x12\x1e\n" +
+	"\apercent\x18\x06 \x01(\x05B\x04\xa8\x9f\x19\x01R\apercent\x12\x1f\n" +
+	"\border_by\x18\a \x01(\tB\x04\xa8\x9f\x19\x01R\aorderBy\x12$\n" +
 	"\n" +
-	"concurrent\x18\b \x01(\x05R\n" +
-	"concurrent\x12-\n" +
-	"\x04soak\x18\t \x01(\v2\x19.google.protobuf.DurationR\x04soak\x12:\n" +
+	"concurrent\x18\b \x01(\x05B\x04\xa8\x9f\x19\x01R\n" +
+	"concurrent\x123\n" +
+	"\x04soak\x18\t \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\x04soak\x12:\n" +
 	"\bapproval\x18\n" +
 	" \x01(\v2\x1e.leat.fleet.v1.RolloutApprovalR\bapproval\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +
-	"\x0fRolloutApproval\x12\x16\n" +
-	"\x06groups\x18\x01 \x03(\tR\x06groups\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count\"j\n" +
-	"\rRolloutBudget\x12\x16\n" +
-	"\x06failed\x18\x01 \x01(\x05R\x06failed\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\tR\x02of\x121\n" +
-	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x89\x01\n" +
-	"\rRolloutFreeze\x12.\n" +
-	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
-	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\x0fRolloutApproval\x12\x1c\n" +
+	"\x06groups\x18\x01 \x03(\tB\x04\xa8\x9f\x19\x01R\x06groups\x12\x1a\n" +
+	"\x05count\x18\x02 \x01(\x05B\x04\xa8\x9f\x19\x01R\x05count\"|\n" +
+	"\rRolloutBudget\x12\x1c\n" +
+	"\x06failed\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01R\x06failed\x12\x14\n" +
+	"\x02of\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x02of\x127\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\x06window\"\x9b\x01\n" +
+	"\rRolloutFreeze\x124\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x04from\x126\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x05until\x12\x1c\n" +
+	"\x06reason\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x06reason\"\x80\x01\n" +
 	"\x13RolloutPolicyStatus\x12\x1a\n" +
 	"\bservices\x18\x01 \x01(\x05R\bservices\x12.\n" +
 	"\x06latest\x18\x02 \x01(\v2\x16.leat.fleet.v1.RolloutR\x06latest\x12\x1d\n" +

@@ -10,6 +10,7 @@
 package gitcachev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -322,11 +323,8 @@ type RepositoryDefinition struct {
 	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
 	// from. A dependency names one of them by its URL, or as @name. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,18,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
-	// Reach the upstream, its token hosts and the proxy only at public addresses, or in networks that
-	// gitcache's operator lists: somebody chose the address who may not create repositories of the hub.
-	PublicOnly    bool `protobuf:"varint,19,opt,name=public_only,json=publicOnly,proto3" json:"public_only,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RepositoryDefinition) Reset() {
@@ -483,13 +481,6 @@ func (x *RepositoryDefinition) GetChartRepositories() []string {
 		return x.ChartRepositories
 	}
 	return nil
-}
-
-func (x *RepositoryDefinition) GetPublicOnly() bool {
-	if x != nil {
-		return x.PublicOnly
-	}
-	return false
 }
 
 // Verification delivers only content that is signed by given keys: commits and tags of a Git
@@ -1405,7 +1396,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xc2\x05\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x18leat/type/v1/state.proto\"\xa1\x05\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1428,16 +1419,14 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\timmutable\x18\x10 \x01(\bR\timmutable\x12\x1f\n" +
 	"\vtoken_hosts\x18\x11 \x03(\tR\n" +
 	"tokenHosts\x12-\n" +
-	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\x12\x1f\n" +
-	"\vpublic_only\x18\x13 \x01(\bR\n" +
-	"publicOnly\"\xdb\x01\n" +
-	"\fVerification\x126\n" +
-	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +
-	"\bpgp_keys\x18\x02 \x01(\tR\apgpKeys\x12.\n" +
-	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\x12\x1f\n" +
-	"\vcosign_keys\x18\x04 \x01(\tR\n" +
-	"cosignKeys\x12'\n" +
-	"\x0fprovenance_keys\x18\x05 \x01(\tR\x0eprovenanceKeys\"\xb8\x04\n" +
+	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\"\xf9\x01\n" +
+	"\fVerification\x12<\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeB\x04\xa8\x9f\x19\x01R\x04mode\x12\x1f\n" +
+	"\bpgp_keys\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\apgpKeys\x124\n" +
+	"\x13ssh_allowed_signers\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x11sshAllowedSigners\x12%\n" +
+	"\vcosign_keys\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"cosignKeys\x12-\n" +
+	"\x0fprovenance_keys\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x0eprovenanceKeys\"\xbe\x04\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +
@@ -1446,40 +1435,40 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
 	"github_app\x18\x04 \x01(\v2%.leat.gitcache.v1.GitHubAppCredentialH\x00R\tgithubApp\x12O\n" +
 	"\rdocker_config\x18\x05 \x01(\v2(.leat.gitcache.v1.DockerConfigCredentialH\x00R\fdockerConfig\x12[\n" +
-	"\x11workload_identity\x18\x06 \x01(\v2,.leat.gitcache.v1.WorkloadIdentityCredentialH\x00R\x10workloadIdentity\x12(\n" +
+	"\x11workload_identity\x18\x06 \x01(\v2,.leat.gitcache.v1.WorkloadIdentityCredentialH\x00R\x10workloadIdentity\x12.\n" +
 	"\x10allow_plain_http\x18\n" +
-	" \x01(\bR\x0eallowPlainHttp\x12R\n" +
+	" \x01(\bB\x04\xa8\x9f\x19\x01R\x0eallowPlainHttp\x12R\n" +
 	"\x12client_certificate\x18\v \x01(\v2#.leat.gitcache.v1.ClientCertificateR\x11clientCertificateB\b\n" +
-	"\x06method\"N\n" +
-	"\x0fBasicCredential\x12\x1a\n" +
-	"\busername\x18\x01 \x01(\tR\busername\x12\x1f\n" +
-	"\bpassword\x18\x02 \x01(\tB\x03\x80\x01\x01R\bpassword\"-\n" +
-	"\x10BearerCredential\x12\x19\n" +
-	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"{\n" +
-	"\rSSHCredential\x12$\n" +
-	"\vprivate_key\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
-	"privateKey\x12#\n" +
+	"\x06method\"X\n" +
+	"\x0fBasicCredential\x12 \n" +
+	"\busername\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\busername\x12#\n" +
+	"\bpassword\x18\x02 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\bpassword\"1\n" +
+	"\x10BearerCredential\x12\x1d\n" +
+	"\x05token\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\x05token\"\x89\x01\n" +
+	"\rSSHCredential\x12(\n" +
+	"\vprivate_key\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\n" +
+	"privateKey\x12'\n" +
 	"\n" +
-	"passphrase\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
-	"passphrase\x12\x1f\n" +
-	"\vknown_hosts\x18\x03 \x01(\tR\n" +
-	"knownHosts\"\x94\x01\n" +
-	"\x13GitHubAppCredential\x12\x15\n" +
-	"\x06app_id\x18\x01 \x01(\x03R\x05appId\x12'\n" +
-	"\x0finstallation_id\x18\x02 \x01(\x03R\x0einstallationId\x12$\n" +
-	"\vprivate_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\n" +
-	"privateKey\x12\x17\n" +
-	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\">\n" +
-	"\x16DockerConfigCredential\x12$\n" +
-	"\vconfig_json\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
-	"configJson\"\x8d\x01\n" +
-	"\x1aWorkloadIdentityCredential\x12;\n" +
-	"\bprovider\x18\x01 \x01(\x0e2\x1f.leat.gitcache.v1.CloudProviderR\bprovider\x12\x1c\n" +
-	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
-	"\x05scope\x18\x03 \x01(\tR\x05scope\"i\n" +
-	"\x11ClientCertificate\x12'\n" +
-	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12+\n" +
-	"\x0fprivate_key_pem\x18\x02 \x01(\tB\x03\x80\x01\x01R\rprivateKeyPem\"\xa7\x04\n" +
+	"passphrase\x18\x02 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\n" +
+	"passphrase\x12%\n" +
+	"\vknown_hosts\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"knownHosts\"\xaa\x01\n" +
+	"\x13GitHubAppCredential\x12\x1b\n" +
+	"\x06app_id\x18\x01 \x01(\x03B\x04\xa8\x9f\x19\x01R\x05appId\x12-\n" +
+	"\x0finstallation_id\x18\x02 \x01(\x03B\x04\xa8\x9f\x19\x01R\x0einstallationId\x12(\n" +
+	"\vprivate_key\x18\x03 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\n" +
+	"privateKey\x12\x1d\n" +
+	"\aapi_url\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x06apiUrl\"B\n" +
+	"\x16DockerConfigCredential\x12(\n" +
+	"\vconfig_json\x18\x01 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\n" +
+	"configJson\"\x9f\x01\n" +
+	"\x1aWorkloadIdentityCredential\x12A\n" +
+	"\bprovider\x18\x01 \x01(\x0e2\x1f.leat.gitcache.v1.CloudProviderB\x04\xa8\x9f\x19\x01R\bprovider\x12\"\n" +
+	"\tprincipal\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\tprincipal\x12\x1a\n" +
+	"\x05scope\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x05scope\"s\n" +
+	"\x11ClientCertificate\x12-\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x0ecertificatePem\x12/\n" +
+	"\x0fprivate_key_pem\x18\x02 \x01(\tB\a\xa8\x9f\x19\x01\x80\x01\x01R\rprivateKeyPem\"\xa7\x04\n" +
 	"\x0fRepositoryState\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.leat.gitcache.v1.RepositoryPhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +

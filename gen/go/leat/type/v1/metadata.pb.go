@@ -12,6 +12,7 @@
 package typev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -35,10 +36,10 @@ type Metadata struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Set by the server when the object is created; never reused, even for the same name. Empty in requests.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Free key/value pairs that selectors match. Keys and values as in Kubernetes labels. Empty means
-	// none.
+	// Free key/value pairs that selectors match. Keys and values as in Kubernetes labels; keys of
+	// leat.dev/ belong to the hub. Empty means none.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free key/value pairs that no selector matches. Empty means none.
+	// Free key/value pairs that no selector matches. Keys as those of labels. Empty means none.
 	Annotations map[string]string `protobuf:"bytes,4,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Grows with every change of the object. In an update: the version that was read, and the update
 	// is refused with VERSION_CONFLICT if another version is current; zero accepts any version.
@@ -312,28 +313,28 @@ var File_leat_type_v1_metadata_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x05\n" +
-	"\bMetadata\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\x12:\n" +
-	"\x06labels\x18\x03 \x03(\v2\".leat.type.v1.Metadata.LabelsEntryR\x06labels\x12I\n" +
-	"\vannotations\x18\x04 \x03(\v2'.leat.type.v1.Metadata.AnnotationsEntryR\vannotations\x12)\n" +
-	"\x10resource_version\x18\x05 \x01(\x03R\x0fresourceVersion\x12\x1e\n" +
+	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\"\xe6\x05\n" +
+	"\bMetadata\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x12\x16\n" +
+	"\x03uid\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x02R\x03uid\x12@\n" +
+	"\x06labels\x18\x03 \x03(\v2\".leat.type.v1.Metadata.LabelsEntryB\x04\xa8\x9f\x19\x01R\x06labels\x12O\n" +
+	"\vannotations\x18\x04 \x03(\v2'.leat.type.v1.Metadata.AnnotationsEntryB\x04\xa8\x9f\x19\x01R\vannotations\x12/\n" +
+	"\x10resource_version\x18\x05 \x01(\x03B\x04\xa8\x9f\x19\x01R\x0fresourceVersion\x12$\n" +
 	"\n" +
-	"generation\x18\x06 \x01(\x03R\n" +
-	"generation\x12;\n" +
-	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x12;\n" +
-	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x12\x18\n" +
-	"\aproject\x18\t \x01(\tR\aproject\x12\x1d\n" +
+	"generation\x18\x06 \x01(\x03B\x04\xa8\x9f\x19\x02R\n" +
+	"generation\x12A\n" +
+	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x02R\n" +
+	"createTime\x12A\n" +
+	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x02R\n" +
+	"updateTime\x12\x1e\n" +
+	"\aproject\x18\t \x01(\tB\x04\xa8\x9f\x19\x01R\aproject\x12#\n" +
 	"\n" +
 	"created_by\x18\n" +
-	" \x01(\tR\tcreatedBy\x12\x1d\n" +
+	" \x01(\tB\x04\xa8\x9f\x19\x02R\tcreatedBy\x12#\n" +
 	"\n" +
-	"updated_by\x18\v \x01(\tR\tupdatedBy\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\x12/\n" +
-	"\amanager\x18\r \x01(\v2\x15.leat.type.v1.ManagerR\amanager\x1a9\n" +
+	"updated_by\x18\v \x01(\tB\x04\xa8\x9f\x19\x02R\tupdatedBy\x12\x1c\n" +
+	"\x06reason\x18\f \x01(\tB\x04\xa8\x9f\x19\x02R\x06reason\x125\n" +
+	"\amanager\x18\r \x01(\v2\x15.leat.type.v1.ManagerB\x04\xa8\x9f\x19\x02R\amanager\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

@@ -10,6 +10,7 @@
 package typev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -891,17 +892,17 @@ var File_leat_type_v1_render_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_render_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/type/v1/render.proto\x12\fleat.type.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xe5\x03\n" +
+	"\x19leat/type/v1/render.proto\x12\fleat.type.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aleat/options/v1/edit.proto\"\x83\x04\n" +
 	"\n" +
-	"RenderStep\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
-	"\rfrom_previous\x18\x02 \x01(\bR\ffromPrevious\x12#\n" +
+	"RenderStep\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04path\x12)\n" +
+	"\rfrom_previous\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\ffromPrevious\x12)\n" +
 	"\n" +
-	"substitute\x18\x03 \x01(\bH\x01R\n" +
-	"substitute\x88\x01\x01\x12/\n" +
+	"substitute\x18\x03 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\n" +
+	"substitute\x88\x01\x01\x125\n" +
 	"\x05plain\x18\n" +
-	" \x01(\v2\x17.leat.type.v1.PlainStepH\x00R\x05plain\x12;\n" +
-	"\tkustomize\x18\v \x01(\v2\x1b.leat.type.v1.KustomizeStepH\x00R\tkustomize\x12,\n" +
+	" \x01(\v2\x17.leat.type.v1.PlainStepB\x04\xa8\x9f\x19\x01H\x00R\x05plain\x12A\n" +
+	"\tkustomize\x18\v \x01(\v2\x1b.leat.type.v1.KustomizeStepB\x04\xa8\x9f\x19\x01H\x00R\tkustomize\x12,\n" +
 	"\x04helm\x18\f \x01(\v2\x16.leat.type.v1.HelmStepH\x00R\x04helm\x122\n" +
 	"\x06liquid\x18\r \x01(\v2\x18.leat.type.v1.LiquidStepH\x00R\x06liquid\x125\n" +
 	"\ajsonnet\x18\x0e \x01(\v2\x19.leat.type.v1.JsonnetStepH\x00R\ajsonnet\x12)\n" +
@@ -911,61 +912,61 @@ const file_leat_type_v1_render_proto_rawDesc = "" +
 	"\brendererB\r\n" +
 	"\v_substitute\"\v\n" +
 	"\tPlainStep\"\x0f\n" +
-	"\rKustomizeStep\"\xff\x03\n" +
-	"\bHelmStep\x12!\n" +
-	"\frelease_name\x18\x01 \x01(\tR\vreleaseName\x12!\n" +
-	"\fvalues_files\x18\x02 \x03(\tR\vvaluesFiles\x12/\n" +
-	"\x06values\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x06values\x12F\n" +
+	"\rKustomizeStep\"\xbb\x04\n" +
+	"\bHelmStep\x12'\n" +
+	"\frelease_name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vreleaseName\x12'\n" +
+	"\fvalues_files\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\vvaluesFiles\x125\n" +
+	"\x06values\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x04\xa8\x9f\x19\x01R\x06values\x12L\n" +
 	"\n" +
-	"parameters\x18\x04 \x03(\v2&.leat.type.v1.HelmStep.ParametersEntryR\n" +
-	"parameters\x12+\n" +
-	"\x04crds\x18\x05 \x01(\x0e2\x17.leat.type.v1.CrdPolicyR\x04crds\x12\x1f\n" +
-	"\vskip_schema\x18\x06 \x01(\bR\n" +
-	"skipSchema\x12\x1d\n" +
+	"parameters\x18\x04 \x03(\v2&.leat.type.v1.HelmStep.ParametersEntryB\x04\xa8\x9f\x19\x01R\n" +
+	"parameters\x121\n" +
+	"\x04crds\x18\x05 \x01(\x0e2\x17.leat.type.v1.CrdPolicyB\x04\xa8\x9f\x19\x01R\x04crds\x12%\n" +
+	"\vskip_schema\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01R\n" +
+	"skipSchema\x12#\n" +
 	"\n" +
-	"skip_tests\x18\a \x01(\bR\tskipTests\x12\x1d\n" +
+	"skip_tests\x18\a \x01(\bB\x04\xa8\x9f\x19\x01R\tskipTests\x12#\n" +
 	"\n" +
-	"skip_hooks\x18\b \x01(\bR\tskipHooks\x120\n" +
-	"\x06lookup\x18\t \x03(\v2\x18.leat.type.v1.LookupRuleR\x06lookup\x12\x19\n" +
+	"skip_hooks\x18\b \x01(\bB\x04\xa8\x9f\x19\x01R\tskipHooks\x120\n" +
+	"\x06lookup\x18\t \x03(\v2\x18.leat.type.v1.LookupRuleR\x06lookup\x12\x1f\n" +
 	"\bfacts_at\x18\n" +
-	" \x01(\tR\afactsAt\x12\x1c\n" +
-	"\tinstalled\x18\v \x01(\bR\tinstalled\x1a=\n" +
+	" \x01(\tB\x04\xa8\x9f\x19\x01R\afactsAt\x12\"\n" +
+	"\tinstalled\x18\v \x01(\bB\x04\xa8\x9f\x19\x01R\tinstalled\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
 	"\n" +
-	"LookupRule\x12\x1f\n" +
-	"\vapi_version\x18\x01 \x01(\tR\n" +
-	"apiVersion\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"+\n" +
+	"LookupRule\x12%\n" +
+	"\vapi_version\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"apiVersion\x12\x18\n" +
+	"\x04kind\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04kind\x12\"\n" +
+	"\tnamespace\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12\x18\n" +
+	"\x04name\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\"1\n" +
 	"\n" +
-	"LiquidStep\x12\x1d\n" +
+	"LiquidStep\x12#\n" +
 	"\n" +
-	"files_only\x18\x01 \x01(\bR\tfilesOnly\"\xcc\x01\n" +
-	"\vJsonnetStep\x12\x12\n" +
-	"\x04file\x18\x01 \x01(\tR\x04file\x12#\n" +
-	"\rlibrary_paths\x18\x02 \x03(\tR\flibraryPaths\x12F\n" +
-	"\targuments\x18\x03 \x03(\v2(.leat.type.v1.JsonnetStep.ArgumentsEntryR\targuments\x1a<\n" +
+	"files_only\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01R\tfilesOnly\"\xde\x01\n" +
+	"\vJsonnetStep\x12\x18\n" +
+	"\x04file\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04file\x12)\n" +
+	"\rlibrary_paths\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\flibraryPaths\x12L\n" +
+	"\targuments\x18\x03 \x03(\v2(.leat.type.v1.JsonnetStep.ArgumentsEntryB\x04\xa8\x9f\x19\x01R\targuments\x1a<\n" +
 	"\x0eArgumentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
-	"\aCueStep\x12\x1e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x01\n" +
+	"\aCueStep\x12$\n" +
 	"\n" +
-	"expression\x18\x01 \x01(\tR\n" +
-	"expression\x12\x18\n" +
-	"\apackage\x18\x02 \x01(\tR\apackage\x123\n" +
-	"\x04tags\x18\x03 \x03(\v2\x1f.leat.type.v1.CueStep.TagsEntryR\x04tags\x1a7\n" +
+	"expression\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"expression\x12\x1e\n" +
+	"\apackage\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\apackage\x129\n" +
+	"\x04tags\x18\x03 \x03(\v2\x1f.leat.type.v1.CueStep.TagsEntryB\x04\xa8\x9f\x19\x01R\x04tags\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x97\x01\n" +
-	"\bWasmStep\x12\x16\n" +
-	"\x06module\x18\x01 \x01(\tR\x06module\x12/\n" +
-	"\x06config\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06config\x12\x1f\n" +
-	"\vallow_clock\x18\x03 \x01(\bR\n" +
-	"allowClock\x12!\n" +
-	"\fallow_random\x18\x04 \x01(\bR\vallowRandom\"\x98\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
+	"\bWasmStep\x12\x1c\n" +
+	"\x06module\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x06module\x125\n" +
+	"\x06config\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x04\xa8\x9f\x19\x01R\x06config\x12%\n" +
+	"\vallow_clock\x18\x03 \x01(\bB\x04\xa8\x9f\x19\x01R\n" +
+	"allowClock\x12'\n" +
+	"\fallow_random\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\vallowRandom\"\x98\x02\n" +
 	"\fClusterFacts\x12>\n" +
 	"\x06labels\x18\x01 \x03(\v2&.leat.type.v1.ClusterFacts.LabelsEntryR\x06labels\x12M\n" +
 	"\vannotations\x18\x02 \x03(\v2+.leat.type.v1.ClusterFacts.AnnotationsEntryR\vannotations\x1a9\n" +

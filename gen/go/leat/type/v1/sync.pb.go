@@ -10,6 +10,7 @@
 package typev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1292,24 +1293,24 @@ var File_leat_type_v1_sync_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfa\x04\n" +
+	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleat/options/v1/edit.proto\"\x9e\x05\n" +
 	"\n" +
-	"SyncPolicy\x12-\n" +
-	"\x05drift\x18\x01 \x01(\x0e2\x17.leat.type.v1.DriftModeR\x05drift\x120\n" +
+	"SyncPolicy\x123\n" +
+	"\x05drift\x18\x01 \x01(\x0e2\x17.leat.type.v1.DriftModeB\x04\xa8\x9f\x19\x01R\x05drift\x120\n" +
 	"\x06ignore\x18\x02 \x03(\v2\x18.leat.type.v1.IgnoreRuleR\x06ignore\x128\n" +
-	"\tconflicts\x18\x03 \x03(\v2\x1a.leat.type.v1.ConflictRuleR\tconflicts\x122\n" +
-	"\badoption\x18\x04 \x01(\x0e2\x16.leat.type.v1.AdoptionR\badoption\x12\x1a\n" +
-	"\brecreate\x18\x05 \x01(\bR\brecreate\x122\n" +
+	"\tconflicts\x18\x03 \x03(\v2\x1a.leat.type.v1.ConflictRuleR\tconflicts\x128\n" +
+	"\badoption\x18\x04 \x01(\x0e2\x16.leat.type.v1.AdoptionB\x04\xa8\x9f\x19\x01R\badoption\x12 \n" +
+	"\brecreate\x18\x05 \x01(\bB\x04\xa8\x9f\x19\x01R\brecreate\x122\n" +
 	"\bdeletion\x18\x06 \x01(\v2\x16.leat.type.v1.DeletionR\bdeletion\x127\n" +
 	"\n" +
 	"depends_on\x18\a \x03(\v2\x18.leat.type.v1.DependencyR\tdependsOn\x122\n" +
 	"\awindows\x18\b \x03(\v2\x18.leat.type.v1.SyncWindowR\awindows\x12)\n" +
-	"\x05tests\x18\t \x01(\v2\x13.leat.type.v1.TestsR\x05tests\x12'\n" +
+	"\x05tests\x18\t \x01(\v2\x13.leat.type.v1.TestsR\x05tests\x12-\n" +
 	"\x0fservice_account\x18\n" +
-	" \x01(\tR\x0eserviceAccount\x12;\n" +
-	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x12\x1a\n" +
-	"\brequires\x18\f \x03(\tR\brequires\x123\n" +
-	"\x06limits\x18\r \x01(\v2\x1b.leat.type.v1.ServiceLimitsR\x06limits\"\xd7\x01\n" +
+	" \x01(\tB\x04\xa8\x9f\x19\x01R\x0eserviceAccount\x12;\n" +
+	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x12 \n" +
+	"\brequires\x18\f \x03(\tB\x04\xa8\x9f\x19\x02R\brequires\x129\n" +
+	"\x06limits\x18\r \x01(\v2\x1b.leat.type.v1.ServiceLimitsB\x04\xa8\x9f\x19\x02R\x06limits\"\xd7\x01\n" +
 	"\rServiceLimits\x127\n" +
 	"\n" +
 	"namespaces\x18\x01 \x01(\v2\x17.leat.type.v1.AllowListR\n" +
@@ -1317,60 +1318,60 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\x14cluster_scoped_kinds\x18\x02 \x01(\v2\x17.leat.type.v1.AllowListR\x12clusterScopedKinds\x12B\n" +
 	"\x10service_accounts\x18\x03 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\"!\n" +
 	"\tAllowList\x12\x14\n" +
-	"\x05allow\x18\x01 \x03(\tR\x05allow\"\x84\x01\n" +
-	"\x0eObjectSelector\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n" +
-	"\x06labels\x18\x05 \x01(\tR\x06labels\"|\n" +
+	"\x05allow\x18\x01 \x03(\tR\x05allow\"\xa2\x01\n" +
+	"\x0eObjectSelector\x12\x1a\n" +
+	"\x05group\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x05group\x12\x18\n" +
+	"\x04kind\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04kind\x12\"\n" +
+	"\tnamespace\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12\x18\n" +
+	"\x04name\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x12\x1c\n" +
+	"\x06labels\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x06labels\"\x88\x01\n" +
 	"\n" +
 	"IgnoreRule\x126\n" +
-	"\aobjects\x18\x01 \x01(\v2\x1c.leat.type.v1.ObjectSelectorR\aobjects\x12\x1a\n" +
-	"\bpointers\x18\x02 \x03(\tR\bpointers\x12\x1a\n" +
-	"\bmanagers\x18\x03 \x03(\tR\bmanagers\"^\n" +
-	"\fConflictRule\x12\x18\n" +
-	"\amanager\x18\x01 \x01(\tR\amanager\x124\n" +
-	"\x06action\x18\x02 \x01(\x0e2\x1c.leat.type.v1.ConflictActionR\x06action\"\x81\x02\n" +
-	"\bDeletion\x12A\n" +
-	"\vpropagation\x18\x01 \x01(\x0e2\x1f.leat.type.v1.DeletePropagationR\vpropagation\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x16\n" +
-	"\x06detach\x18\x03 \x01(\bR\x06detach\x12\x1e\n" +
+	"\aobjects\x18\x01 \x01(\v2\x1c.leat.type.v1.ObjectSelectorR\aobjects\x12 \n" +
+	"\bpointers\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bpointers\x12 \n" +
+	"\bmanagers\x18\x03 \x03(\tB\x04\xa8\x9f\x19\x01R\bmanagers\"j\n" +
+	"\fConflictRule\x12\x1e\n" +
+	"\amanager\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\amanager\x12:\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x1c.leat.type.v1.ConflictActionB\x04\xa8\x9f\x19\x01R\x06action\"\xa5\x02\n" +
+	"\bDeletion\x12G\n" +
+	"\vpropagation\x18\x01 \x01(\x0e2\x1f.leat.type.v1.DeletePropagationB\x04\xa8\x9f\x19\x01R\vpropagation\x129\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\atimeout\x12\x1c\n" +
+	"\x06detach\x18\x03 \x01(\bB\x04\xa8\x9f\x19\x01R\x06detach\x12$\n" +
 	"\n" +
-	"namespaces\x18\x04 \x01(\bR\n" +
-	"namespaces\x12 \n" +
-	"\vdefinitions\x18\x05 \x01(\bR\vdefinitions\x12#\n" +
-	"\rvolume_claims\x18\x06 \x01(\bR\fvolumeClaims\"|\n" +
+	"namespaces\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\n" +
+	"namespaces\x12&\n" +
+	"\vdefinitions\x18\x05 \x01(\bB\x04\xa8\x9f\x19\x01R\vdefinitions\x12)\n" +
+	"\rvolume_claims\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01R\fvolumeClaims\"\x88\x01\n" +
 	"\n" +
-	"Dependency\x12\x18\n" +
-	"\aservice\x18\x01 \x01(\tR\aservice\x126\n" +
-	"\x06object\x18\x02 \x01(\v2\x1e.leat.type.v1.DependencyObjectR\x06object\x12\x1c\n" +
-	"\tcondition\x18\x03 \x01(\tR\tcondition\"y\n" +
-	"\x10DependencyObject\x12\x1f\n" +
-	"\vapi_version\x18\x01 \x01(\tR\n" +
-	"apiVersion\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xa8\x01\n" +
+	"Dependency\x12\x1e\n" +
+	"\aservice\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\aservice\x126\n" +
+	"\x06object\x18\x02 \x01(\v2\x1e.leat.type.v1.DependencyObjectR\x06object\x12\"\n" +
+	"\tcondition\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\tcondition\"\x91\x01\n" +
+	"\x10DependencyObject\x12%\n" +
+	"\vapi_version\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"apiVersion\x12\x18\n" +
+	"\x04kind\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04kind\x12\"\n" +
+	"\tnamespace\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12\x18\n" +
+	"\x04name\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\"\xc6\x01\n" +
 	"\n" +
-	"SyncWindow\x12\x1a\n" +
-	"\bschedule\x18\x01 \x01(\tR\bschedule\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12\x12\n" +
-	"\x04deny\x18\x04 \x01(\bR\x04deny\x12\x16\n" +
-	"\x06strict\x18\x05 \x01(\bR\x06strict\"l\n" +
-	"\x05Tests\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
-	"\bdisabled\x18\x03 \x01(\bR\bdisabled\"\xa8\x01\n" +
+	"SyncWindow\x12 \n" +
+	"\bschedule\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\bschedule\x12;\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\bduration\x12!\n" +
+	"\ttime_zone\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\btimeZone\x12\x18\n" +
+	"\x04deny\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\x04deny\x12\x1c\n" +
+	"\x06strict\x18\x05 \x01(\bB\x04\xa8\x9f\x19\x01R\x06strict\"~\n" +
+	"\x05Tests\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04path\x129\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\atimeout\x12 \n" +
+	"\bdisabled\x18\x03 \x01(\bB\x04\xa8\x9f\x19\x01R\bdisabled\"\xcc\x01\n" +
 	"\n" +
-	"HealthRule\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
-	"\ahealthy\x18\x03 \x01(\tR\ahealthy\x12 \n" +
-	"\vprogressing\x18\x04 \x01(\tR\vprogressing\x12\x1a\n" +
-	"\bdegraded\x18\x05 \x01(\tR\bdegraded\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessage\"\x9e\x02\n" +
+	"HealthRule\x12\x1a\n" +
+	"\x05group\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x05group\x12\x18\n" +
+	"\x04kind\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04kind\x12\x1e\n" +
+	"\ahealthy\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\ahealthy\x12&\n" +
+	"\vprogressing\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\vprogressing\x12 \n" +
+	"\bdegraded\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\bdegraded\x12\x1e\n" +
+	"\amessage\x18\x06 \x01(\tB\x04\xa8\x9f\x19\x01R\amessage\"\x9e\x02\n" +
 	"\rAgentSettings\x12;\n" +
 	"\fhealth_rules\x18\x01 \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x126\n" +
 	"\x17default_service_account\x18\x02 \x01(\tR\x15defaultServiceAccount\x12\x1b\n" +

@@ -4,14 +4,16 @@
 package people
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -117,16 +119,73 @@ func (e editing) checkPlace(next catalog.Object) error {
 // checkContent returns an error for an edit by which the caller would obtain or give what they do not
 // hold. current is nil for a new object.
 func (e editing) checkContent(current, next catalog.Object) error {
-	return cmp.Or(e.checkRights(current, next), e.checkUses(current, next))
+	from, to := documentsOf(current, next)
+	done := map[optionsv1.Edit]bool{}
+	for _, edit := range permission.Edits(from, to) {
+		if done[edit.Needs] {
+			continue // it is about the whole object
+		}
+		done[edit.Needs] = true
+		if err := e.checkNeed(edit, current, next); err != nil {
+			return err
+		}
+	}
+	return e.checkUses(from, to, catalog.ProjectOf(next))
 }
 
-// checkRights returns an error for an edit that needs more than the permission to edit the object.
-func (e editing) checkRights(current, next catalog.Object) error {
+// documentsOf returns the documents of an object before and after an edit. The first one is empty for a
+// new object.
+func documentsOf(current, next catalog.Object) (from, to protoreflect.Message) {
+	to = objectMessage(fleet.Record{Object: next}).ProtoReflect()
+	if current == nil {
+		return to.Type().Zero(), to
+	}
+	return objectMessage(fleet.Record{Object: current}).ProtoReflect(), to
+}
+
+// checkNeed returns an error unless the caller holds what the option beside a field says.
+func (e editing) checkNeed(edit permission.Edit, current, next catalog.Object) error {
+	switch edit.Needs {
+	case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
+		return nil
+	case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM, optionsv1.Edit_EDIT_ROLLBACK:
+		return nil // MayUpdate has asked for the verb
+	case optionsv1.Edit_EDIT_USE_REPOSITORY, optionsv1.Edit_EDIT_USE_CONFIG_SET, optionsv1.Edit_EDIT_USE_REFERENCE:
+		return nil // checkUses decides about the document as a whole: texts may move in it
+	case optionsv1.Edit_EDIT_CLUSTER_ADMIN:
+		return e.mustAdminister(catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{next.Key().Name}}})
+	case optionsv1.Edit_EDIT_HUB_ADMIN:
+		return e.mustAdminister(catalog.AccessBindingSpec{Hub: true})
+	case optionsv1.Edit_EDIT_HUB_CLUSTERS:
+		all := catalog.Permission{Verb: catalog.VerbUpdate, Resource: catalog.ResourceClusters}
+		if e.rights.Allows(all, authz.Object{}) {
+			return nil
+		}
+		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which %s needs", all, edit.Path), Limit: e.rights.LimitText()}
+	case optionsv1.Edit_EDIT_FOREIGN_CLUSTER, optionsv1.Edit_EDIT_PROJECT_SERVICES, optionsv1.Edit_EDIT_SHARE, optionsv1.Edit_EDIT_LOOSEN,
+		optionsv1.Edit_EDIT_ALL_PROJECTS, optionsv1.Edit_EDIT_GIVE, optionsv1.Edit_EDIT_DEFINE, optionsv1.Edit_EDIT_BECOME, optionsv1.Edit_EDIT_DIRECT:
+		return e.checkKind(edit, current, next)
+	case optionsv1.Edit_EDIT_UNSPECIFIED:
+	}
+	return e.undecided(edit)
+}
+
+// mustAdminister returns an error unless the caller could give the role admin in that scope.
+func (e editing) mustAdminister(scope catalog.AccessBindingSpec) error {
+	admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
+	return e.rights.MayGive(scope, admin)
+}
+
+// undecided returns the error for a field of which the protocol does not say what it needs.
+func (e editing) undecided(edit permission.Edit) error {
+	return &authz.EscalationError{Missing: "a right to edit " + edit.Path + ", because this version of the hub has none for it", Limit: e.rights.LimitText()}
+}
+
+// checkKind decides about needs that depend on what kind of object is edited.
+func (e editing) checkKind(edit permission.Edit, current, next catalog.Object) error {
 	switch o := next.(type) {
 	case *catalog.Service:
 		return e.checkProject(current, o)
-	case *catalog.Cluster:
-		return e.checkCluster(current, o)
 	case *catalog.GlobalService:
 		return e.checkGlobal(o)
 	case *catalog.AccessBinding:
@@ -137,13 +196,11 @@ func (e editing) checkRights(current, next catalog.Object) error {
 		return e.rights.MayChangeProject(last, o)
 	case *catalog.Role:
 		return e.rights.MayDefine(o.Spec)
-	case *catalog.IdentityProvider:
-		// A provider decides who signs in as whom, so its editor could become anybody.
-		admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
-		return e.rights.MayDefine(admin)
 	case *catalog.TrustRule:
 		// The editor decides who becomes a user of the rule.
 		return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(o))
+	case *catalog.User:
+		return e.rights.MayBecome(e.view.Rights(fleet.Named(o.Name, o.Spec.Groups)))
 	case *catalog.FleetSource:
 		last, _ := current.(*catalog.FleetSource)
 		return e.mayDirect(last, o)
@@ -155,10 +212,8 @@ func (e editing) checkRights(current, next catalog.Object) error {
 		return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.view}.FleetSources(), func(f *catalog.FleetSource) bool {
 			return f.Spec.Source.Repository != o.Name
 		})...)
-	case *catalog.User:
-		return e.rights.MayBecome(e.view.Rights(fleet.Named(o.Name, o.Spec.Groups)))
 	}
-	return nil
+	return e.undecided(edit)
 }
 
 // mayDirect returns an error unless the caller holds everything that the fleet sources may do. Those that
@@ -203,28 +258,6 @@ func (e editing) checkProject(current catalog.Object, next *catalog.Service) err
 		return nil
 	}
 	return e.denied(catalog.VerbCreate, next)
-}
-
-// checkCluster returns an error if a cluster gets another address to dial from somebody who may not
-// update all clusters, because the hub dials it from its own network; or if anything else that decides
-// about others changes, and the caller does not hold everything in the cluster. By labels bindings of
-// others cover the cluster; labels and annotations are facts, which lead references of services and
-// parameters of global services. The settings of the agent protect all of its services from each other,
-// and show what is in their objects.
-func (e editing) checkCluster(current catalog.Object, next *catalog.Cluster) error {
-	last, ok := current.(*catalog.Cluster)
-	if !ok {
-		last = &catalog.Cluster{}
-	}
-	all := catalog.Permission{Verb: catalog.VerbUpdate, Resource: catalog.ResourceClusters}
-	if last.Spec.AgentEndpoint != next.Spec.AgentEndpoint && !e.rights.Allows(all, authz.Object{}) {
-		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which agent_endpoint needs", all), Limit: e.rights.LimitText()}
-	}
-	if maps.Equal(last.Labels, next.Labels) && maps.Equal(last.Annotations, next.Annotations) && last.Spec.Settings.Equal(next.Spec.Settings) {
-		return nil
-	}
-	admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
-	return e.rights.MayGive(catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{next.Name}}}, admin)
 }
 
 // editDirectory also finds the objects that the edit has made.

@@ -4,20 +4,55 @@
 package people
 
 import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// checkUses returns an error if a document is to use what the caller may not use. It may continue to use
-// what it uses already.
-func (e editing) checkUses(current, next catalog.Object) error {
-	for _, use := range catalog.UsesOf(current, next) {
+// checkUses returns an error if a document of a project is to use what the caller may not use. It may
+// continue to use what it uses already.
+func (e editing) checkUses(from, to protoreflect.Message, project string) error {
+	known, err := usesIn(from, project)
+	if err != nil {
+		return err
+	}
+	uses, err := usesIn(to, project)
+	if err != nil {
+		return err
+	}
+	for _, use := range catalog.NewUses(known, uses) {
 		if !e.mayUse(use) {
 			return e.refusedUse(use)
 		}
 	}
 	return nil
+}
+
+// usesIn returns what a document uses, by the options of its fields.
+func usesIn(document protoreflect.Message, project string) ([]catalog.Use, error) {
+	var uses []catalog.Use
+	for _, text := range permission.Texts(document) {
+		if text.Needs == optionsv1.Edit_EDIT_USE_REFERENCE {
+			if use, ok := catalog.UseOfReference(project, text.Path, text.Value); ok {
+				uses = append(uses, use)
+			}
+			continue
+		}
+		kind := catalog.KindConfigSet
+		if text.Needs == optionsv1.Edit_EDIT_USE_REPOSITORY {
+			kind = catalog.KindRepository
+		}
+		path, err := objectname.Parse(text.Path, text.Value, project)
+		if err != nil {
+			return nil, err
+		}
+		uses = append(uses, catalog.Use{Key: catalog.Key{Kind: kind, Name: path}, Project: project, Field: text.Path})
+	}
+	return uses, nil
 }
 
 // mayUse reports whether the caller has the permission where the object is. For an object of another
