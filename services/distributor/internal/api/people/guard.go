@@ -130,7 +130,10 @@ func (e editing) checkContent(current, next catalog.Object) error {
 			return err
 		}
 	}
-	return e.checkUses(from, to, catalog.ProjectOf(next))
+	if done[optionsv1.Edit_EDIT_USE_REPOSITORY] || done[optionsv1.Edit_EDIT_USE_CONFIG_SET] || done[optionsv1.Edit_EDIT_USE_REFERENCE] {
+		return e.checkUses(from, to, catalog.ProjectOf(next))
+	}
+	return nil
 }
 
 // documentsOf returns the documents of an object before and after an edit. The first one is empty for a
