@@ -195,7 +195,7 @@ func isLeaf(field protoreflect.FieldDescriptor) bool {
 // isWhole reports whether a field is compared as a whole: the option counts for all below, or there is
 // nothing below.
 func isWhole(field protoreflect.FieldDescriptor, needs optionsv1.Edit) bool {
-	switch needs {
+	switch needs { //nolint:exhaustive // the others count for one field
 	case optionsv1.Edit_EDIT_SERVER, optionsv1.Edit_EDIT_ROLLBACK, optionsv1.Edit_EDIT_CLUSTER_ADMIN, optionsv1.Edit_EDIT_SHARE, optionsv1.Edit_EDIT_LOOSEN,
 		optionsv1.Edit_EDIT_GIVE, optionsv1.Edit_EDIT_DEFINE, optionsv1.Edit_EDIT_HUB_ADMIN, optionsv1.Edit_EDIT_BECOME:
 		return true
@@ -205,7 +205,7 @@ func isWhole(field protoreflect.FieldDescriptor, needs optionsv1.Edit) bool {
 
 // isAlways reports whether a need counts at every edit, whatever it changes.
 func isAlways(needs optionsv1.Edit) bool {
-	switch needs {
+	switch needs { //nolint:exhaustive // the others count for what changes
 	case optionsv1.Edit_EDIT_PROJECT_SERVICES, optionsv1.Edit_EDIT_GIVE, optionsv1.Edit_EDIT_DEFINE, optionsv1.Edit_EDIT_HUB_ADMIN,
 		optionsv1.Edit_EDIT_BECOME, optionsv1.Edit_EDIT_DIRECT:
 		return true
@@ -215,7 +215,7 @@ func isAlways(needs optionsv1.Edit) bool {
 
 // isUse reports whether the texts of a field name objects that are used.
 func isUse(needs optionsv1.Edit) bool {
-	switch needs {
+	switch needs { //nolint:exhaustive // the others ask for no use
 	case optionsv1.Edit_EDIT_USE_REPOSITORY, optionsv1.Edit_EDIT_USE_CONFIG_SET, optionsv1.Edit_EDIT_USE_REFERENCE:
 		return true
 	}

@@ -57,7 +57,7 @@ Every other field of a document is free, and a test fails for a field without th
 			t.Fatalf("there is no document of the kind %s", kind)
 		}
 		for _, edit := range permission.Declared(field.Message()) {
-			switch edit.Needs {
+			switch edit.Needs { //nolint:exhaustive // the others have a row
 			case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
 				continue
 			case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM, optionsv1.Edit_EDIT_ROLLBACK, optionsv1.Edit_EDIT_FOREIGN_CLUSTER:
