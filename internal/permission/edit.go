@@ -196,7 +196,7 @@ func isLeaf(field protoreflect.FieldDescriptor) bool {
 // nothing below.
 func isWhole(field protoreflect.FieldDescriptor, needs optionsv1.Edit) bool {
 	switch needs { //nolint:exhaustive // the others count for one field
-	case optionsv1.Edit_EDIT_SERVER, optionsv1.Edit_EDIT_ROLLBACK, optionsv1.Edit_EDIT_CLUSTER_ADMIN, optionsv1.Edit_EDIT_SHARE, optionsv1.Edit_EDIT_LOOSEN,
+	case optionsv1.Edit_EDIT_SERVER, optionsv1.Edit_EDIT_CLUSTER_ADMIN, optionsv1.Edit_EDIT_SHARE, optionsv1.Edit_EDIT_LOOSEN,
 		optionsv1.Edit_EDIT_GIVE, optionsv1.Edit_EDIT_DEFINE, optionsv1.Edit_EDIT_HUB_ADMIN, optionsv1.Edit_EDIT_BECOME:
 		return true
 	}

@@ -74,7 +74,7 @@ func TestEditsOfADocument(t *testing.T) {
 		"no settings":        {cluster(&typev1.AgentSettings{LockDown: true}, nil), cluster(nil, nil), "spec.agent:CLUSTER_ADMIN"},
 		"no spec":            {cluster(&typev1.AgentSettings{LockDown: true}, nil), &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "one"}}, "spec.agent:CLUSTER_ADMIN"},
 		"labels":             {cluster(nil, nil), cluster(nil, map[string]string{"a": "b"}), "metadata.labels:CLUSTER_ADMIN"},
-		"a repository":       {service(demo), service(other), "spec.sources[0].repository:USE_REPOSITORY spec.sources[0].ref:ROLLBACK"},
+		"a repository":       {service(demo), service(other), "spec.sources[0].repository:USE_REPOSITORY spec.sources[0].ref.branch:FREE"},
 		"a source more":      {service(demo), service(demo, demo), "spec.sources[1].repository:USE_REPOSITORY"},
 		"no sources":         {service(demo), service(), "spec.sources[0].repository:USE_REPOSITORY"},
 		"nothing in a limit": {project(nil), project(&fleetv1.ProjectLimits{}), ""},

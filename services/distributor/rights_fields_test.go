@@ -18,7 +18,6 @@ import (
 var needs = map[optionsv1.Edit]string{
 	optionsv1.Edit_EDIT_PAUSE:            "`pause services` is enough where nothing else changes",
 	optionsv1.Edit_EDIT_CONFIRM:          "`confirm services` is enough where nothing else changes",
-	optionsv1.Edit_EDIT_ROLLBACK:         "in a service, `rollback services` is enough where nothing else changes",
 	optionsv1.Edit_EDIT_USE_REPOSITORY:   "`use repositories` for each that is newly named, or in the document's project for one that another project shares",
 	optionsv1.Edit_EDIT_USE_CONFIG_SET:   "`use configsets` in the project of each that is newly named, or in the document's project for one that another project shares",
 	optionsv1.Edit_EDIT_USE_REFERENCE:    "for each new reference `use configbackends` in the document's project, or what `hub://` needs for the set; `cluster://` needs nothing",
@@ -60,7 +59,7 @@ Every other field of a document is free, and a test fails for a field without th
 			switch edit.Needs { //nolint:exhaustive // the others have a row
 			case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
 				continue
-			case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM, optionsv1.Edit_EDIT_ROLLBACK, optionsv1.Edit_EDIT_FOREIGN_CLUSTER:
+			case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM, optionsv1.Edit_EDIT_FOREIGN_CLUSTER:
 				if kind != catalog.KindService {
 					continue // these are about services of their own
 				}

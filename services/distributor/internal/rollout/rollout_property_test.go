@@ -487,7 +487,7 @@ func (w *world) checkWaves() {
 		}
 		wave := w.run.Strategy.Waves[i]
 		if w.selectsNobody(wave) && !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave > i }) {
-			w.isSkipped[state.Name] = true // it holds nobody up; whoever joins from now on comes after it
+			w.isSkipped[state.Name] = true // it holds nobody up; those who join from now on come after it
 		}
 		if given := len(w.approvals[state.Name]); given < wave.Approval.Needed() {
 			w.t.Errorf("wave %q passed with %d approvals of %d", state.Name, given, wave.Approval.Needed())

@@ -3446,13 +3446,13 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"m\n" +
 	"\x04User\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecB\x04\xa8\x9f\x19\x13R\x04spec\"D\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecB\x04\xa8\x9f\x19\x12R\x04spec\"D\n" +
 	"\bUserSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xc1\x01\n" +
 	"\rAccessBinding\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
-	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecB\x04\xa8\x9f\x19\x10R\x04spec\x12@\n" +
+	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecB\x04\xa8\x9f\x19\x0fR\x04spec\x12@\n" +
 	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x8e\x04\n" +
 	"\x11AccessBindingSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x14\n" +
@@ -3475,7 +3475,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x03all\x18\x02 \x01(\bR\x03all\"m\n" +
 	"\x04Role\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecB\x04\xa8\x9f\x19\x11R\x04spec\"\xaa\x01\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecB\x04\xa8\x9f\x19\x10R\x04spec\"\xaa\x01\n" +
 	"\bRoleSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12?\n" +
 	"\vpermissions\x18\x02 \x03(\v2\x1d.leat.fleet.v1.RolePermissionR\vpermissions\x12;\n" +

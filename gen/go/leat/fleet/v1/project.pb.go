@@ -1099,15 +1099,15 @@ const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"\n" +
 	"\x1bleat/fleet/v1/project.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xb1\x01\n" +
 	"\aProject\x12:\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\x06\xb2\x9f\x19\x02\b\x0fR\bmetadata\x12.\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\x06\xb2\x9f\x19\x02\b\x0eR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ProjectSpecR\x04spec\x12:\n" +
 	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x8f\x02\n" +
 	"\vProjectSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x129\n" +
-	"\x06shares\x18\x02 \x03(\v2\x1b.leat.fleet.v1.ProjectShareB\x04\xa8\x9f\x19\rR\x06shares\x12:\n" +
-	"\x06limits\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectLimitsB\x04\xa8\x9f\x19\x0eR\x06limits\x12:\n" +
-	"\x06quotas\x18\x04 \x01(\v2\x1c.leat.fleet.v1.ProjectQuotasB\x04\xa8\x9f\x19\x0eR\x06quotas\x12%\n" +
-	"\vconfig_sets\x18\a \x03(\tB\x04\xa8\x9f\x19\aR\n" +
+	"\x06shares\x18\x02 \x03(\v2\x1b.leat.fleet.v1.ProjectShareB\x04\xa8\x9f\x19\fR\x06shares\x12:\n" +
+	"\x06limits\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectLimitsB\x04\xa8\x9f\x19\rR\x06limits\x12:\n" +
+	"\x06quotas\x18\x04 \x01(\v2\x1c.leat.fleet.v1.ProjectQuotasB\x04\xa8\x9f\x19\rR\x06quotas\x12%\n" +
+	"\vconfig_sets\x18\a \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
 	"configSets\"\xf3\x01\n" +
 	"\fProjectShare\x124\n" +
 	"\bprojects\x18\x01 \x01(\v2\x18.leat.fleet.v1.SelectionR\bprojects\x12<\n" +

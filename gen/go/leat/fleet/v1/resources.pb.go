@@ -1475,14 +1475,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
 	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xb3\x01\n" +
 	"\aCluster\x12<\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\b\xb2\x9f\x19\x04\b\t\x10\tR\bmetadata\x12.\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\b\xb2\x9f\x19\x04\b\b\x10\bR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x12:\n" +
 	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x9b\x01\n" +
 	"\vClusterSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x127\n" +
-	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsB\x04\xa8\x9f\x19\tR\x05agent\x12+\n" +
-	"\x0eagent_endpoint\x18\x03 \x01(\tB\x04\xa8\x9f\x19\n" +
-	"R\ragentEndpoint\"\xf9\x02\n" +
+	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsB\x04\xa8\x9f\x19\bR\x05agent\x12+\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tB\x04\xa8\x9f\x19\tR\ragentEndpoint\"\xf9\x02\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +
@@ -1497,7 +1496,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x14R\x04spec\x12?\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x13R\x04spec\x12?\n" +
 	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status\"\xa1\x05\n" +
 	"\x0eRepositorySpec\x12:\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeB\x04\xa8\x9f\x19\x01R\x04type\x12\x16\n" +
@@ -1517,14 +1516,15 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\timmutable\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\timmutable\x12%\n" +
 	"\vtoken_hosts\x18\r \x03(\tB\x04\xa8\x9f\x19\x01R\n" +
 	"tokenHosts\x123\n" +
-	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x06R\x11chartRepositoriesB\x11\n" +
+	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x05R\x11chartRepositoriesB\x11\n" +
 	"\x0f_webhook_secret\"\xa9\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x12:\n" +
 	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xf0\x03\n" +
 	"\vServiceSpec\x12\x1e\n" +
-	"\acluster\x18\x01 \x01(\tB\x04\xa8\x9f\x19\vR\acluster\x12\"\n" +
+	"\acluster\x18\x01 \x01(\tB\x04\xa8\x9f\x19\n" +
+	"R\acluster\x12\"\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12.\n" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x12?\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererB\x04\xa8\x9f\x19\x01R\brenderer\x12.\n" +
@@ -1535,13 +1535,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\adry_run\x18\t \x01(\bB\x04\xa8\x9f\x19\x01R\x06dryRun\x120\n" +
 	"\x06render\x18\n" +
 	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\x12%\n" +
-	"\vconfig_sets\x18\r \x03(\tB\x04\xa8\x9f\x19\aR\n" +
+	"\vconfig_sets\x18\r \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
 	"configSets\"\xcf\x03\n" +
 	"\rServiceConfig\x12F\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryB\x04\xa8\x9f\x19\x01R\x06values\x12L\n" +
 	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\a\xa8\x9f\x19\x01\x80\x01\x01R\asecrets\x12R\n" +
 	"\n" +
-	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryB\x04\xa8\x9f\x19\bR\n" +
+	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryB\x04\xa8\x9f\x19\aR\n" +
 	"references\x12\x1e\n" +
 	"\arestart\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\arestart\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +

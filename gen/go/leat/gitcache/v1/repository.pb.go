@@ -323,8 +323,11 @@ type RepositoryDefinition struct {
 	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
 	// from. A dependency names one of them by its URL, or as @name. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,18,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Reach the upstream, its token hosts and the proxy only at public addresses, or in networks that
+	// gitcache's operator lists: somebody chose the address who may not create repositories of the hub.
+	PublicOnly    bool `protobuf:"varint,19,opt,name=public_only,json=publicOnly,proto3" json:"public_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RepositoryDefinition) Reset() {
@@ -481,6 +484,13 @@ func (x *RepositoryDefinition) GetChartRepositories() []string {
 		return x.ChartRepositories
 	}
 	return nil
+}
+
+func (x *RepositoryDefinition) GetPublicOnly() bool {
+	if x != nil {
+		return x.PublicOnly
+	}
+	return false
 }
 
 // Verification delivers only content that is signed by given keys: commits and tags of a Git
@@ -1396,7 +1406,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x18leat/type/v1/state.proto\"\xa1\x05\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x18leat/type/v1/state.proto\"\xc2\x05\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1419,7 +1429,9 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\timmutable\x18\x10 \x01(\bR\timmutable\x12\x1f\n" +
 	"\vtoken_hosts\x18\x11 \x03(\tR\n" +
 	"tokenHosts\x12-\n" +
-	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\"\xf9\x01\n" +
+	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\x12\x1f\n" +
+	"\vpublic_only\x18\x13 \x01(\bR\n" +
+	"publicOnly\"\xf9\x01\n" +
 	"\fVerification\x12<\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeB\x04\xa8\x9f\x19\x01R\x04mode\x12\x1f\n" +
 	"\bpgp_keys\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\apgpKeys\x124\n" +

@@ -40,44 +40,42 @@ const (
 	Edit_EDIT_PAUSE Edit = 3
 	// The permission "confirm services" is enough, in the same way.
 	Edit_EDIT_CONFIRM Edit = 4
-	// The permission "rollback services" is enough, in the same way. Counts for all below.
-	Edit_EDIT_ROLLBACK Edit = 5
 	// The permission "use repositories" for each repository that is newly named; for one that another
 	// project shares, in the document's project is enough.
-	Edit_EDIT_USE_REPOSITORY Edit = 6
+	Edit_EDIT_USE_REPOSITORY Edit = 5
 	// The permission "use configsets" in the project of each set that is newly named; for one that another
 	// project shares, in the document's project is enough.
-	Edit_EDIT_USE_CONFIG_SET Edit = 7
+	Edit_EDIT_USE_CONFIG_SET Edit = 6
 	// What each new reference of a configuration needs: "use configbackends" in the document's project for
 	// an entry of a back end, and what a set needs for one of its keys. References to objects of the
 	// cluster need nothing.
-	Edit_EDIT_USE_REFERENCE Edit = 8
+	Edit_EDIT_USE_REFERENCE Edit = 7
 	// The role admin for the cluster. Counts for all below.
-	Edit_EDIT_CLUSTER_ADMIN Edit = 9
+	Edit_EDIT_CLUSTER_ADMIN Edit = 8
 	// The permission "update clusters" in the whole hub.
-	Edit_EDIT_HUB_CLUSTERS Edit = 10
+	Edit_EDIT_HUB_CLUSTERS Edit = 9
 	// The permission "create services" in the service's project, if the cluster belongs to another one.
-	Edit_EDIT_FOREIGN_CLUSTER Edit = 11
+	Edit_EDIT_FOREIGN_CLUSTER Edit = 10
 	// The permissions to create, update and delete services in the whole project, at every edit.
-	Edit_EDIT_PROJECT_SERVICES Edit = 12
+	Edit_EDIT_PROJECT_SERVICES Edit = 11
 	// The right to give everything that is newly shared. Counts for all below.
-	Edit_EDIT_SHARE Edit = 13
+	Edit_EDIT_SHARE Edit = 12
 	// The role admin for what the limits protect, and the permission to create what the quotas count, if
 	// they allow more than before. Counts for all below.
-	Edit_EDIT_LOOSEN Edit = 14
+	Edit_EDIT_LOOSEN Edit = 13
 	// The role admin for all projects.
-	Edit_EDIT_ALL_PROJECTS Edit = 15
+	Edit_EDIT_ALL_PROJECTS Edit = 14
 	// Everything that the binding gives, in its whole scope, at every edit. Counts for all below.
-	Edit_EDIT_GIVE Edit = 16
+	Edit_EDIT_GIVE Edit = 15
 	// Everything that the role holds, in the whole hub, at every edit. Counts for all below.
-	Edit_EDIT_DEFINE Edit = 17
+	Edit_EDIT_DEFINE Edit = 16
 	// The role admin in the whole hub, at every edit. Counts for all below.
-	Edit_EDIT_HUB_ADMIN Edit = 18
+	Edit_EDIT_HUB_ADMIN Edit = 17
 	// Everything that the people have who are described, at every edit. Counts for all below.
-	Edit_EDIT_BECOME Edit = 19
+	Edit_EDIT_BECOME Edit = 18
 	// Everything that the role of the fleet source holds, where it writes, at every edit. For a
 	// repository: that of each fleet source that reads it.
-	Edit_EDIT_DIRECT Edit = 20
+	Edit_EDIT_DIRECT Edit = 19
 )
 
 // Enum value maps for Edit.
@@ -88,22 +86,21 @@ var (
 		2:  "EDIT_SERVER",
 		3:  "EDIT_PAUSE",
 		4:  "EDIT_CONFIRM",
-		5:  "EDIT_ROLLBACK",
-		6:  "EDIT_USE_REPOSITORY",
-		7:  "EDIT_USE_CONFIG_SET",
-		8:  "EDIT_USE_REFERENCE",
-		9:  "EDIT_CLUSTER_ADMIN",
-		10: "EDIT_HUB_CLUSTERS",
-		11: "EDIT_FOREIGN_CLUSTER",
-		12: "EDIT_PROJECT_SERVICES",
-		13: "EDIT_SHARE",
-		14: "EDIT_LOOSEN",
-		15: "EDIT_ALL_PROJECTS",
-		16: "EDIT_GIVE",
-		17: "EDIT_DEFINE",
-		18: "EDIT_HUB_ADMIN",
-		19: "EDIT_BECOME",
-		20: "EDIT_DIRECT",
+		5:  "EDIT_USE_REPOSITORY",
+		6:  "EDIT_USE_CONFIG_SET",
+		7:  "EDIT_USE_REFERENCE",
+		8:  "EDIT_CLUSTER_ADMIN",
+		9:  "EDIT_HUB_CLUSTERS",
+		10: "EDIT_FOREIGN_CLUSTER",
+		11: "EDIT_PROJECT_SERVICES",
+		12: "EDIT_SHARE",
+		13: "EDIT_LOOSEN",
+		14: "EDIT_ALL_PROJECTS",
+		15: "EDIT_GIVE",
+		16: "EDIT_DEFINE",
+		17: "EDIT_HUB_ADMIN",
+		18: "EDIT_BECOME",
+		19: "EDIT_DIRECT",
 	}
 	Edit_value = map[string]int32{
 		"EDIT_UNSPECIFIED":      0,
@@ -111,22 +108,21 @@ var (
 		"EDIT_SERVER":           2,
 		"EDIT_PAUSE":            3,
 		"EDIT_CONFIRM":          4,
-		"EDIT_ROLLBACK":         5,
-		"EDIT_USE_REPOSITORY":   6,
-		"EDIT_USE_CONFIG_SET":   7,
-		"EDIT_USE_REFERENCE":    8,
-		"EDIT_CLUSTER_ADMIN":    9,
-		"EDIT_HUB_CLUSTERS":     10,
-		"EDIT_FOREIGN_CLUSTER":  11,
-		"EDIT_PROJECT_SERVICES": 12,
-		"EDIT_SHARE":            13,
-		"EDIT_LOOSEN":           14,
-		"EDIT_ALL_PROJECTS":     15,
-		"EDIT_GIVE":             16,
-		"EDIT_DEFINE":           17,
-		"EDIT_HUB_ADMIN":        18,
-		"EDIT_BECOME":           19,
-		"EDIT_DIRECT":           20,
+		"EDIT_USE_REPOSITORY":   5,
+		"EDIT_USE_CONFIG_SET":   6,
+		"EDIT_USE_REFERENCE":    7,
+		"EDIT_CLUSTER_ADMIN":    8,
+		"EDIT_HUB_CLUSTERS":     9,
+		"EDIT_FOREIGN_CLUSTER":  10,
+		"EDIT_PROJECT_SERVICES": 11,
+		"EDIT_SHARE":            12,
+		"EDIT_LOOSEN":           13,
+		"EDIT_ALL_PROJECTS":     14,
+		"EDIT_GIVE":             15,
+		"EDIT_DEFINE":           16,
+		"EDIT_HUB_ADMIN":        17,
+		"EDIT_BECOME":           18,
+		"EDIT_DIRECT":           19,
 	}
 )
 
@@ -253,32 +249,31 @@ const file_leat_options_v1_edit_proto_rawDesc = "" +
 	"\x1aleat/options/v1/edit.proto\x12\x0fleat.options.v1\x1a google/protobuf/descriptor.proto\"v\n" +
 	"\fMetadataEdit\x12-\n" +
 	"\x06labels\x18\x01 \x01(\x0e2\x15.leat.options.v1.EditR\x06labels\x127\n" +
-	"\vannotations\x18\x02 \x01(\x0e2\x15.leat.options.v1.EditR\vannotations*\xad\x03\n" +
+	"\vannotations\x18\x02 \x01(\x0e2\x15.leat.options.v1.EditR\vannotations*\x9a\x03\n" +
 	"\x04Edit\x12\x14\n" +
 	"\x10EDIT_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tEDIT_FREE\x10\x01\x12\x0f\n" +
 	"\vEDIT_SERVER\x10\x02\x12\x0e\n" +
 	"\n" +
 	"EDIT_PAUSE\x10\x03\x12\x10\n" +
-	"\fEDIT_CONFIRM\x10\x04\x12\x11\n" +
-	"\rEDIT_ROLLBACK\x10\x05\x12\x17\n" +
-	"\x13EDIT_USE_REPOSITORY\x10\x06\x12\x17\n" +
-	"\x13EDIT_USE_CONFIG_SET\x10\a\x12\x16\n" +
-	"\x12EDIT_USE_REFERENCE\x10\b\x12\x16\n" +
-	"\x12EDIT_CLUSTER_ADMIN\x10\t\x12\x15\n" +
-	"\x11EDIT_HUB_CLUSTERS\x10\n" +
-	"\x12\x18\n" +
-	"\x14EDIT_FOREIGN_CLUSTER\x10\v\x12\x19\n" +
-	"\x15EDIT_PROJECT_SERVICES\x10\f\x12\x0e\n" +
+	"\fEDIT_CONFIRM\x10\x04\x12\x17\n" +
+	"\x13EDIT_USE_REPOSITORY\x10\x05\x12\x17\n" +
+	"\x13EDIT_USE_CONFIG_SET\x10\x06\x12\x16\n" +
+	"\x12EDIT_USE_REFERENCE\x10\a\x12\x16\n" +
+	"\x12EDIT_CLUSTER_ADMIN\x10\b\x12\x15\n" +
+	"\x11EDIT_HUB_CLUSTERS\x10\t\x12\x18\n" +
+	"\x14EDIT_FOREIGN_CLUSTER\x10\n" +
+	"\x12\x19\n" +
+	"\x15EDIT_PROJECT_SERVICES\x10\v\x12\x0e\n" +
 	"\n" +
-	"EDIT_SHARE\x10\r\x12\x0f\n" +
-	"\vEDIT_LOOSEN\x10\x0e\x12\x15\n" +
-	"\x11EDIT_ALL_PROJECTS\x10\x0f\x12\r\n" +
-	"\tEDIT_GIVE\x10\x10\x12\x0f\n" +
-	"\vEDIT_DEFINE\x10\x11\x12\x12\n" +
-	"\x0eEDIT_HUB_ADMIN\x10\x12\x12\x0f\n" +
-	"\vEDIT_BECOME\x10\x13\x12\x0f\n" +
-	"\vEDIT_DIRECT\x10\x14:J\n" +
+	"EDIT_SHARE\x10\f\x12\x0f\n" +
+	"\vEDIT_LOOSEN\x10\r\x12\x15\n" +
+	"\x11EDIT_ALL_PROJECTS\x10\x0e\x12\r\n" +
+	"\tEDIT_GIVE\x10\x0f\x12\x0f\n" +
+	"\vEDIT_DEFINE\x10\x10\x12\x12\n" +
+	"\x0eEDIT_HUB_ADMIN\x10\x11\x12\x0f\n" +
+	"\vEDIT_BECOME\x10\x12\x12\x0f\n" +
+	"\vEDIT_DIRECT\x10\x13:J\n" +
 	"\x04edit\x12\x1d.google.protobuf.FieldOptions\x18\xf5\x93\x03 \x01(\x0e2\x15.leat.options.v1.EditR\x04edit:Z\n" +
 	"\bmetadata\x12\x1d.google.protobuf.FieldOptions\x18\xf6\x93\x03 \x01(\v2\x1d.leat.options.v1.MetadataEditR\bmetadataB\xb8\x01\n" +
 	"\x13com.leat.options.v1B\tEditProtoP\x01Z8github.com/leatdev/leat/gen/go/leat/options/v1;optionsv1\xa2\x02\x03LOX\xaa\x02\x0fLeat.Options.V1\xca\x02\x0fLeat\\Options\\V1\xe2\x02\x1bLeat\\Options\\V1\\GPBMetadata\xea\x02\x11Leat::Options::V1b\x06proto3"

@@ -151,7 +151,7 @@ func (e editing) checkNeed(edit permission.Edit, current, next catalog.Object) e
 	switch edit.Needs {
 	case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
 		return nil
-	case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM, optionsv1.Edit_EDIT_ROLLBACK:
+	case optionsv1.Edit_EDIT_PAUSE, optionsv1.Edit_EDIT_CONFIRM:
 		return nil // MayUpdate has asked for the verb
 	case optionsv1.Edit_EDIT_USE_REPOSITORY, optionsv1.Edit_EDIT_USE_CONFIG_SET, optionsv1.Edit_EDIT_USE_REFERENCE:
 		return nil // checkUses decides about the document as a whole: texts may move in it
