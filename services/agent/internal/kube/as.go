@@ -28,10 +28,11 @@ type tenants struct {
 
 // As implements reconcile.Cluster, by impersonation. The agent discovers kinds as itself.
 func (c *Client) As(account k8s.Account) (k8s.API, error) {
-	return c.as(account)
+	return clientOf(c, account)
 }
 
-func (c *Client) as(account k8s.Account) (*Client, error) {
+// clientOf returns the client that acts as an account; of the zero Account, the agent's own.
+func clientOf(c *Client, account k8s.Account) (*Client, error) {
 	if account == (k8s.Account{}) {
 		return c, nil
 	}

@@ -25,14 +25,14 @@ const (
 // Contents implements reconcile.Cluster.
 func (c *Client) Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error) {
 	if c.agent != nil { // objects that an account cannot see would be deleted, too
-		return c.agent.contents(ctx, container, c)
+		return contentsOf(ctx, container, c.agent, c)
 	}
-	return c.contents(ctx, container, nil)
+	return contentsOf(ctx, container, c, nil)
 }
 
-// contents lists as the agent, and a kind that the agent may not list as the given tenant, if there
+// contentsOf lists as the agent c, and a kind that the agent may not list as the given tenant, if there
 // is one. Both see the same: the right to list a kind is about all of its objects in the namespace.
-func (c *Client) contents(ctx context.Context, container inventory.Ref, tenant *Client) ([]inventory.Object, error) {
+func contentsOf(ctx context.Context, container inventory.Ref, c, tenant *Client) ([]inventory.Object, error) {
 	resources, namespace := []listed(nil), ""
 	var err error
 	if container.Kind == "Namespace" {

@@ -240,14 +240,14 @@ func (u *unit) storedRecord() inventory.Record {
 // now on.
 func (u *unit) Saved(record inventory.Record) {
 	u.objects.List(record.Objects.Clone(), record.Once)
-	u.hide(u.shared.kinds.set(u.name, record))
+	hide(u, u.shared.kinds.set(u.name, record))
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.setRecordLocked(record)
 }
 
-// hide reports kinds that nobody may observe for the service.
-func (u *unit) hide(kinds []schema.GroupKind) {
+// hide reports kinds that nobody may observe for the service of a unit.
+func hide(u *unit, kinds []schema.GroupKind) {
 	for _, kind := range kinds {
 		u.objects.SetUnobservable(kind, "", lockedOut)
 	}
