@@ -195,6 +195,9 @@ type Deriver struct {
 	View *View
 	// Slice is how long a global service may be derived while others wait.
 	Slice time.Duration
+	// PerCluster is added to a first turn for each cluster. Usual global services are done with it, and
+	// one that costs much holds plans back for little longer than a usual one for as many clusters.
+	PerCluster time.Duration
 	// Timeout bounds the time that one global service takes for all its clusters, without that in which
 	// it waits for its turns. What exceeds it leaves everything as it is, and is tried again later.
 	Timeout time.Duration
@@ -202,7 +205,7 @@ type Deriver struct {
 
 // NewDeriver returns the Deriver of a hub.
 func NewDeriver(v *View) Deriver {
-	return Deriver{View: v, Slice: 50 * time.Millisecond, Timeout: 10 * time.Second}
+	return Deriver{View: v, Slice: 50 * time.Millisecond, PerCluster: 200 * time.Microsecond, Timeout: 10 * time.Second}
 }
 
 // Run derives until ctx is done.
@@ -291,14 +294,15 @@ func (d Deriver) turn(ctx context.Context, j *job) {
 		return
 	}
 	on, begun := basis{projects: p.projects}, time.Now()
-	// A first turn is interrupted even within one cluster, because agents wait for it.
-	end := d.Timeout - p.spent
+	slice, end := d.Slice, d.Timeout-p.spent
 	if !p.isSettled {
-		end = min(end, d.Slice)
+		// A first turn is interrupted even within one cluster, because agents wait for it.
+		slice += d.PerCluster * time.Duration(len(p.clusters))
+		end = min(end, slice)
 	}
 	bounded, cancel := context.WithTimeout(ctx, end)
 	defer cancel()
-	for i := 0; len(p.verdicts) < len(p.clusters) && bounded.Err() == nil && (i == 0 || time.Since(begun) < d.Slice); i++ {
+	for i := 0; len(p.verdicts) < len(p.clusters) && bounded.Err() == nil && (i == 0 || time.Since(begun) < slice); i++ {
 		v := on.verdict(bounded, compiled, p.clusters[len(p.verdicts)])
 		if bounded.Err() != nil {
 			break // the evaluation may have ended early
