@@ -138,6 +138,27 @@ func TestAMissedEventIsHealed(t *testing.T) {
 	})
 }
 
+// TestStoredContentIsAskedForOnce has a source become wanted whose content was stored before the loop began, as
+// that of a service which is derived late. It may be old.
+func TestStoredContentIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	late := branch("demo", "late")
+	w := newWorld()
+	run(t, w, func(t *testing.T, _ *resolve.Loop) {
+		w.Stored(t.Context(), late, catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: "old"}})
+		w.mu.Lock()
+		w.wanted[late] = true
+		w.mu.Unlock()
+		for range 3 {
+			w.news <- struct{}{}
+			pass(time.Second)
+		}
+		if got := w.Resolution(late).Snapshot.Commit; got != "one" || w.count(late) != 1 {
+			t.Errorf("got %s after %d questions, want one after one", got, w.count(late))
+		}
+	})
+}
+
 // TestResyncsAreSpread has many sources resolved again because nobody knows whether an event was
 // missed.
 func TestResyncsAreSpread(t *testing.T) {
