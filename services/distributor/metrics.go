@@ -24,6 +24,12 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 				observe(int64(n), attribute.String("kind", kind))
 			}
 		})
+	set.Int64ObservableGauge("leat.globalservice.unfinished", "{globalservice}", "Global services that this replica has not derived, by state: pending, or late after they took too long.",
+		func(observe func(int64, ...attribute.KeyValue)) {
+			pending, late := fleet.Unfinished(view)
+			observe(int64(pending), attribute.String("state", "pending"))
+			observe(int64(late), attribute.String("state", "late"))
+		})
 	bundles := func(value func(used, quota int64) int64) func(func(int64, ...attribute.KeyValue)) {
 		return func(observe func(int64, ...attribute.KeyValue)) {
 			view.EachBoundedProject(func(project string, used, quota int64) {
