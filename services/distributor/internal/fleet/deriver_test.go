@@ -79,12 +79,14 @@ func (v *derivedView) namespaces() string {
 	var all []string
 	objects, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
 	for _, object := range objects {
-		service := object.Object.(*catalog.Service)
-		if service.ConfigWaits {
+		service, ok := object.Object.(*catalog.Service)
+		switch {
+		case !ok:
+		case service.ConfigWaits:
 			all = append(all, service.Name+":waits")
-			continue
+		default:
+			all = append(all, service.Name+":"+service.Spec.Wanted().Namespace)
 		}
-		all = append(all, service.Name+":"+service.Spec.Wanted().Namespace)
 	}
 	return strings.Join(all, " ")
 }
