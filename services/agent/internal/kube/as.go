@@ -28,20 +28,25 @@ type tenants struct {
 
 // As implements reconcile.Cluster, by impersonation. The agent discovers kinds as itself.
 func (c *Client) As(account k8s.Account) (k8s.API, error) {
-	return clientOf(c, account)
+	client, err := c.tenants.client(c, account)
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
 }
 
-// clientOf returns the client that acts as an account; of the zero Account, the agent's own.
-func clientOf(c *Client, account k8s.Account) (*Client, error) {
+// client returns the client that acts as an account. c is the agent's own, which is returned for the
+// zero account.
+func (t *tenants) client(c *Client, account k8s.Account) (*Client, error) {
 	if account == (k8s.Account{}) {
 		return c, nil
 	}
 	if account.Namespace == "" || account.Name == "" {
 		return nil, fmt.Errorf("make client of service account %q: it is incomplete", account)
 	}
-	c.tenants.mu.Lock()
-	defer c.tenants.mu.Unlock()
-	if known := c.tenants.clients[account]; known != nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.clients[account]; known != nil {
 		return known, nil
 	}
 	config := rest.CopyConfig(c.config)
@@ -62,7 +67,7 @@ func clientOf(c *Client, account k8s.Account) (*Client, error) {
 		config: config, namespace: c.namespace, dynamic: client, discovery: discoverer, server: watch.NewServer(c.server.Base(), transport), kinds: c.kinds, retry: c.retry, logger: c.logger,
 		tenants: c.tenants, agent: c, account: account,
 	}
-	c.tenants.clients[account] = tenant
+	t.clients[account] = tenant
 	return tenant, nil
 }
 

@@ -25,28 +25,30 @@ const (
 // Contents implements reconcile.Cluster.
 func (c *Client) Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error) {
 	if c.agent != nil { // objects that an account cannot see would be deleted, too
-		return contentsOf(ctx, container, c.agent, c)
+		return lister{agent: c.agent, tenant: c}.contents(ctx, container)
 	}
-	return contentsOf(ctx, container, c, nil)
+	return lister{agent: c}.contents(ctx, container)
 }
 
-// contentsOf lists as the agent c, and a kind that the agent may not list as the given tenant, if there
-// is one. Both see the same: the right to list a kind is about all of its objects in the namespace.
-func contentsOf(ctx context.Context, container inventory.Ref, c, tenant *Client) ([]inventory.Object, error) {
+// lister lists as the agent, and a kind that the agent may not list as the tenant, if there is one.
+// Both see the same: the right to list a kind is about all of its objects in the namespace.
+type lister struct{ agent, tenant *Client }
+
+func (l lister) contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error) {
 	resources, namespace := []listed(nil), ""
 	var err error
 	if container.Kind == "Namespace" {
 		namespace = container.Name
-		resources, err = c.namespacedResources(ctx)
+		resources, err = l.agent.namespacedResources(ctx)
 	} else {
-		resources, err = c.instances(ctx, container)
+		resources, err = l.agent.instances(ctx, container)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var found []inventory.Object
 	for _, resource := range resources {
-		if found, err = c.collect(ctx, tenant, resource, namespace, found); err != nil || len(found) >= contentsEnough {
+		if found, err = l.collect(ctx, resource, namespace, found); err != nil || len(found) >= contentsEnough {
 			return found, err
 		}
 	}
@@ -119,13 +121,13 @@ func isDerived(group, kind string) bool {
 }
 
 // collect adds the objects of one resource in a namespace, or in the cluster if namespace is "".
-func (c *Client) collect(ctx context.Context, tenant *Client, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
+func (l lister) collect(ctx context.Context, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
 	options := metav1.ListOptions{Limit: contentsPage}
 	for {
-		page, err := request(ctx, c, resource.kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
-			page, err := c.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
-			if apierrors.IsForbidden(err) && tenant != nil {
-				return tenant.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
+		page, err := request(ctx, l.agent, resource.kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+			page, err := l.agent.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
+			if apierrors.IsForbidden(err) && l.tenant != nil {
+				return l.tenant.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
 			}
 			return page, err
 		})

@@ -138,7 +138,7 @@ func (w *Watches) begin(ctx context.Context, group *sync.WaitGroup, at place, ve
 		settings: w.settings, kind: at.kind, scope: at.scope, version: version, sink: sink, stop: stop, known: watch.NewKnown(), logger: logger,
 	}
 	group.Go(func() {
-		client, err := clientOf(w.client, at.scope.Account)
+		client, err := w.client.tenants.client(w.client, at.scope.Account)
 		if err != nil {
 			o.Denied(err)
 			return

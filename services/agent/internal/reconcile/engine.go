@@ -214,7 +214,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	hidden := e.shared.kinds.load(records) // only now, because a watch's observations of an unknown service are lost
 	for _, u := range units {
-		hide(u, hidden[u.name])
+		hide(u.objects, hidden[u.name])
 	}
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()

@@ -26,6 +26,13 @@ func isPrivate(kind schema.GroupKind) bool {
 // lockedOut is why private objects of a service are not observed.
 const lockedOut = "the agent of this cluster is locked, and observes Secrets and ConfigMaps with the service's account only, which is missing or not allowed"
 
+// hide reports that nobody may observe some kinds of a service's objects.
+func hide(objects *observe.Objects, kinds []schema.GroupKind) {
+	for _, kind := range kinds {
+		objects.SetUnobservable(kind, "", lockedOut)
+	}
+}
+
 // place is a collection of any version.
 type place struct {
 	kind  schema.GroupKind

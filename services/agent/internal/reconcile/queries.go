@@ -106,8 +106,8 @@ func (e *Engine) MarkUnobservable(kind schema.GroupKind, scope observe.Scope, wh
 	}
 }
 
-// Owns reports whether a watch of a scope speaks for a service. A label is no proof: an account that may
-// write objects in a namespace may write any label there.
+// Owns reports whether a watch of a scope speaks for a service. A label does not prove it, because
+// an account that may write objects in a namespace may write any label.
 func (e *Engine) Owns(scope observe.Scope, service string) bool {
 	return scope == (observe.Scope{}) || e.shared.kinds.accountOf(service) == scope.Account
 }

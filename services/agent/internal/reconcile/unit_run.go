@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -240,17 +239,10 @@ func (u *unit) storedRecord() inventory.Record {
 // now on.
 func (u *unit) Saved(record inventory.Record) {
 	u.objects.List(record.Objects.Clone(), record.Once)
-	hide(u, u.shared.kinds.set(u.name, record))
+	hide(u.objects, u.shared.kinds.set(u.name, record))
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.setRecordLocked(record)
-}
-
-// hide reports kinds that nobody may observe for the service of a unit.
-func hide(u *unit, kinds []schema.GroupKind) {
-	for _, kind := range kinds {
-		u.objects.SetUnobservable(kind, "", lockedOut)
-	}
 }
 
 // Await implements execute.Progress.

@@ -44,7 +44,18 @@ type desk struct {
 	sql        *sql
 	upstream   *upstream
 	disk       *disk
+	// isUndecided is true while services of clusters are not derived.
+	isUndecided atomic.Bool
 }
+
+// plans are those of a desk, without reading the store once more for what is missing.
+type plans struct {
+	*fleet.View
+
+	isUndecided *atomic.Bool
+}
+
+func (p plans) IsUndecided(string) bool { return p.isUndecided.Load() }
 
 // folder is a bundle: its tar, and the tar as zstd.
 type folder struct {
@@ -117,7 +128,7 @@ func newDeskOf(tb testing.TB, level zstd.EncoderLevel, content string) *desk {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
-		Cache: cache, Encodings: encoded, Plans: d.view, Verifier: verifier{}, Logger: slog.New(slog.DiscardHandler),
+		Cache: cache, Encodings: encoded, Plans: plans{View: d.view, isUndecided: &d.isUndecided}, Verifier: verifier{}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	d.handler = mux
 	server := httptest.NewServer(mux)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/propagation"
@@ -33,6 +34,8 @@ type Plans interface {
 	Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool)
 	// Bundle finds a digest in the plans of a cluster, the current one and some that it replaced.
 	Bundle(cluster string, d digest.Digest) (plan.Bundle, bool)
+	// IsUndecided reports whether the plan of a cluster may lack services that are not derived yet.
+	IsUndecided(cluster string) bool
 }
 
 // HandlerParams are a handler's collaborators, all required.
@@ -45,6 +48,9 @@ type HandlerParams struct {
 	Verifier  identity.Verifier
 	Logger    *slog.Logger
 }
+
+// derivationRetry is after how long an agent asks again while services of its cluster are not derived.
+const derivationRetry = 2 * time.Second
 
 // NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the
 // bundles that its plan names, or named lately. All others are not found, whether they exist or
@@ -98,7 +104,11 @@ func (h *handler) find(ctx context.Context, d digest.Digest) (plan.Bundle, error
 		return plan.Bundle{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the cluster's identity has ended; obtain a new token")
 	}
 	wanted, ok := h.p.Plans.Bundle(cluster.Name, d)
-	if !ok {
+	switch {
+	case !ok && h.p.Plans.IsUndecided(cluster.Name):
+		return plan.Bundle{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING,
+			"this replica is still deriving services of the cluster, and does not know yet which bundles they have; ask again", rpcerr.RetryAfter(derivationRetry))
+	case !ok:
 		return plan.Bundle{}, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND, "no such bundle is in the cluster's plan; ask for the plan again")
 	}
 	return wanted, nil

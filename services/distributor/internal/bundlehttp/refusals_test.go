@@ -70,6 +70,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestSecUndecidedBundlesAreNotRefused asks for a bundle that no plan names while services of the cluster are not
+// derived: the agent has to ask again, and must not take the bundle for one that nobody has.
+func TestSecUndecidedBundlesAreNotRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, zstd.SpeedDefault)
+	d.isUndecided.Store(true)
+	others := d.other.digest().String()
+	res, body := d.get(t, http.MethodGet, others, nil)
+	res.Body = io.NopCloser(strings.NewReader(string(body)))
+	if got := rpcerr.ReasonOf(rpcerr.FromHTTP(res)).String(); res.StatusCode != 503 || got != "REASON_DERIVATION_PENDING" {
+		t.Errorf("got %s with %s, want that the agent asks again", res.Status, got)
+	}
+	if res, _ := d.fetch(t, nil); res.StatusCode != 200 {
+		t.Errorf("got %s for a bundle that the plan names", res.Status)
+	}
+}
+
 // TestRefusalsTellNothing compares the whole answers for a digest that nobody has, one of another
 // cluster's plan that is cached here, and one that is cached but in no plan.
 func TestRefusalsTellNothing(t *testing.T) {

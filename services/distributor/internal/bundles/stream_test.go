@@ -40,6 +40,8 @@ func (everything) Bundle(_ string, d digest.Digest) (plan.Bundle, bool) {
 	return plan.Bundle{Digest: d}, true
 }
 
+func (everything) IsUndecided(string) bool { return false }
+
 // serveBundles serves a cache with an empty disk, by HTTP/1.1 or HTTP/2.
 func serveBundles(t *testing.T, u *origin, cfg casdisk.Config, http2 bool) *httptest.Server {
 	t.Helper()

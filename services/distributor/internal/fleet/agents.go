@@ -144,6 +144,9 @@ func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) 
 	return d.View.Bundle(cluster, of)
 }
 
+// IsUndecided is [IsUndecided].
+func (d Downloads) IsUndecided(cluster string) bool { return IsUndecided(d.View, cluster) }
+
 // CatchUp keeps an agent from going back in time. When it returns nil, the view is not behind the
 // plan that the agent has, whichever replica gave it. known is the version of that plan, or "" if
 // the agent has none.

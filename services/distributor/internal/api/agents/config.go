@@ -29,7 +29,10 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 		call.ResponseHeader().Set("Cache-Control", "no-store")
 	}
 	entry, ok := s.planned(ctx, cluster.Name, req.GetService())
-	if !ok {
+	switch {
+	case !ok && fleet.IsUndecided(s.d.View, cluster.Name):
+		return nil, undecided()
+	case !ok:
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindService, Name: req.GetService()})
 	}
 	if entry.ConfigDigest == "" && req.GetConfigDigest() == "" {
