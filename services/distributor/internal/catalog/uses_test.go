@@ -26,7 +26,8 @@ func TestNewUses(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ current, next, want []string }{
 		"of all kinds": {
-			nil, []string{"vault://db#p", "hub://set/q", "hub://other/set/r", "cluster://ns/secret#k"},
+			nil,
+			[]string{"vault://db#p", "hub://set/q", "hub://other/set/r", "cluster://ns/secret#k"},
 			[]string{"0 ConfigBackend/vault", "1 ConfigSet/shop/set", "2 ConfigSet/other/set"},
 		},
 		"another key of an entry":     {[]string{"vault://db#p"}, []string{"vault://db#q"}, []string{"0 ConfigBackend/vault"}},

@@ -200,7 +200,7 @@ func (r *review) answer(ctx context.Context, w *work) error {
 		case err != nil && w.isNew:
 			return err
 		case err != nil:
-			return nil // a later version of the hub wrote it, and nothing is taken away
+			return nil //nolint:nilerr // a later version of the hub wrote it, and nothing is taken away
 		}
 	}
 	var lost []*catalog.Cluster

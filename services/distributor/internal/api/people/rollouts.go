@@ -144,7 +144,7 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 		return nil, err
 	}
 	isPause := verb == rollout.Pause || verb == rollout.Resume
-	if !c.allows(policy) && !(isPause && c.may(catalog.VerbPause, policy)) {
+	if !c.allows(policy) && (!isPause || !c.may(catalog.VerbPause, policy)) {
 		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
 	record, err := r.tell(ctx, policy, string(verb), func(*rollouts.Record) (rollout.Event, error) {
