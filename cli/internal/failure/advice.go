@@ -10,7 +10,7 @@ import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 func Advice(reason errorsv1.Reason) string {
 	return map[errorsv1.Reason]string{
 		errorsv1.Reason_REASON_FIELD_INVALID:        "Correct the field; nothing was changed.",
-		errorsv1.Reason_REASON_NOT_FOUND:            "List the existing ones with leat get clusters, leat get repositories or leat get services.",
+		errorsv1.Reason_REASON_NOT_FOUND:            "Check the name; leat get lists what exists.",
 		errorsv1.Reason_REASON_ALREADY_EXISTS:       "Choose another name, or change the existing object with leat apply.",
 		errorsv1.Reason_REASON_VERSION_CONFLICT:     "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
 		errorsv1.Reason_REASON_ROTATION_UNFINISHED:  "Run leat admin keys to see how far it is, and try again when it has ended.",

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -83,10 +84,24 @@ func fromRemote(err *connect.Error, server string) *Failure {
 	reason := rpcerr.ReasonOf(err)
 	f := New(rpcerr.Message(err), Advice(reason))
 	f.Reason = document.EnumName(reason)
+	if kind := rpcerr.Metadata(err)[rpcerr.MetadataKind]; reason == errorsv1.Reason_REASON_NOT_FOUND && kind != "" {
+		f.Advice = whereToLook(kind)
+	}
 	if id := rpcerr.Metadata(err)[rpcerr.MetadataErrorID]; id != "" {
 		f.Message += " (error id " + id + ")"
 	}
 	return f
+}
+
+// whereToLook returns how to list the objects of a kind.
+func whereToLook(kind string) string {
+	kind = strings.ToLower(kind)
+	for _, plural := range []string{kind + "s", strings.TrimSuffix(kind, "y") + "ies"} {
+		if slices.Contains(document.Kinds(), plural) {
+			return "List the existing ones with leat get " + plural + "."
+		}
+	}
+	return "Check the name."
 }
 
 // FromTunnel adds to an error of the network that it was the hub's tunnel, at that address, that did not
