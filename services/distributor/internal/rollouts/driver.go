@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -151,11 +152,14 @@ type Work struct {
 	looked, beat time.Time
 	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
 	granted map[Wish]catalog.Snapshot
+	// failed is when wishes were asked for in vain, and left how long the round may still ask.
+	failed map[Wish]time.Time
+	left   time.Duration
 }
 
 // NewWork returns the work of a term.
 func NewWork(p Params, term int64) *Work {
-	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}}
+	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}}
 }
 
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
@@ -178,7 +182,7 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	if err := w.p.Fleet.Refresh(ctx); err != nil {
 		return true, err
 	}
-	w.looked = now
+	w.looked, w.left = now, grantTimeout
 	sight := w.p.Fleet.Look()
 	if !sight.isNeeded() {
 		return false, nil
@@ -275,22 +279,33 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 	return w.step(ctx, record, members, before, now)
 }
 
-// maxWishes bounds what one round resolves for newcomers, and grantTimeout how long that may take: a
-// rollout must not stand still for them.
 const (
+	// maxWishes bounds what one round resolves for the newcomers of a policy, and grantTimeout how long
+	// a round asks for those of all policies: rollouts must not stand still for them, and the leader has
+	// to beat.
 	maxWishes    = 16
 	grantTimeout = 5 * time.Second
+	// wishRetry is how long a wish that was not granted waits.
+	wishRetry = 15 * time.Second
+	// maxGranted bounds the wishes that are remembered.
+	maxGranted = 4096
 )
 
 // grant resolves the wishes of newcomers, and reports whether one was granted. Those of others are asked
 // for in later rounds. A folder that the commit does not have is not granted: its service waits until the
 // others have a commit that has it.
 func (w *Work) grant(ctx context.Context, wishes []Wish) (isGranted bool) {
-	if len(wishes) == 0 {
+	begun := time.Now()
+	wishes = slices.DeleteFunc(wishes, func(wish Wish) bool {
+		at, hasFailed := w.failed[wish]
+		return hasFailed && begun.Sub(at) < wishRetry
+	})
+	if len(wishes) == 0 || w.left <= 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.left)
 	defer cancel()
+	defer func() { w.left -= time.Since(begun) }()
 	rand.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
 	for _, wish := range wishes[:min(len(wishes), maxWishes)] {
 		if _, isKnown := w.granted[wish]; isKnown {
@@ -300,18 +315,21 @@ func (w *Work) grant(ctx context.Context, wishes []Wish) (isGranted bool) {
 		if err != nil {
 			w.p.Logger.DebugContext(ctx, "newcomer waits for what the others have", slog.String("repository", wish.Source.Repository),
 				slog.String("path", wish.Source.Path), slog.String("commit", wish.Commit), slog.Any("error", err))
+			remember(w.failed, wish, begun)
 			continue
 		}
-		if len(w.granted) >= maxGranted {
-			clear(w.granted)
-		}
-		w.granted[wish], isGranted = snapshot, true
+		remember(w.granted, wish, snapshot)
+		isGranted = true
 	}
 	return isGranted
 }
 
-// maxGranted bounds the wishes that are remembered.
-const maxGranted = 4096
+func remember[V any](known map[Wish]V, wish Wish, value V) {
+	if len(known) >= maxGranted {
+		clear(known)
+	}
+	known[wish] = value
+}
 
 // step tells a rollout what is seen, and writes what it decides.
 func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {

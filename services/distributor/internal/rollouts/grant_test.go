@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// idle is a store and a fleet in which nothing happens but that newcomers wait.
+type idle struct {
+	rollouts.Store
+
+	sight rollouts.Sight
+	asked int
+}
+
+func (*idle) Beat(context.Context, int64) error                { return nil }
+func (*idle) Heads(context.Context) ([]rollouts.Head, error)   { return nil, nil }
+func (*idle) Save(context.Context, int64, rollouts.Step) error { return nil }
+func (*idle) Refresh(context.Context) error                    { return nil }
+func (f *idle) Look() rollouts.Sight                           { return f.sight }
+func (f *idle) Resolve(ctx context.Context, _ catalog.Source) (catalog.Snapshot, error) {
+	f.asked++
+	<-ctx.Done()
+	return catalog.Snapshot{}, ctx.Err()
+}
+
+// TestSilentUpstreamHoldsNoRoundUp has newcomers of many policies wait for a gitcache that does not answer.
+// A leader that stood still for longer than others wait for its beat would be deposed.
+func TestSilentUpstreamHoldsNoRoundUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		metrics, err := rollouts.NewMetrics(noop.Meter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &idle{sight: rollouts.Sight{Members: map[string][]rollouts.Seen{}}}
+		for i := range 64 {
+			policy := &catalog.RolloutPolicy{Metadata: catalog.Metadata{UID: fmt.Sprintf("policy-%d", i)}}
+			source, other := app, extra
+			source.Repository, other.Repository = policy.UID, policy.UID
+			f.sight.Policies = append(f.sight.Policies, policy)
+			f.sight.Members[policy.UID] = []rollouts.Seen{
+				seen("a"+policy.UID, []catalog.HeldSource{content(source, "c2")}, content(source, "c1")),
+				seen("b"+policy.UID, []catalog.HeldSource{content(other, "c2")}),
+			}
+		}
+		w := rollouts.NewWork(rollouts.Params{Store: f, Fleet: f, Sources: f, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, 1)
+		for range 3 {
+			begun := time.Now()
+			if _, err := w.Round(t.Context(), time.Now(), true); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("got a round of %v, want 5s at most", took)
+			}
+		}
+		if f.asked == 0 || f.asked > 3 {
+			t.Errorf("asked %d times in three rounds, want one question that is given up in each", f.asked)
+		}
+	})
+}
