@@ -146,6 +146,12 @@ func TestSecAddressesOfRepositories(t *testing.T) {
 		return func(s *fleetv1.RepositorySpec) { s.Url = u }
 	}
 	const own, elsewhere = "https://git.example/own.git", "http://169.254.169.254/latest/meta-data"
+	key := appKey(t)
+	withApp := func(s *fleetv1.RepositorySpec) {
+		s.Url, s.Credential = own, &gitcachev1.Credential{Method: &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
+			AppId: 1, InstallationId: 1, PrivateKey: key, ApiUrl: "https://10.0.0.2/api/v3",
+		}}}
+	}
 	version := int64(0)
 	for _, step := range []struct {
 		what, token, name string
@@ -160,11 +166,9 @@ func TestSecAddressesOfRepositories(t *testing.T) {
 		{"an administrator moves it", adminToken, "own", url(own), false},
 		{"the editor adds a proxy", ada, "own", func(s *fleetv1.RepositorySpec) { s.Url, s.ProxyUrl = own, "http://10.0.0.1:3128" }, true},
 		{"an administrator takes it away", adminToken, "own", url(own), false},
-		{"the editor names another API of an app", ada, "own", func(s *fleetv1.RepositorySpec) {
-			s.Url, s.Credential = own, &gitcachev1.Credential{Method: &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
-				AppId: 1, InstallationId: 1, PrivateKey: appKey(t), ApiUrl: "https://10.0.0.2/api/v3",
-			}}}
-		}, true},
+		{"the editor names another API of an app", ada, "own", withApp, true},
+		{"an administrator names it", adminToken, "own", withApp, false},
+		{"the editor takes the credential away", ada, "own", func(s *fleetv1.RepositorySpec) { s.Url, s.Credential = own, &gitcachev1.Credential{} }, false},
 		{"an editor of the hub writes one", lea, "lead", url(own), false},
 	} {
 		res, err := c.fleet(t, step.token).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{at(step.name, step.change)}})

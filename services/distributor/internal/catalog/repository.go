@@ -111,7 +111,8 @@ func (s RepositorySpec) newServer(stored RepositorySpec) error {
 
 // leadsElsewhere reports whether the spec has the hub call a server that the stored one does not.
 func (s RepositorySpec) leadsElsewhere(stored RepositorySpec) bool {
-	return s.newServer(stored) != nil || s.Credential.APIURL != stored.Credential.APIURL
+	api := s.Credential.APIURL
+	return s.newServer(stored) != nil || api != "" && api != stored.Credential.APIURL
 }
 
 // serverOf returns the scheme, host and port of a valid URL in one spelling, without user and
