@@ -124,7 +124,7 @@ func TestSecSettingsOfTheLock(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		env   map[string]string
-		words string // of the error; empty: there is none
+		words string // of the error; empty: no error
 	}{
 		"none":                {},
 		"the lock":            {env: map[string]string{"LEAT_AGENT_LOCK_DOWN": "true"}},

@@ -74,7 +74,7 @@ type Hub struct {
 	// IsLocked refuses services without an account.
 	IsLocked bool
 	// Default is the account of services that name none: namespace/name, or the name of an account
-	// in each service's own namespace. Empty: there is none.
+	// in each service's own namespace. Empty: no default.
 	Default string
 }
 

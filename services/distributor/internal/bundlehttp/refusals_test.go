@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestSecUndecidedBundlesAreNotRefused asks for a bundle that no plan names while services of the cluster are not
-// derived: the agent has to ask again, and must not take the bundle for one that nobody has.
+// derived: the agent has to ask again, because the bundle may be in its plan then.
 func TestSecUndecidedBundlesAreNotRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, zstd.SpeedDefault)

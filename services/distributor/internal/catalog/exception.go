@@ -12,8 +12,8 @@ import (
 
 // Exception is what people decided about one derived service, beside its global service: at night,
 // one cluster is paused, and the guard is answered for each cluster. It is stored by the service's
-// uid, so it stays when the service is derived again, and goes with the service. Its JSON is its
-// stored form.
+// uid, so it stays when the service is derived again, and goes with the global service or the
+// cluster. Its JSON is its stored form.
 type Exception struct {
 	// Paused pauses the service. It cannot resume a service that its global service pauses.
 	Paused bool `json:"paused,omitempty"`
@@ -36,8 +36,8 @@ func (e *Exception) equal(other *Exception) bool {
 // SameException reports whether two services have the same exception.
 func SameException(a, b *Service) bool { return a.Exception.equal(b.Exception) }
 
-// Except replaces the exception of a derived service, which belongs to the caller alone. Nil: there
-// is none.
+// Except replaces the exception of a derived service, which belongs to the caller alone. Nil removes
+// the exception.
 func (s *Service) Except(e *Exception) {
 	if s.Exception != nil {
 		s.Spec.Options = s.DerivedOptions
@@ -110,8 +110,8 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	return &excepted, nil
 }
 
-// derivedOf returns the derived service of that key, or nil: if there is none, or the caller may
-// not see it, or err says something else than that the service is not stored.
+// derivedOf returns the derived service of that key if err says that no service is stored there. It
+// returns nil for a service that the caller may not see.
 func (e *Editor) derivedOf(key Key, err error) *Service {
 	if key.Kind != KindService || !errors.Is(err, ErrNotFound) {
 		return nil

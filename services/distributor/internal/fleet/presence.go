@@ -68,7 +68,7 @@ func (p *agentPresence) show(at time.Time) (hasChanged bool) {
 	return p.shown != last
 }
 
-// take returns what is to be stored, which counts as stored from then on.
+// take returns the presence of an agent for the store, and marks it as stored.
 func (p *agentPresence) take(uid string) catalog.Presence {
 	p.isUnsaved, p.hasArrived = false, false
 	return catalog.Presence{ClusterUID: uid, SeenAt: p.seen, ConnectedUntil: p.until}
@@ -188,7 +188,7 @@ func (r *Presence) save(ctx context.Context, batch []catalog.Presence) error {
 	return err
 }
 
-// collect returns what is to be stored, and notifies the watchers of agents that have gone silent.
+// collect takes what the store lacks, and notifies the watchers of agents that have gone silent.
 func (r *Presence) collect() (batch []catalog.Presence) {
 	at := catalog.Now()
 	var silent []catalog.Key

@@ -112,7 +112,7 @@ type planStream struct {
 
 // update sends the plan if the agent has another one, and ends the stream if its identity is no
 // longer good. However many changes there were while the agent did not read, the next message leads
-// to the latest plan. While derived services may be missing from it, there is none.
+// to the latest plan. While derived services may be missing from it, update sends nothing.
 func (p *planStream) update(ctx context.Context) error {
 	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
 		return wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
