@@ -77,7 +77,7 @@ ifeq ($(PKG),work)
 else
 	@$(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, scripts with the real hub, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
 	@$(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS)
@@ -89,7 +89,7 @@ slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus th
 	@tools/prometheus/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
 	@tools/sops/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./cli/internal/command ./test/tunnel/... ./render/wasm ./render/sops
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./test/tunnel/... ./render/wasm ./render/sops
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

@@ -87,7 +87,7 @@ func (m withPrograms) Run() int {
 
 type hubKey struct{}
 
-// TestScripts runs leat like a user: a process with arguments against a hub over HTTP.
+// TestScripts runs leat like a user, as a process with arguments against a double of the hub over HTTP.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Abs("../../../examples")
@@ -95,15 +95,11 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Files: scripts(t, "testdata", "testdata/double"),
 		Setup: func(env *testscript.Env) error {
 			hub := fleettest.Start(env.T().(testing.TB))
 			env.Values[hubKey{}] = hub
-			env.Setenv("LEAT_SERVER", hub.URL)
-			env.Setenv("LEAT_TOKEN", fleettest.Token)
-			env.Setenv("EXAMPLES", examples)
-			env.Setenv("LEAT_CONFIG", env.WorkDir+"/config/config.yaml")
-			return nil
+			return setEnvironment(env, hub.URL, fleettest.Token, examples)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"service": putService,
@@ -127,7 +123,7 @@ func TestDocumentedOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := txtar.ParseFile("testdata/explain.txtar")
+	script, err := txtar.ParseFile("testdata/double/explain.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

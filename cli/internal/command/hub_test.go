@@ -15,26 +15,25 @@ import (
 	"github.com/leatdev/leat/cli/internal/hubtest"
 )
 
-// TestScriptsWithTheHub runs the scripts of testdata/hub, in which people have roles, against the real
-// hub, and two that the double answers, too.
+// TestScriptsWithTheHub runs the scripts of testdata and of testdata/hub against the real hub. Those of
+// testdata/double need what only agents, tunnels and providers report, or a hub that lies.
 func TestScriptsWithTheHub(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/hub/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts in testdata/hub (%v)", err)
-	}
-	runWithTheHub(t, append(files, "testdata/apply.txtar", "testdata/cluster.txtar"))
+	runWithTheHub(t, scripts(t, "testdata", "testdata/hub"))
 }
 
-// TestSlowScriptsWithTheHub runs the other scripts that need no agent against the real hub: the double
-// answers them as it does. The rest need what only agents and gitcache report, or a fault at one
-// moment.
-func TestSlowScriptsWithTheHub(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("LEAT_SLOW") == "" {
-		t.Skip("LEAT_SLOW is not set: these scripts run against the double alone; both are left to `make test-all`")
+// scripts returns the scripts in folders, of which each has some.
+func scripts(t *testing.T, folders ...string) []string {
+	t.Helper()
+	var all []string
+	for _, folder := range folders {
+		files, err := filepath.Glob(folder + "/*.txtar")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no scripts in %s (%v)", folder, err)
+		}
+		all = append(all, files...)
 	}
-	runWithTheHub(t, []string{"testdata/examples.txtar", "testdata/people.txtar", "testdata/projects.txtar"})
+	return all
 }
 
 // TestDocumentedFilters checks that find.txtar runs the commands that docs/find.md shows.
@@ -69,15 +68,23 @@ func runWithTheHub(t *testing.T, files []string) {
 	testscript.Run(t, testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("LEAT_SERVER", hubtest.Start(env.T().(testing.TB)))
-			env.Setenv("LEAT_TOKEN", hubtest.Token)
-			env.Setenv("EXAMPLES", examples)
-			env.Setenv("LEAT_CONFIG", env.WorkDir+"/config/config.yaml")
-			return nil
+			return setEnvironment(env, hubtest.Start(env.T().(testing.TB)), hubtest.Token, examples)
 		},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode},
 		Condition:           onHub(true),
 		RequireExplicitExec: true,
 	})
+}
+
+// setEnvironment has a script's commands call the hub at url with the token, which is in the file
+// api-token, too.
+func setEnvironment(env *testscript.Env, url, token, examples string) error {
+	env.Setenv("LEAT_SERVER", url)
+	env.Setenv("LEAT_TOKEN", token)
+	env.Setenv("HUB_TOKEN", token)
+	env.Setenv("EXAMPLES", examples)
+	env.Setenv("LEAT_CONFIG", env.WorkDir+"/config/config.yaml")
+	return os.WriteFile(filepath.Join(env.WorkDir, "api-token"), []byte(token+"\n"), 0o600)
 }
 
 // onHub returns the conditions of scripts: [hub] holds for lines about the real hub, and [double] for
