@@ -84,7 +84,7 @@ siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze and cut whole hubs, 
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, encrypt with sops, run scripts with the hub, build the AssemblyScript example (with npm)
+slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, encrypt with sops, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
