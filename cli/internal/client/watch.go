@@ -87,6 +87,13 @@ func (c *Client) watchOnce(ctx context.Context, what Watched, see func(*fleetv1.
 	return progress, io.EOF // the server has ended the stream because it restarts
 }
 
+// IsTransient reports whether err is an answer of the hub, or of the network, that a later call may not
+// have.
+func IsTransient(err error) bool {
+	_, isAnswer := errors.AsType[*connect.Error](err)
+	return isAnswer && worthRetrying(err)
+}
+
 func worthRetrying(err error) bool {
 	if _, seen := errors.AsType[seenError](err); seen {
 		return false

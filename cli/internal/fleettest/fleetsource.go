@@ -23,7 +23,7 @@ const heldDigest = "0011223344556677"
 func (f fleetSources) shown(object *fleetv1.FleetSource) *fleetv1.FleetSource {
 	if object != nil {
 		object.Status = &fleetv1.FleetSourceStatus{
-			Commit: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", Documents: 3, Managed: 3, Held: 1, HeldDigest: heldDigest,
+			Commit: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", Documents: 3, Managed: 3, Held: 1, HeldDigest: heldDigest, ObservedRequest: 1,
 			Problem: &typev1.Problem{Message: "the commit removes 1 of 1 objects, which needs a confirmation"},
 		}
 	}
@@ -50,7 +50,7 @@ func (f fleetSources) DeleteFleetSource(_ context.Context, request *fleetv1.Dele
 // SyncFleetSource implements FleetSourceServiceHandler.
 func (f fleetSources) SyncFleetSource(_ context.Context, request *fleetv1.SyncFleetSourceRequest) (*fleetv1.SyncFleetSourceResponse, error) {
 	_, err := f.hub.get("fleetsource", request.GetName())
-	return &fleetv1.SyncFleetSourceResponse{}, err
+	return &fleetv1.SyncFleetSourceResponse{Request: 1}, err
 }
 
 // ConfirmFleetSource implements FleetSourceServiceHandler.

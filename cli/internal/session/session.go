@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
 	"github.com/leatdev/leat/cli/internal/terminal"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -129,6 +130,33 @@ func (s *Session) Call(ctx context.Context, do func(context.Context, *client.Cli
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	return do(ctx, c)
+}
+
+// askEvery is how often Until asks.
+const askEvery = time.Second
+
+// Until asks the hub each second until ask reports that it is done, or returns an error that another call
+// would not change. ask receives a context that ends after CallTimeout. After timeout the error matches
+// context.DeadlineExceeded.
+func (s *Session) Until(ctx context.Context, timeout time.Duration, ask func(context.Context, *client.Client) (isDone bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		isDone := false
+		err := s.Call(ctx, func(ctx context.Context, c *client.Client) (err error) {
+			isDone, err = ask(ctx, c)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case isDone, err != nil && !client.IsTransient(err):
+			return err
+		}
+		if err := backoff.Wait(ctx, askEvery); err != nil {
+			return err
+		}
+	}
 }
 
 // Calling returns the action of a command that does nothing but [Session.Call].

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/command/fleetsource"
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
@@ -35,7 +36,7 @@ With --regenerate, what the service's charts made by chance, such as passwords a
 
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.
 
-leat sync fleetsource/NAME has a fleet source look at its repository now; it takes none of the options.`,
+leat sync fleetsource/NAME has a fleet source look at its repository now, as leat fleetsource sync does.`,
 		Example: `  leat sync service/shop
   leat sync service/shop@berlin --wait --timeout=2m   (one of several clusters' shop)
   leat sync service/shop --regenerate`,
@@ -46,9 +47,11 @@ leat sync fleetsource/NAME has a fleet source look at its repository now; it tak
 	ofService := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if source, ok := strings.CutPrefix(args[0], "fleetsource/"); ok {
-			return s.Calling(func(ctx context.Context, c *client.Client, _ []string) error {
-				return syncFleetSource(ctx, s, c, source)
-			})(cmd, args)
+			timeout := w.timeout
+			if !wait {
+				timeout = 0
+			}
+			return s.Fail(fleetsource.Sync(cmd.Context(), s, source, timeout))
 		}
 		return ofService(cmd, args)
 	}
@@ -57,16 +60,6 @@ leat sync fleetsource/NAME has a fleet source look at its repository now; it tak
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
-}
-
-// syncFleetSource has a fleet source look at its repository now.
-func syncFleetSource(ctx context.Context, s *session.Session, c *client.Client, name string) error {
-	name = s.Reference("FleetSource", name)
-	if _, err := c.SyncFleetSource(ctx, &fleetv1.SyncFleetSourceRequest{Name: name}); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(s.Out, "fleetsource/%s is being synced\n", name)
-	return err
 }
 
 func (w *waiter) sync(ctx context.Context, c *client.Client, request *fleetv1.SyncServiceRequest, wait bool) error {

@@ -76,21 +76,72 @@ object, and what is wrong. Objects whose documents are gone have no file.`,
 }
 
 func sync(s *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use:     "sync NAME",
-		Short:   "Fetch the repository, and look at it now",
-		Long:    `Fetch the repository of a fleet source, and have the source look at it within seconds instead of at the next poll.`,
-		Example: "  leat fleetsource sync fleet",
-		Args:    oneName,
-		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			name := s.Reference(kind, named(args[0]))
-			if _, err := c.SyncFleetSource(ctx, &fleetv1.SyncFleetSourceRequest{Name: name}); err != nil {
-				return err
+	isWaited, timeout := false, time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "sync NAME",
+		Short: "Fetch the repository, and look at it now",
+		Long: `Fetch the repository of a fleet source, and have the source look at it within seconds instead of at the next poll. With --wait it
+returns when the source has looked at what was fetched; the exit code is 1 if something is wrong then.`,
+		Example: `  leat fleetsource sync fleet
+  git push && leat fleetsource sync fleet --wait`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wait := timeout
+			if !isWaited {
+				wait = 0
 			}
-			_, err := fmt.Fprintf(s.Out, "fleetsource/%s is being synced\n", name)
-			return err
-		}),
+			return s.Fail(Sync(cmd.Context(), s, named(args[0]), wait))
+		},
 	}
+	cmd.Flags().BoolVar(&isWaited, "wait", false, "wait until the source has looked at it")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+// Sync has a fleet source look at its repository now. It waits at most so long for the look, and not at
+// all if wait is zero.
+func Sync(ctx context.Context, s *session.Session, name string, wait time.Duration) error {
+	name = s.Reference(kind, name)
+	var requested int64
+	err := s.Call(ctx, func(ctx context.Context, c *client.Client) error {
+		res, err := c.SyncFleetSource(ctx, &fleetv1.SyncFleetSourceRequest{Name: name})
+		requested = res.GetRequest()
+		return err
+	})
+	if err == nil && wait > 0 && requested == 0 {
+		err = failure.New("fleetsource/"+name+" is being synced, but this hub is too old to say when that is done", "Upgrade the hub.")
+	}
+	if err != nil {
+		return err
+	}
+	if wait == 0 {
+		_, err = fmt.Fprintf(s.Out, "fleetsource/%s is being synced\n", name)
+		return err
+	}
+	var last *fleetv1.FleetSource
+	err = s.Until(ctx, wait, func(ctx context.Context, c *client.Client) (bool, error) {
+		object, err := c.Get(ctx, kind, name)
+		if err != nil {
+			return false, err
+		}
+		last = object.GetFleetSource()
+		if last.GetSpec().GetSuspended() {
+			return false, failure.New("fleetsource/"+name+" is suspended, so it looks at nothing", "Set spec.suspended to false.")
+		}
+		return last.GetStatus().GetObservedRequest() >= requested, nil
+	})
+	switch problem := last.GetStatus().GetProblem(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure.New(fmt.Sprintf("fleetsource/%s has not looked at its repository within %s", name, wait),
+			"leat fleetsource status "+name+" shows its latest look.")
+	case err != nil:
+		return err
+	case problem != nil:
+		return failure.New(fmt.Sprintf("fleetsource/%s: %s", name, problem.GetMessage()), "leat fleetsource status "+name+" shows each document.")
+	}
+	status := last.GetStatus()
+	_, err = fmt.Fprintf(s.Out, "fleetsource/%s is as commit %s says: %d documents\n", name, status.GetCommit(), status.GetDocuments())
+	return err
 }
 
 func confirm(s *session.Session) *cobra.Command {

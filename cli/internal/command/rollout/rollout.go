@@ -44,7 +44,7 @@ A command that changes something takes --reason, which the audit log and the rol
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		status(s), history(s), approve(s), replay(s),
+		status(s), history(s), wait(s), approve(s), replay(s),
 		control(s, "pause", "Admit nobody until leat rollout resume", "paused"),
 		control(s, "resume", "Continue a paused rollout", "resumed"),
 		control(s, "abort", "End a rollout: members keep what they have, and the content is not tried again", "aborted"),

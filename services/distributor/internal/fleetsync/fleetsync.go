@@ -93,6 +93,8 @@ type State struct {
 	HeldDigest string `json:"heldDigest,omitempty"`
 	// Pending counts what a dry run would do.
 	Pending int `json:"pending,omitempty"`
+	// Asked is the Order's that the look obeyed.
+	Asked int64 `json:"asked,omitempty"`
 }
 
 // Order is what people asked a source for.
@@ -138,8 +140,8 @@ type States interface {
 	States(ctx context.Context, uids []string) (map[string]State, error)
 	// Documents returns what became of each document at the latest look.
 	Documents(ctx context.Context, uid string) ([]Document, error)
-	// Ask has the source looked at now.
-	Ask(ctx context.Context, uid string) error
+	// Ask has the source looked at now, and returns the Asked of the look's state, or more.
+	Ask(ctx context.Context, uid string) (asked int64, err error)
 	// Confirm agrees to the removals with that digest, and has the source looked at now.
 	Confirm(ctx context.Context, uid, digest string) error
 }

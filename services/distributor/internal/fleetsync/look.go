@@ -132,8 +132,8 @@ func (l *looker) unread(ctx context.Context, source *catalog.FleetSource, last m
 	next.version, next.order, next.isWhole = source.ResourceVersion, order, false
 	next.failures, next.at = last.failures+1, time.Now()
 	next.retryAt = next.at.Add(max(retry, retryPolicy.Delay(last.failures)))
-	isNews := last.state.Problem == nil || *last.state.Problem != *problem
-	next.state.Problem = problem
+	isNews := last.state.Problem == nil || *last.state.Problem != *problem || last.state.Asked != order.Asked
+	next.state.Problem, next.state.Asked = problem, order.Asked
 	l.p.Metrics.looked(ctx, problem)
 	if !isNews {
 		return next, nil
@@ -331,7 +331,7 @@ func documentOf(item Item, action Action, message string) Document {
 
 // state sums the look up.
 func (r *run) state(last State) State {
-	s := State{Commit: r.commit, LookedAt: catalog.Now(), SucceededAt: last.SucceededAt, Managed: r.managed}
+	s := State{Commit: r.commit, LookedAt: catalog.Now(), SucceededAt: last.SucceededAt, Managed: r.managed, Asked: r.order.Asked}
 	conflicts := 0
 	for _, d := range r.documents {
 		switch d.Action {

@@ -209,20 +209,23 @@ func (s *FleetSources) Documents(ctx context.Context, uid string) ([]fleetsync.D
 }
 
 // Ask implements fleetsync.States.
-func (s *FleetSources) Ask(ctx context.Context, uid string) error { return s.order(ctx, uid, nil) }
+func (s *FleetSources) Ask(ctx context.Context, uid string) (asked int64, err error) {
+	return s.order(ctx, uid, nil)
+}
 
 // Confirm implements fleetsync.States.
 func (s *FleetSources) Confirm(ctx context.Context, uid, digest string) error {
-	return s.order(ctx, uid, &digest)
+	_, err := s.order(ctx, uid, &digest)
+	return err
 }
 
-func (s *FleetSources) order(ctx context.Context, uid string, confirmed *string) error {
+func (s *FleetSources) order(ctx context.Context, uid string, confirmed *string) (asked int64, err error) {
 	row := &fleetSourceStateRow{SourceUID: uid, Asked: 1}
 	query := s.store.db.NewInsert().Model(row).On("CONFLICT (source_uid) DO UPDATE").Set("asked = fss.asked + 1")
 	if confirmed != nil {
 		row.Confirmed = *confirmed
 		query = query.Set("confirmed = EXCLUDED.confirmed")
 	}
-	_, err := query.Exec(ctx)
-	return translate("ask fleet source", err)
+	err = query.Returning("asked").Scan(ctx, &asked)
+	return asked, translate("ask fleet source", err)
 }

@@ -339,9 +339,11 @@ type FleetSourceStatus struct {
 	// The text that confirms the held removals. Empty if none are held.
 	HeldDigest string `protobuf:"bytes,9,opt,name=held_digest,json=heldDigest,proto3" json:"held_digest,omitempty"`
 	// Documents that a dry run would create or change, and objects that it would remove.
-	Pending       int32 `protobuf:"varint,10,opt,name=pending,proto3" json:"pending,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pending int32 `protobuf:"varint,10,opt,name=pending,proto3" json:"pending,omitempty"`
+	// The latest request to sync that a look has obeyed, even if the source could not be read.
+	ObservedRequest int64 `protobuf:"varint,11,opt,name=observed_request,json=observedRequest,proto3" json:"observed_request,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FleetSourceStatus) Reset() {
@@ -440,6 +442,13 @@ func (x *FleetSourceStatus) GetHeldDigest() string {
 func (x *FleetSourceStatus) GetPending() int32 {
 	if x != nil {
 		return x.Pending
+	}
+	return 0
+}
+
+func (x *FleetSourceStatus) GetObservedRequest() int64 {
+	if x != nil {
+		return x.ObservedRequest
 	}
 	return 0
 }
@@ -1043,7 +1052,10 @@ func (x *SyncFleetSourceRequest) GetName() string {
 
 // SyncFleetSourceResponse is empty: the look follows within seconds, and the status shows its time.
 type SyncFleetSourceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the request: the look that obeys it has at least this observed_request in the source's
+	// status. 0 means that the hub is too old to say.
+	Request       int64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,6 +1088,13 @@ func (x *SyncFleetSourceResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SyncFleetSourceResponse.ProtoReflect.Descriptor instead.
 func (*SyncFleetSourceResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SyncFleetSourceResponse) GetRequest() int64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
 }
 
 // ConfirmFleetSourceRequest names the fleet source and what is confirmed.
@@ -1304,7 +1323,7 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	" \x01(\x0e2\x18.leat.type.v1.AccessRoleB\x04\xa8\x9f\x19\x01R\x04role\x12 \n" +
 	"\bprojects\x18\v \x03(\tB\x04\xa8\x9f\x19\x01R\bprojects\x12\x16\n" +
 	"\x03hub\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\x03hubB\b\n" +
-	"\x06_prune\"\xf3\x02\n" +
+	"\x06_prune\"\x9e\x03\n" +
 	"\x11FleetSourceStatus\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x127\n" +
 	"\tlooked_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\blookedAt\x12=\n" +
@@ -1317,7 +1336,8 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\vheld_digest\x18\t \x01(\tR\n" +
 	"heldDigest\x12\x18\n" +
 	"\apending\x18\n" +
-	" \x01(\x05R\apending\"\xad\x01\n" +
+	" \x01(\x05R\apending\x12)\n" +
+	"\x10observed_request\x18\v \x01(\x03R\x0fobservedRequest\"\xad\x01\n" +
 	"\x13FleetSourceDocument\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\tR\bposition\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1346,8 +1366,9 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
 	"\x19DeleteFleetSourceResponse\",\n" +
 	"\x16SyncFleetSourceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x19\n" +
-	"\x17SyncFleetSourceResponse\"G\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"3\n" +
+	"\x17SyncFleetSourceResponse\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x03R\arequest\"G\n" +
 	"\x19ConfirmFleetSourceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x1c\n" +

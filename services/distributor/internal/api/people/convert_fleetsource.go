@@ -70,7 +70,7 @@ func fleetSourceStatusMessage(s fleetsync.State) *fleetv1.FleetSourceStatus {
 	return &fleetv1.FleetSourceStatus{
 		Commit: s.Commit, LookedAt: catalogwire.Timestamp(s.LookedAt), SucceededAt: catalogwire.Timestamp(s.SucceededAt),
 		Problem: catalogwire.ProblemMessage(s.Problem), Documents: int32(s.Documents), Managed: int32(s.Managed), Failed: int32(s.Failed),
-		Held: int32(s.Held), HeldDigest: s.HeldDigest, Pending: int32(s.Pending),
+		Held: int32(s.Held), HeldDigest: s.HeldDigest, Pending: int32(s.Pending), ObservedRequest: s.Asked,
 	}
 }
 

@@ -205,7 +205,7 @@ func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fle
 	run, project := &record.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
 		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Why,
-		Wave: run.Current(), WaitsFor: run.Blocked.Why, WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
+		Wave: run.Current(), WaitsFor: run.Blocked.Why, WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
 		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project),
 	}

@@ -95,7 +95,8 @@ func (f *FleetSources) SyncFleetSource(ctx context.Context, req *fleetv1.SyncFle
 	if err := f.people.d.Mirrors.Refresh(fetching, source.Spec.Source.Repository); err != nil {
 		f.people.d.Logger.WarnContext(ctx, "look at a fleet source goes on with what was last known", slog.Any("error", err))
 	}
-	return &fleetv1.SyncFleetSourceResponse{}, wire.Error(f.states.Ask(ctx, source.UID))
+	asked, err := f.states.Ask(ctx, source.UID)
+	return &fleetv1.SyncFleetSourceResponse{Request: asked}, wire.Error(err)
 }
 
 // ConfirmFleetSource implements FleetSourceServiceHandler.
