@@ -258,7 +258,7 @@ type HeldSource struct {
 	Snapshot Snapshot `json:"snapshot"`
 }
 
-// Admission is what a service is planned with instead of what its sources hold now.
+// Admission is what a service is planned with instead of its own spec, and of what its sources hold now.
 type Admission struct {
 	ServiceUID string
 	// Service is the service's name.
@@ -268,6 +268,9 @@ type Admission struct {
 	Run string
 	// Content is what rollouts admitted. Nil: rollouts do not decide about the service.
 	Content []HeldSource
+	// Spec is what rollouts admitted of the service's spec; Content is of its sources. Nil beside Content:
+	// an earlier version, which staged content alone, wrote the admission, and the service has its own spec.
+	Spec *StagedSpec
 	// Pin comes before Content. Nil: nobody pinned the service.
 	Pin *Pin
 }
@@ -279,6 +282,22 @@ type Pin struct {
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`
 	Reason   string       `json:"reason,omitempty"`
+}
+
+// Release returns what rollouts admitted; zero if they do not decide about the service.
+func (a *Admission) Release() Release {
+	if a == nil {
+		return Release{}
+	}
+	return Release{Spec: a.Spec, Content: a.Content}
+}
+
+// SpecFor returns the spec that a service is planned with, given its own.
+func (a *Admission) SpecFor(own ServiceSpec) ServiceSpec {
+	if a == nil || a.Spec == nil {
+		return own
+	}
+	return own.At(a.Spec)
 }
 
 // Holds returns what the service has of its sources; nil if it follows them.

@@ -4,10 +4,14 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -36,12 +40,52 @@ type admissionRow struct {
 	Service       string                       `bun:"service"`
 	Run           string                       `bun:"run_id"`
 	Content       column[[]catalog.HeldSource] `bun:"content"`
-	Pin           column[*catalog.Pin]         `bun:"pin"`
-	Revision      int64                        `bun:"revision"`
+	// Spec is the digest of a stagedRow; empty: none is held.
+	Spec     string               `bun:"spec"`
+	Pin      column[*catalog.Pin] `bun:"pin"`
+	Revision int64                `bun:"revision"`
 }
 
 func (r *admissionRow) admission() catalog.Admission {
 	return catalog.Admission{ServiceUID: r.ServiceUID, Service: r.Service, Run: r.Run, Content: r.Content.v, Pin: r.Pin.v}
+}
+
+// stagedRow is a spec that services are held at.
+type stagedRow struct {
+	bun.BaseModel `bun:"table:staged_specs,alias:ss"`
+	Digest        string                     `bun:"digest,pk"`
+	Spec          column[catalog.StagedSpec] `bun:"spec"`
+}
+
+// collectAdmissions reads the admissions that a query selects. Those with equal specs share one.
+func collectAdmissions(ctx context.Context, db bun.IDB, query *bun.SelectQuery, changes *catalog.Changes) error {
+	var rows []*admissionRow
+	if err := list(ctx, query, &rows, func(r *admissionRow) *admissionRow { return r }); err != nil {
+		return err
+	}
+	specs := map[string]*catalog.StagedSpec{}
+	for _, row := range rows {
+		if row.Spec != "" {
+			specs[row.Spec] = nil
+		}
+	}
+	for digests := range slices.Chunk(slices.Sorted(maps.Keys(specs)), maxKeys) {
+		var stored []*stagedRow
+		if err := db.NewSelect().Model(&stored).Where("digest IN (?)", bun.In(digests)).Scan(ctx); err != nil {
+			return err
+		}
+		for _, row := range stored {
+			specs[row.Digest] = &row.Spec.v
+		}
+	}
+	changes.Admissions = make([]catalog.Admission, len(rows))
+	for i, row := range rows {
+		changes.Admissions[i] = row.admission()
+		if changes.Admissions[i].Spec = specs[row.Spec]; row.Spec != "" && specs[row.Spec] == nil {
+			return fmt.Errorf("read admission of %s: its spec %s is not stored", row.Service, row.Spec)
+		}
+	}
+	return nil
 }
 
 // Admissions is the part of a store about what services are planned with. It is safe for concurrent
@@ -76,14 +120,42 @@ func (a *Admissions) Pin(ctx context.Context, serviceUID, service string, pin *c
 	return hasChanged, err
 }
 
-// admit writes what rollouts admitted, and leaves pins as they are.
+// admit writes what rollouts admitted, and leaves pins as they are. Where an admission with content names no
+// spec, which rollouts of earlier versions do, the service keeps the spec that it is held at.
 func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) error {
-	rows := make([]*admissionRow, len(admissions))
-	for i, a := range admissions {
-		rows[i] = &admissionRow{ServiceUID: a.ServiceUID, Service: a.Service, Run: a.Run, Content: columnOf(a.Content), Revision: t.revision}
+	var rows, withoutSpec []*admissionRow
+	specs := map[string]*stagedRow{}
+	for _, a := range admissions {
+		row := &admissionRow{ServiceUID: a.ServiceUID, Service: a.Service, Run: a.Run, Content: columnOf(a.Content), Revision: t.revision}
+		switch {
+		case a.Spec != nil:
+			row.Spec = a.Spec.Digest
+			specs[row.Spec] = &stagedRow{Digest: row.Spec, Spec: columnOf(*a.Spec)}
+			rows = append(rows, row)
+		case a.Content == nil:
+			rows = append(rows, row)
+		default:
+			withoutSpec = append(withoutSpec, row)
+		}
 	}
-	t.dirty = t.dirty || len(rows) > 0
-	return translate("write admissions", replaceAll(ctx, t, rows, "service_uid", "service", "run_id", "content", "revision"))
+	t.dirty = t.dirty || len(admissions) > 0
+	for chunk := range slices.Chunk(slices.Collect(maps.Values(specs)), maxRows) {
+		if _, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (digest) DO NOTHING").Exec(ctx); err != nil {
+			return translate("write staged specs", err)
+		}
+	}
+	err := cmp.Or(
+		replaceAll(ctx, t, rows, "service_uid", "service", "run_id", "content", "spec", "revision"),
+		replaceAll(ctx, t, withoutSpec, "service_uid", "service", "run_id", "content", "revision"),
+	)
+	return translate("write admissions", err)
+}
+
+// forgetSpecs deletes the specs that no service is held at any more.
+func forgetSpecs(ctx context.Context, t *tx) error {
+	isHeld := t.sql.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.spec = ss.digest")
+	_, err := t.sql.NewDelete().Model((*stagedRow)(nil)).Where("NOT EXISTS (?)", isHeld).Exec(ctx)
+	return translate("forget staged specs", err)
 }
 
 // clusterOf returns the cluster that stands in a service's name.

@@ -62,7 +62,7 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.ConfigSets, (*setRow).set),
 		list(ctx, changed(), &changes.Globals, (*globalRow).global),
 		list(ctx, changed(), &changes.Policies, (*policyRow).policy),
-		list(ctx, changed(), &changes.Admissions, (*admissionRow).admission),
+		collectAdmissions(ctx, tx, changed(), changes),
 		list(ctx, changed(), &changes.FleetSources, (*fleetSourceRow).fleetSource),
 		list(ctx, changed(), &changes.Roles, (*roleRow).role),
 		list(ctx, changed(), &changes.Backends, (*backendRow).backend),

@@ -167,6 +167,9 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 		if err != nil {
 			return translate("forget rollouts", err)
 		}
+		if err := forgetSpecs(ctx, t); err != nil {
+			return err
+		}
 	} else {
 		result, err := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version).Exec(ctx)
 		if err != nil {

@@ -107,6 +107,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"services of earlier versions":     testServicesOfEarlierVersions,
 		"managers of earlier versions":     testManagersOfEarlierVersions,
 		"reserved keys stay":               testReservedKeysStay,
+		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
+		"staged specs":                     testStagedSpecs,
 
 		"steps":   testSteps,
 		"sources": testSourcesFitTheirRepositories,
