@@ -5,6 +5,7 @@ package distributor_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
@@ -35,11 +37,17 @@ type crew struct {
 	bad map[string]bool
 	// had are the digests that each cluster's agent was ever told to run, in order.
 	had map[string][]string
+	// specs are the specs that it was told to run, in order, as shapeOf shows them.
+	specs map[string][]string
+	// paused are the clusters whose agent was told to pause.
+	paused map[string]bool
+	// tokens are the clusters' own. They do not change.
+	tokens map[string]string
 }
 
 func newCrew(t *testing.T, h *hub, clusters ...string) *crew {
 	t.Helper()
-	c := &crew{bad: map[string]bool{}, had: map[string][]string{}}
+	c := &crew{bad: map[string]bool{}, had: map[string][]string{}, specs: map[string][]string{}, paused: map[string]bool{}, tokens: map[string]string{}}
 	c.hub.Store(h)
 	ctx, cancel := context.WithCancel(t.Context())
 	var agents sync.WaitGroup
@@ -49,6 +57,7 @@ func newCrew(t *testing.T, h *hub, clusters ...string) *crew {
 	})
 	for _, cluster := range clusters {
 		token := h.enrol(t, cluster).token
+		c.tokens[cluster] = token
 		agents.Go(func() { c.work(ctx, t, cluster, token) })
 	}
 	return c
@@ -76,7 +85,8 @@ func (c *crew) work(ctx context.Context, t *testing.T, cluster, token string) {
 			continue
 		}
 		report := &distributorv1.ReportStatusRequest{
-			PlanVersion: res.GetPlan().GetVersion(), Instance: "process", Full: true, Cluster: &distributorv1.ClusterReport{KubernetesVersion: "v1.36.3"},
+			PlanVersion: res.GetPlan().GetVersion(), Instance: "process", Full: true,
+			Cluster: &distributorv1.ClusterReport{KubernetesVersion: "v1.36.3", Capabilities: renderstep.Words(renderstep.Helm)},
 		}
 		for _, entry := range res.GetPlan().GetServices() {
 			if len(entry.GetBundles()) > 0 {
@@ -99,6 +109,11 @@ func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributo
 	if had := c.had[cluster]; len(had) == 0 || had[len(had)-1] != d {
 		c.had[cluster] = append(had, d)
 	}
+	shape := shapeOf(entry)
+	if specs := c.specs[cluster]; len(specs) == 0 || specs[len(specs)-1] != shape {
+		c.specs[cluster] = append(specs, shape)
+	}
+	c.paused[cluster] = entry.GetApply().GetPaused()
 	commits := []string{entry.GetBundles()[0].GetCommit()}
 	report := &distributorv1.ServiceReport{
 		Service: entry.GetName(), ServiceUid: entry.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: entry.GetSpecDigest(),
@@ -108,6 +123,48 @@ func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributo
 		report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
 	}
 	return report
+}
+
+// planAt returns the version of a cluster's plan at a replica.
+func (c *crew) planAt(t *testing.T, h *hub, cluster string) string {
+	t.Helper()
+	res, err := h.agents(t, c.tokens[cluster]).GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.GetPlan().GetVersion()
+}
+
+// shapeOf shows what an agent makes of an entry, without its brakes.
+func shapeOf(entry *distributorv1.PlanService) string {
+	apply, shape := entry.GetApply(), ""
+	if steps := apply.GetRender(); len(steps) > 0 {
+		shape = " tag=" + steps[0].GetHelm().GetValues().GetFields()["tag"].GetStringValue()
+	}
+	return fmt.Sprintf("%s in %s, recreate=%v%s", entry.GetBundles()[0].GetCommit(), apply.GetNamespace(), apply.GetPolicy().GetRecreate(), shape)
+}
+
+// runs reports whether agents of all these clusters run that shape now.
+func (c *crew) runs(shape string, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(clusters, func(cluster string) bool {
+		specs := c.specs[cluster]
+		return len(specs) == 0 || specs[len(specs)-1] != shape
+	})
+}
+
+// everRan reports whether the agent of one of the clusters was ever told to run that shape.
+func (c *crew) everRan(shape string, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(clusters, func(cluster string) bool { return slices.Contains(c.specs[cluster], shape) })
+}
+
+func (c *crew) isPaused(cluster string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paused[cluster]
 }
 
 func (c *crew) spoil(f *folder) {

@@ -12,8 +12,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// admissions are what services are planned with instead of what their sources hold now. It follows the
-// store's log, so all replicas plan alike, and a restart changes nothing. It is safe for concurrent use.
+// admissions are what services are planned with instead of their own specs and of what their sources
+// hold now. It follows the store's log, so all replicas plan alike, and a restart changes nothing. It is
+// safe for concurrent use.
 type admissions struct {
 	catalog *Catalog
 
@@ -23,12 +24,14 @@ type admissions struct {
 	holders map[digest.Digest]int
 	// contents shares equal lists: members of a rollout have few different ones.
 	contents interned[catalog.HeldSource, []catalog.HeldSource]
+	// staged are the staged specs of services.
+	staged *stagedSpecs
 }
 
 func newAdmissions(c *Catalog) *admissions {
 	return &admissions{
 		catalog: c, byUID: map[string]*catalog.Admission{}, holders: map[digest.Digest]int{},
-		contents: interned[catalog.HeldSource, []catalog.HeldSource]{},
+		contents: interned[catalog.HeldSource, []catalog.HeldSource]{}, staged: newStagedSpecs(),
 	}
 }
 
@@ -51,6 +54,9 @@ func (a *admissions) put(changes []catalog.Admission, isAll bool) (services []st
 		}
 		if len(next.Content) == 1 {
 			next.Content = a.contents.share(next.Content[0], next.Content)
+		}
+		if next.Spec != nil {
+			next.Spec = a.staged.share(next.Spec)
 		}
 		a.byUID[next.ServiceUID] = &next
 		a.countLocked(&next, 1)
@@ -103,16 +109,19 @@ func (a *admissions) holds(d digest.Digest) bool {
 	return a.holders[d] > 0
 }
 
-// apply replaces what the sources of a service hold by what is held of it. A source that the service
-// names only since a later edit is followed. A service that a policy covers waits until the policy has
-// taken it over, unless its cluster has just this content already: it must not get what the others do not
+// apply replaces the spec of a service, and what its sources hold, by the release that it is held at. A source
+// of the spec that nothing is held of is followed. A service that a policy covers waits until the policy has
+// taken it over, unless its cluster has just this release already: it must not get what the others do not
 // have yet. When the service was made says nothing: one that is derived has the time of its global
 // service, and a label can bring any service under a policy.
 func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
-		input.IsWithheld = input.IsWithheld || !hasApplied(report, input.Snapshots) && policyOf(a.catalog, input.Service) != nil
+		input.IsWithheld = input.IsWithheld || !hasApplied(report, input) && policyOf(a.catalog, input.Service) != nil
 		return
+	}
+	if known.Spec != nil {
+		holdSpec(input, known)
 	}
 	for i, source := range input.Service.Spec.Sources {
 		if held := snapshotIn(known.Holds(), source.Normal()); held != nil {
@@ -121,11 +130,39 @@ func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
 	}
 }
 
-// hasApplied reports whether an agent's report says that it has applied the snapshots.
-func hasApplied(report *catalog.ServiceReport, snapshots []*catalog.Snapshot) bool {
-	return report != nil && slices.EqualFunc(report.AppliedDigests, snapshots, func(applied string, s *catalog.Snapshot) bool {
-		return s != nil && s.Digest.String() == applied
-	})
+// holdSpec gives a service the spec that it is held at, with the content that rollouts admitted for it.
+func holdSpec(input *plan.Input, known *catalog.Admission) {
+	own, live := input.Service.Spec.Sources, input.Snapshots
+	held := *input.Service
+	held.Spec = known.SpecFor(held.Spec)
+	input.Service, input.Snapshots = &held, make([]*catalog.Snapshot, len(held.Spec.Sources))
+	for i, source := range held.Spec.Sources {
+		normal := source.Normal()
+		if input.Snapshots[i] = snapshotIn(known.Content, normal); input.Snapshots[i] != nil {
+			continue
+		}
+		if j := slices.IndexFunc(own, func(s catalog.Source) bool { return s.Normal() == normal }); j >= 0 {
+			input.Snapshots[i] = live[j]
+		}
+	}
+}
+
+// hasApplied reports whether an agent's report says that it has applied the spec and the snapshots.
+func hasApplied(report *catalog.ServiceReport, input *plan.Input) bool {
+	isApplied := func(applied string, s *catalog.Snapshot) bool { return s != nil && s.Digest.String() == applied }
+	return report != nil && slices.EqualFunc(report.AppliedDigests, input.Snapshots, isApplied) &&
+		report.ObservedSpecDigest == plan.SpecDigest(input.Service.Spec, input.Limits)
+}
+
+// specFor returns the spec that a service is planned with.
+func (a *admissions) specFor(service *catalog.Service) catalog.ServiceSpec {
+	return a.of(service.UID).SpecFor(service.Spec)
+}
+
+// isSpecHeld reports whether a service is planned with another staged spec than its own.
+func (a *admissions) isSpecHeld(service *catalog.Service) bool {
+	known := a.of(service.UID)
+	return known != nil && known.Spec != nil && known.Spec.Digest != a.staged.of(service.Spec).Digest
 }
 
 // snapshotIn returns what is held of a source, or nil.

@@ -40,6 +40,8 @@ type Catalog struct {
 	names map[catalog.Kind]*nameSet
 	// derived are what global services stand for.
 	derived *derivations
+	// specFor returns the spec that a service is planned with. It takes no lock that comes before mu.
+	specFor func(*catalog.Service) catalog.ServiceSpec
 }
 
 func newCatalog() *Catalog {
@@ -53,6 +55,7 @@ func newCatalog() *Catalog {
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
 		derived: newDerivations(),
+		specFor: func(service *catalog.Service) catalog.ServiceSpec { return service.Spec },
 	}
 	for _, kind := range catalog.Kinds() {
 		c.names[kind] = &nameSet{}
@@ -260,7 +263,7 @@ func addRequirersLocked(c *Catalog, s *changeSet, last, next *catalog.Cluster) {
 		return
 	}
 	for _, service := range c.servicesLocked(c.services.Services(next.Name)) {
-		if words := service.Spec.Requires(); len(last.Agent.Lacks(words))+len(next.Agent.Lacks(words)) > 0 {
+		if words := c.specFor(service).Requires(); len(last.Agent.Lacks(words))+len(next.Agent.Lacks(words)) > 0 {
 			s.addService(service)
 		}
 	}

@@ -27,7 +27,7 @@
 //	lookups       the reads of the store on behalf of one cluster
 //	Tallies       the healthy services of each cluster
 //	BundleBooks   the bytes of each project's bundles
-//	admissions    what services have instead of what their sources hold
+//	admissions    what services have instead of their specs and of what their sources hold
 //	Deriver       what is derived after the batch of changes that asks for it
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
@@ -161,7 +161,7 @@ func New(p Params) *View {
 		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
 	}
-	v.statusOf = v.serviceStatus
+	v.statusOf, c.specFor = v.serviceStatus, admitted.specFor
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }

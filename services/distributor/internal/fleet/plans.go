@@ -27,7 +27,7 @@ import (
 type planBook struct {
 	catalog *Catalog
 	sources *sourceStates
-	// admitted comes before what sources hold.
+	// admitted comes before the specs of services and what sources hold.
 	admitted *admissions
 	reports  *reports
 	// settings are those of all clusters. A cluster's own come first.
@@ -92,9 +92,10 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service) []plan.Input {
 	inputs := b.sources.inputs(services...)
 	for i, service := range services {
-		inputs[i].IsWithheld = service.ConfigWaits || len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
-		inputs[i].Limits = b.catalog.AgentLimits(service.Name)
+		inputs[i].IsWithheld, inputs[i].Limits = service.ConfigWaits, b.catalog.AgentLimits(service.Name)
 		b.admitted.apply(&inputs[i], b.reports.of(service).Report)
+		// What counts is the spec that the agent is given.
+		inputs[i].IsWithheld = inputs[i].IsWithheld || len(cluster.Agent.Lacks(inputs[i].Service.Spec.Requires())) > 0
 	}
 	return inputs
 }

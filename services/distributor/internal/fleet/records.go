@@ -72,7 +72,7 @@ func (v *View) Describe(object catalog.Object) Record {
 // Withheld returns why a service is withheld from its cluster's agent, or nil if the agent can carry
 // it out.
 func (v *View) Withheld(service *catalog.Service) *catalog.Problem {
-	f := serviceFacts{service: service, agent: v.agentOf(service)}
+	f := serviceFacts{service: service, agent: v.agentOf(service), spec: service.Spec}
 	problem, _ := f.agentProblem()
 	return problem
 }
@@ -86,7 +86,10 @@ func (v *View) agentOf(service *catalog.Service) catalog.Agent {
 }
 
 func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
-	f := serviceFacts{service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service)}
+	f := serviceFacts{
+		service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service),
+		spec: v.admitted.specFor(service), isSpecHeld: v.admitted.isSpecHeld(service),
+	}
 	f.sources, f.mirrors = v.sources.of(service)
 	status := f.status()
 	status.Hold = Rollouts{v}.hold(service)

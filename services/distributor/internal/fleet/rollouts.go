@@ -19,6 +19,11 @@ var _ rollouts.Fleet = Rollouts{}
 // Refresh implements rollouts.Fleet.
 func (r Rollouts) Refresh(ctx context.Context) error { return r.View.Refresh(ctx) }
 
+// PlannedSpec returns the spec that a service is planned with: the one that a rollout holds it at, or its own.
+func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
+	return r.View.admitted.specFor(service)
+}
+
 // Look implements rollouts.Fleet. A service belongs to the first policy that covers it.
 func (r Rollouts) Look() rollouts.Sight {
 	v := r.View
@@ -59,36 +64,51 @@ func (r Rollouts) lookAtServices(sight *rollouts.Sight, isCovered map[string]boo
 func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollouts.Seen {
 	v := r.View
 	isConnected, _ := v.presenceOf(cluster)
+	own := service.Spec.Wanted()
 	seen := rollouts.Seen{
-		Service: service, ClusterLabels: cluster.Labels, Held: v.admitted.of(service.UID), Report: v.reports.of(service).Report,
-		IsOnline: isConnected && !service.Spec.Wanted().Paused,
+		Service: service, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
+		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),
+	}
+	seen.IsDeriving = seen.Held == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)
+	see := func(source catalog.Source) {
+		normal := source.Normal()
+		isSeen := slices.ContainsFunc(seen.Live, func(h catalog.HeldSource) bool { return h.Source == normal })
+		if known := v.Resolution(normal).Snapshot; known != nil && !isSeen {
+			seen.Live = append(seen.Live, catalog.HeldSource{Source: normal, Snapshot: *known})
+		}
 	}
 	for _, source := range service.Spec.Sources {
-		if known := v.Resolution(source.Normal()).Snapshot; known != nil {
-			seen.Live = append(seen.Live, catalog.HeldSource{Source: source.Normal(), Snapshot: *known})
+		see(source)
+	}
+	if release := seen.Held.Release(); release.Spec != nil && release.Spec.Digest != seen.Spec.Digest {
+		for _, source := range release.Spec.Sources {
+			see(source)
 		}
 	}
 	return seen
 }
 
-// hold says why a service has other content than its sources hold. Nil: it has theirs.
+// hold says why a service has another release than its spec and its sources make. Nil: it has that one.
 func (r Rollouts) hold(service *catalog.Service) *Hold {
-	known := r.View.admitted.of(service.UID)
+	v := r.View
+	known := v.admitted.of(service.UID)
 	if known == nil {
 		return nil
 	}
 	if known.Pin != nil {
 		return &Hold{Admission: known}
 	}
-	for _, source := range service.Spec.Sources {
-		live, held := r.View.Resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
-		if held != nil && live != nil && live.Digest != held.Digest {
-			hold := &Hold{Admission: known}
-			if policy := policyOf(r.View.Catalog, service); policy != nil {
-				hold.Policy = policy.Name
-			}
-			return hold
-		}
+	isHeld := v.admitted.isSpecHeld(service)
+	for _, source := range v.admitted.specFor(service).Sources {
+		live, held := v.Resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
+		isHeld = isHeld || held != nil && live != nil && live.Digest != held.Digest
 	}
-	return nil
+	if !isHeld {
+		return nil
+	}
+	hold := &Hold{Admission: known}
+	if policy := policyOf(v.Catalog, service); policy != nil {
+		hold.Policy = policy.Name
+	}
+	return hold
 }

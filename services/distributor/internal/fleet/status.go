@@ -60,6 +60,9 @@ type serviceFacts struct {
 	// mirrors are the mirrors of the sources' repositories.
 	mirrors []catalog.Mirror
 	report  catalog.StoredReport
+	// spec is the one that the service is planned with. isSpecHeld is true if it is not the service's own.
+	spec       catalog.ServiceSpec
+	isSpecHeld bool
 }
 
 // status returns the service's status. A source that cannot be resolved comes first, then an agent
@@ -139,7 +142,7 @@ func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool)
 // agentProblem returns why the service is withheld from the cluster's agent, or nil. isOutdated is
 // false while the agent has not said yet what it can do.
 func (f serviceFacts) agentProblem() (problem *catalog.Problem, isOutdated bool) {
-	lacking, cluster := f.agent.Lacks(f.service.Spec.Requires()), objectname.Display(f.service.Spec.Cluster)
+	lacking, cluster := f.agent.Lacks(f.spec.Requires()), objectname.Display(f.service.Spec.Cluster)
 	switch {
 	case len(lacking) == 0:
 		return nil, false
@@ -198,9 +201,10 @@ func (f serviceFacts) isDryRun() bool {
 }
 
 // observedGeneration returns the generation of the spec if the report is about that spec, whatever
-// the replica that took the report knew, and else the generation that was stored with the report.
+// the replica that took the report knew, and else the generation that was stored with the report. While a
+// rollout holds the service at an earlier spec, no report is about the present one.
 func (f serviceFacts) observedGeneration() int64 {
-	if r := f.report.Report; r != nil && len(f.entry.Bundles) > 0 && r.ObservedSpecDigest == f.entry.SpecDigest {
+	if r := f.report.Report; r != nil && !f.isSpecHeld && len(f.entry.Bundles) > 0 && r.ObservedSpecDigest == f.entry.SpecDigest {
 		return f.service.Generation
 	}
 	return f.report.ObservedGeneration

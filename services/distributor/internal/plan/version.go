@@ -43,6 +43,13 @@ func (e encoder) value(v any) {
 
 func (e encoder) sum() string { return e.Digest().String() }
 
+// SpecDigest returns the digest of a spec, as an entry of a plan and the reports about it name it. limits are
+// those of the service's project; nil: none.
+func SpecDigest(spec catalog.ServiceSpec, limits *syncpolicy.Limits) string {
+	entry := Entry{Options: spec.Options, Limits: limits}
+	return specDigest(entry.Apply(), spec.Sources)
+}
+
 func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 	e := newEncoder("spec")
 	e.Text(apply.Namespace)

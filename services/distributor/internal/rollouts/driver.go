@@ -155,6 +155,8 @@ type Work struct {
 	// failed is when wishes were asked for in vain, and left how long the round may still ask.
 	failed map[Wish]time.Time
 	left   time.Duration
+	// digests are those of specs in plans.
+	digests specDigests
 }
 
 // NewWork returns the work of a term.
@@ -333,9 +335,9 @@ func remember[V any](known map[Wish]V, wish Wish, value V) {
 
 // step tells a rollout what is seen, and writes what it decides.
 func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {
-	events := observe(record, members, now)
+	events := observe(record, members, now, &w.digests)
 	if record.Run.Strategy.Replaces && !record.Run.IsBack && record.Run.State != rollout.Halted && record.isNewer(members) {
-		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit"})
+		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit or spec"})
 	}
 	wake := record.Run.WakeAt
 	isDue := !wake.IsZero() && !now.Before(wake)

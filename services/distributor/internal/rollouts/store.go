@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
@@ -51,14 +52,41 @@ type Start struct {
 	Strategy  rollout.Strategy  `json:"strategy"`
 	Members   []rollout.Member  `json:"members"`
 	At        time.Time         `json:"at"`
-	// Contents are what the names of contents stand for.
+	// Contents are the contents of releases by the names of these, and SpecOf the digests of their specs.
+	// A release without one is of an earlier version, which staged content alone.
 	Contents map[string][]catalog.HeldSource `json:"contents"`
+	SpecOf   map[string]string               `json:"specOf,omitempty"`
+	// Specs are the specs of releases by their digests: members have few different ones.
+	Specs map[string]*catalog.StagedSpec `json:"specs,omitempty"`
 }
 
-// Refusal is content that is not tried again. It is comparable.
+// release returns what a name stands for.
+func (s *Start) release(name string) catalog.Release {
+	return catalog.Release{Spec: s.Specs[s.SpecOf[name]], Content: s.Contents[name]}
+}
+
+// add names a release.
+func (s *Start) add(release catalog.Release) (name string) {
+	name = release.Name()
+	if _, ok := s.Contents[name]; ok {
+		return name
+	}
+	s.Contents[name] = release.Content
+	if release.Spec != nil {
+		if s.SpecOf == nil {
+			s.SpecOf, s.Specs = map[string]string{}, map[string]*catalog.StagedSpec{}
+		}
+		s.SpecOf[name], s.Specs[release.Spec.Digest] = release.Spec.Digest, release.Spec
+	}
+	return name
+}
+
+// Refusal is content, or a spec, that is not tried again. It is comparable.
 type Refusal struct {
-	Source catalog.Source `json:"source"`
-	Digest digest.Digest  `json:"digest"`
+	Source catalog.Source `json:"source,omitzero"`
+	Digest digest.Digest  `json:"digest,omitzero"`
+	// Spec is the digest of a staged spec. Empty: Source must not have the content Digest.
+	Spec string `json:"spec,omitempty"`
 }
 
 // Record is a stored rollout.
@@ -71,7 +99,8 @@ type Record struct {
 	Version int64
 	Start   Start
 	Run     rollout.Run
-	// Refused is content that this rollout, and those before it, did not bring to all members.
+	// Refused is what this rollout, and those before it, did not bring to all members. It holds no more than
+	// what members have in their specs and sources: see forget.
 	Refused []Refusal
 }
 
@@ -134,13 +163,20 @@ type People interface {
 type Seen struct {
 	Service       *catalog.Service
 	ClusterLabels map[string]string
-	// Live is what those of its sources hold that were ever resolved, in their order.
+	// Spec is the staged part of its own spec.
+	Spec *catalog.StagedSpec
+	// Live is what those of its sources hold that were ever resolved, and those of the spec that it is held
+	// at.
 	Live []catalog.HeldSource
 	// Held is what it has instead. Nil: nothing is held.
 	Held *catalog.Admission
+	// Limits are those of its project, which are a part of what agents report on.
+	Limits *syncpolicy.Limits
+	// IsDeriving is true if the services of its global service may be of different states of that.
+	IsDeriving bool
 	// Report is the agent's. Nil: it has not reported.
 	Report *catalog.ServiceReport
-	// IsOnline is true if the cluster can be seen and the service is not paused.
+	// IsOnline is true if the cluster can be seen and the service is neither paused nor a dry run.
 	IsOnline bool
 }
 

@@ -33,9 +33,18 @@ func seen(uid string, live []catalog.HeldSource, held ...catalog.HeldSource) rol
 	for _, l := range live {
 		s.Service.Spec.Sources = append(s.Service.Spec.Sources, l.Source)
 	}
+	s.Spec = s.Service.Spec.Staged()
 	if len(held) > 0 {
-		s.Held = &catalog.Admission{ServiceUID: uid, Content: held}
+		s.Held = &catalog.Admission{ServiceUID: uid, Content: held, Spec: s.Spec}
 	}
+	return s
+}
+
+// unresolved is a newcomer whose sources were never resolved.
+func unresolved(uid string, sources ...catalog.Source) rollouts.Seen {
+	s := seen(uid, nil)
+	s.Service.Spec.Sources = sources
+	s.Spec = s.Service.Spec.Staged()
 	return s
 }
 
@@ -82,8 +91,7 @@ func TestNewcomers(t *testing.T) {
 			[]rollouts.Seen{waiting("a"), seen("new", one(content(extra, "c2")))}, nil, nil, nil, "c1",
 		},
 		"of another folder that was never resolved": {
-			[]rollouts.Seen{waiting("a"), {Service: &catalog.Service{Metadata: catalog.Metadata{UID: "new"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{extra}}}}},
-			nil, nil, nil, "c1",
+			[]rollouts.Seen{waiting("a"), unresolved("new", extra)}, nil, nil, nil, "c1",
 		},
 		"of another folder, and nothing is held back": {
 			[]rollouts.Seen{seen("a", one(next), next), seen("new", one(content(extra, "c2")))}, nil, nil, one(content(extra, "c2")), "",

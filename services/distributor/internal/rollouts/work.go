@@ -7,25 +7,16 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
-
-// keyOf names content: equal contents of equal sources have equal names.
-func keyOf(content []catalog.HeldSource) string {
-	h := sha256.New()
-	for _, held := range content {
-		_ = json.NewEncoder(h).Encode(Refusal{held.Source, held.Snapshot.Digest}) // a hash takes everything, and all of it has JSON
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
-}
 
 // digestsOf returns the digests of content as agents report them.
 func digestsOf(content []catalog.HeldSource) []string {
@@ -45,13 +36,15 @@ func find(content []catalog.HeldSource, source catalog.Source) *catalog.HeldSour
 	return &content[i]
 }
 
-// heldOf returns what rollouts admitted of a service.
-func (s Seen) heldOf() []catalog.HeldSource {
-	if s.Held == nil {
-		return nil
-	}
-	return s.Held.Content
-}
+// heldOf returns what rollouts admitted of a service's sources.
+func (s Seen) heldOf() []catalog.HeldSource { return s.Held.Release().Content }
+
+// isNewcomer reports whether no rollout decides about the service yet.
+func (s Seen) isNewcomer() bool { return s.Held == nil || s.Held.Content == nil }
+
+// isTakenOver reports whether the service is held at a whole release. One that an earlier version took over
+// is held at content alone, and has its own spec until it is taken over once more.
+func (s Seen) isTakenOver() bool { return !s.isNewcomer() && s.Held.Spec != nil }
 
 // Wish is what a newcomer needs: what one of its sources holds at the commit that the others have.
 type Wish struct {
@@ -66,19 +59,30 @@ func (w Wish) at() catalog.Source {
 	return source
 }
 
-// takeOver returns the admissions of services that a policy covers and that have none for one of their
-// sources: what the others have, or what the source holds if none of them reads that ref. record is the
-// latest rollout of the policy, or nil.
+// takeOver returns the admissions of services that a policy covers and that are not held at a release: their
+// own spec, with what the others have of its sources, or what a source holds if none of them reads that
+// ref. record is the latest rollout of the policy, or nil.
 //
 // Others may read other folders of the ref. What is held is then its commit, and the newcomer gets its
 // own folder at that commit: granted has what such wishes were found to be. The wishes that it lacks are
-// returned, and their services wait.
+// returned, and their services wait. So does a service that is derived from a template which the others do
+// not have yet: see isUnshown.
 func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot) (admissions []catalog.Admission, wishes []Wish) {
 	var others *standing
+	var unsettled map[string]bool
 	for _, m := range members {
+		if m.isTakenOver() || len(m.Spec.Sources) == 0 {
+			continue
+		}
+		if unsettled == nil {
+			unsettled = unsettledGlobals(members)
+		}
+		if m.isUnshown(unsettled) {
+			continue
+		}
 		held, isWhole := m.heldOf(), true
-		content := make([]catalog.HeldSource, 0, len(m.Service.Spec.Sources))
-		for _, source := range m.Service.Spec.Sources {
+		content := make([]catalog.HeldSource, 0, len(m.Spec.Sources))
+		for _, source := range m.Spec.Sources {
 			next := find(held, source.Normal())
 			if next == nil {
 				if others == nil {
@@ -95,15 +99,34 @@ func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot)
 			}
 			content = append(content, *next)
 		}
-		if isWhole && !slices.Equal(content, held) {
+		if isWhole {
 			run := ""
 			if m.Held != nil {
 				run = m.Held.Run
 			}
-			admissions = append(admissions, catalog.Admission{ServiceUID: m.Service.UID, Service: m.Service.Name, Run: run, Content: content})
+			admissions = append(admissions, catalog.Admission{ServiceUID: m.Service.UID, Service: m.Service.Name, Run: run, Content: content, Spec: m.Spec})
 		}
 	}
 	return admissions, wishes
+}
+
+// unsettledGlobals returns the uids of the global services of which a member is held at another spec than
+// its own: their template, or the facts of a cluster, have changed, and no rollout has brought that to all.
+// Services that take no part in rollouts do not count, because nothing would ever bring it to them.
+func unsettledGlobals(members []Seen) map[string]bool {
+	unsettled := map[string]bool{}
+	for _, m := range members {
+		if m.Service.Derived != nil && m.isMember() && !m.Held.Release().IsOf(m.Spec) {
+			unsettled[m.Service.Derived.GlobalUID] = true
+		}
+	}
+	return unsettled
+}
+
+// isUnshown reports whether a service is new and derived from a template that other members do not have yet,
+// or may not have: it must not be the first to run it.
+func (s Seen) isUnshown(unsettled map[string]bool) bool {
+	return s.isNewcomer() && s.Service.Derived != nil && (s.IsDeriving || unsettled[s.Service.Derived.GlobalUID])
 }
 
 // refOf is what selects the commit of a source: all folders of one ref have the same.
@@ -126,7 +149,7 @@ type standing struct {
 
 // standingOf returns what most members have. During a rollout it is what they began it with.
 func standingOf(members []Seen, record *Record) *standing {
-	began := map[string]string{} // names of contents, by the member's uid
+	began := map[string]string{} // names of releases, by the member's uid
 	if record != nil && !record.Run.State.HasEnded() {
 		for _, p := range record.Run.Members {
 			began[p.UID] = p.From
@@ -136,7 +159,7 @@ func standingOf(members []Seen, record *Record) *standing {
 	for _, m := range members {
 		content := m.heldOf()
 		if from, ok := began[m.Service.UID]; ok {
-			content = record.Start.Contents[from]
+			content = record.Start.release(from).Content
 		}
 		for _, held := range content {
 			contents.add(held.Source, held)
@@ -190,40 +213,81 @@ func (v votes[K, V]) add(key K, value V) {
 	}
 }
 
-// isMember reports whether a service takes part in rollouts: its agent has reported on it, something is
-// held, and no person has pinned it.
+// isMember reports whether a service takes part in rollouts: its agent has reported on it, it is held at a
+// release, and no person has pinned it.
 func (s Seen) isMember() bool {
-	return s.Report != nil && s.Held != nil && s.Held.Pin == nil && len(s.Held.Content) == len(s.Service.Spec.Sources)
+	return s.Report != nil && s.isTakenOver() && s.Held.Pin == nil && len(s.Held.Content) == len(s.Held.Spec.Sources)
 }
 
-// target returns what a service is to have: what its sources hold, but for content that was refused.
-func (s Seen) target(refused []Refusal) []catalog.HeldSource {
-	target := slices.Clone(s.Held.Content)
-	for i, held := range target {
-		live := find(s.Live, held.Source)
-		if live != nil && live.Snapshot.Digest != held.Snapshot.Digest && !slices.Contains(refused, Refusal{live.Source, live.Snapshot.Digest}) {
-			target[i] = *live
-		}
+// refusals are a set of what is not tried again.
+type refusals map[Refusal]struct{}
+
+func refusalsOf(all []Refusal) refusals {
+	set := make(refusals, len(all))
+	for _, r := range all {
+		set[r] = struct{}{}
 	}
-	return target
+	return set
+}
+
+func (r refusals) has(refusal Refusal) bool {
+	_, ok := r[refusal]
+	return ok
+}
+
+// target returns the release that a service is to have after base: its own spec with what the sources of
+// that hold, except what was refused. A spec that was refused gives way to that of base, and content to that
+// of base. While a source of the spec was never resolved there is no such release, and the target is base. A
+// derived service that waits for its derivation has no sources.
+func (s Seen) target(base catalog.Release, refused refusals) catalog.Release {
+	spec := s.Spec
+	if len(spec.Sources) == 0 || !base.IsOf(spec) && refused.has(Refusal{Spec: spec.Digest}) {
+		spec = base.Spec
+	}
+	next := catalog.Release{Spec: spec, Content: make([]catalog.HeldSource, 0, len(spec.Sources))}
+	for _, source := range spec.Sources {
+		held := s.next(source.Normal(), base, refused)
+		if held == nil {
+			return base
+		}
+		next.Content = append(next.Content, *held)
+	}
+	return next
+}
+
+// next returns what a source is to hold after base, or nil if that is not known. Content that was refused is
+// taken nevertheless if base has none of the source: then a person has written another spec since.
+func (s Seen) next(source catalog.Source, base catalog.Release, refused refusals) *catalog.HeldSource {
+	live, held := find(s.Live, source), find(base.Content, source)
+	switch {
+	case held == nil:
+		return live
+	case live == nil, live.Snapshot.Digest == held.Snapshot.Digest, refused.has(Refusal{Source: source, Digest: live.Snapshot.Digest}):
+		return held
+	}
+	return live
 }
 
 // member returns a service as a rollout begins with it. before is the rollout that was replaced, or nil:
 // what that one began with is what the member goes back to.
-func (s Seen) member(refused []Refusal, before *Record, contents map[string][]catalog.HeldSource) rollout.Member {
-	from, to := s.Held.Content, s.target(refused)
+func (s Seen) member(refused refusals, before *Record, start *Start) rollout.Member {
+	from := s.Held.Release()
+	to := s.target(from, refused)
 	if before != nil && before.Run.State == rollout.Replaced {
 		i := slices.IndexFunc(before.Run.Members, func(p rollout.Progress) bool { return p.UID == s.Service.UID && p.IsAdmitted })
 		if i >= 0 {
-			if earlier := before.Start.Contents[before.Run.Members[i].From]; keyOf(earlier) != keyOf(to) {
+			earlier := before.Start.release(before.Run.Members[i].From)
+			if earlier.Spec == nil {
+				earlier.Spec = from.Spec
+			}
+			if earlier.Name() != to.Name() {
 				from = earlier
 			}
 		}
 	}
-	contents[keyOf(from)], contents[keyOf(to)] = from, to
 	return rollout.Member{
 		UID: s.Service.UID, Name: s.Service.Name, Cluster: s.Service.Spec.Cluster, Labels: s.Service.Labels, ClusterLabels: s.ClusterLabels,
-		From: keyOf(from), To: keyOf(to),
+		From: start.add(from), To: start.add(to),
 	}
 }
 
@@ -233,7 +297,7 @@ func newID(policyUID string, number int64) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:10])
 }
 
-// begin returns a new rollout, or nil if the members have what their sources hold. latest is the one
+// begin returns a new rollout, or nil if the members have their specs with what the sources hold. latest is the one
 // before, or nil.
 func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at time.Time) *Record {
 	next := &Record{PolicyUID: policy.UID, Number: 1}
@@ -245,9 +309,10 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 		Candidate: rollout.Candidate{ID: next.ID, Generation: next.Number}, Strategy: policy.Spec.Strategy, At: at.UTC(),
 		Contents: map[string][]catalog.HeldSource{},
 	}
+	refused := refusalsOf(next.Refused)
 	for _, m := range members {
 		if m.isMember() {
-			next.Start.Members = append(next.Start.Members, m.member(next.Refused, latest, next.Start.Contents))
+			next.Start.Members = append(next.Start.Members, m.member(refused, latest, &next.Start))
 		}
 	}
 	slices.SortFunc(next.Start.Members, func(a, b rollout.Member) int { return cmp.Compare(a.UID, b.UID) })
@@ -259,20 +324,15 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 	return next
 }
 
-// healthOf returns what a report says: the name of the content that it is about, among those that a
-// member goes from and to, and its health.
-func healthOf(report *catalog.ServiceReport, record *Record, p *rollout.Progress) (has string, health rollout.Health) {
-	tried, ok := report.Tried()
+// healthOf returns what the agent's report says: the name of the release that it is about, among those that
+// a member goes from and to, and its health.
+func (s Seen) healthOf(record *Record, p *rollout.Progress, digests *specDigests) (has string, health rollout.Health) {
+	tried, ok := s.Report.Tried()
 	if !ok {
 		return "", rollout.Progressing
 	}
-	for _, key := range []string{p.To, p.From} {
-		if slices.Equal(tried.Digests, digestsOf(record.Start.Contents[key])) {
-			has = key
-			break
-		}
-	}
-	switch report.Phase {
+	has = s.releaseOf(tried, record, p, digests)
+	switch s.Report.Phase {
 	case catalog.PhaseHealthy:
 		return has, rollout.Healthy
 	case catalog.PhaseFailed, catalog.PhaseDegraded:
@@ -282,8 +342,62 @@ func healthOf(report *catalog.ServiceReport, record *Record, p *rollout.Progress
 	return has, rollout.Progressing
 }
 
+// releaseOf returns the name of the release that an agent has tried, or "".
+//
+// Two releases may differ in what no plan shows, such as the ref of a source that leads to the same content.
+// The one that the member is to have comes first: what its agent has is that, too.
+//
+// A brake, or a limit of the project, changes the digest of the spec at once. Until the agent has reported on
+// it, the member has what it had if its content is still that.
+func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progress, digests *specDigests) string {
+	names := [...]string{p.From, p.To}
+	if p.IsAdmitted {
+		slices.Reverse(names[:])
+	}
+	kept := ""
+	for _, name := range names {
+		release := record.Start.release(name)
+		switch {
+		case !slices.Equal(tried.Digests, digestsOf(release.Content)):
+		case release.Spec == nil, tried.SpecDigest == "", tried.SpecDigest == digests.of(s, release.Spec):
+			return name
+		case name == p.Has:
+			kept = name
+		}
+	}
+	return kept
+}
+
+// specDigests remembers the digests that plans give to specs. It is for one goroutine.
+type specDigests struct{ known map[specKey]string }
+
+// specKey is what a digest is made of.
+type specKey struct {
+	spec               string
+	isPaused, isDryRun bool
+	confirmation       string
+	limits             *syncpolicy.Limits
+}
+
+// maxDigests bounds what is remembered.
+const maxDigests = 1 << 16
+
+// of returns the digest of a spec in the plan of a service.
+func (d *specDigests) of(s Seen, spec *catalog.StagedSpec) string {
+	own := s.Service.Spec.Wanted()
+	key := specKey{spec: spec.Digest, isPaused: own.Paused, isDryRun: own.DryRun, confirmation: own.PruneConfirmation, limits: s.Limits}
+	if known, ok := d.known[key]; ok {
+		return known
+	}
+	if d.known == nil || len(d.known) >= maxDigests {
+		d.known = map[specKey]string{}
+	}
+	d.known[key] = plan.SpecDigest(s.Service.Spec.At(spec), s.Limits)
+	return d.known[key]
+}
+
 // observe returns what the rollout does not know yet of its members.
-func observe(record *Record, members []Seen, at time.Time) []rollout.Event {
+func observe(record *Record, members []Seen, at time.Time, digests *specDigests) []rollout.Event {
 	known := map[string]*rollout.Progress{}
 	for i := range record.Run.Members {
 		known[record.Run.Members[i].UID] = &record.Run.Members[i]
@@ -304,7 +418,7 @@ func observe(record *Record, members []Seen, at time.Time) []rollout.Event {
 			}
 		}
 		delete(known, m.Service.UID)
-		if has, health := healthOf(m.Report, record, p); has != p.Has || health != p.Health {
+		if has, health := m.healthOf(record, p, digests); has != p.Has || health != p.Health {
 			events = append(events, rollout.Event{Kind: rollout.Report, At: at, Member: p.UID, Has: has, Health: health})
 		}
 		if m.IsOnline != p.IsOnline {
@@ -320,28 +434,58 @@ func observe(record *Record, members []Seen, at time.Time) []rollout.Event {
 	return events
 }
 
-// join returns a service that joins a rollout under way. What it is to have are those contents of the
-// rollout that it has sources of, and other folders of the rollout's commits; ok is false if the rollout
-// is about none of them.
+// join returns a service that joins a rollout under way. What it is to have is its own spec if the rollout
+// brings that, those contents of the rollout that it has sources of, and other folders of the rollout's
+// commits; ok is false if the rollout is about none of them.
 func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
-	to := slices.Clone(m.Held.Content)
-	for i, held := range to {
-		live := find(m.Live, held.Source)
-		for _, p := range r.Run.Members {
-			if next := brought(r.Start.Contents[p.To], held.Source, live); next != nil {
-				to[i], ok = *next, true
+	from := m.Held.Release()
+	to := catalog.Release{Spec: from.Spec, Content: slices.Clone(from.Content)}
+	for i, held := range to.Content {
+		if next := r.brings(held.Source, m); next != nil {
+			to.Content[i], ok = *next, true
+		}
+	}
+	if !from.IsOf(m.Spec) && r.bringsSpec(m.Spec) {
+		next := catalog.Release{Spec: m.Spec}
+		for _, source := range m.Spec.Sources {
+			held := r.brings(source.Normal(), m)
+			if held == nil {
+				held = m.next(source.Normal(), from, nil)
+			}
+			if held == nil {
 				break
 			}
+			next.Content = append(next.Content, *held)
+		}
+		if len(next.Content) == len(m.Spec.Sources) {
+			to, ok = next, true
 		}
 	}
 	if !ok {
 		return rollout.Member{}, false
 	}
-	r.Start.Contents[keyOf(m.Held.Content)], r.Start.Contents[keyOf(to)] = m.Held.Content, to
 	return rollout.Member{
 		UID: m.Service.UID, Name: m.Service.Name, Cluster: m.Service.Spec.Cluster, Labels: m.Service.Labels, ClusterLabels: m.ClusterLabels,
-		From: keyOf(m.Held.Content), To: keyOf(to),
+		From: r.Start.add(from), To: r.Start.add(to),
 	}, true
+}
+
+// brings returns what the rollout brings of a source to a service that joins, or nil.
+func (r *Record) brings(source catalog.Source, m Seen) *catalog.HeldSource {
+	live := find(m.Live, source)
+	for _, p := range r.Run.Members {
+		if next := brought(r.Start.Contents[p.To], source, live); next != nil {
+			return next
+		}
+	}
+	return nil
+}
+
+// bringsSpec reports whether the rollout brings a spec to a member.
+func (r *Record) bringsSpec(spec *catalog.StagedSpec) bool {
+	return slices.ContainsFunc(r.Run.Members, func(p rollout.Progress) bool {
+		return p.From != p.To && r.Start.release(p.To).IsOf(spec)
+	})
 }
 
 // brought returns what content has for a source: the source itself, or live if that is another folder of a
@@ -359,18 +503,24 @@ func brought(content []catalog.HeldSource, source catalog.Source, live *catalog.
 	return nil
 }
 
-// isNewer reports whether sources hold content that the rollout does not bring.
+// isNewer reports whether members have specs, or sources hold content, that the rollout does not bring.
 func (r *Record) isNewer(members []Seen) bool {
+	to := make(map[string]string, len(r.Run.Members))
+	for i := range r.Run.Members {
+		to[r.Run.Members[i].UID] = r.Run.Members[i].To
+	}
+	refused := refusalsOf(r.Refused)
 	for _, m := range members {
-		i := slices.IndexFunc(r.Run.Members, func(p rollout.Progress) bool { return p.UID == m.Service.UID })
-		if i < 0 || !m.isMember() {
+		name, ok := to[m.Service.UID]
+		if !ok || !m.isMember() {
 			continue
 		}
-		for _, held := range r.Start.Contents[r.Run.Members[i].To] {
-			live := find(m.Live, held.Source)
-			if live != nil && live.Snapshot.Digest != held.Snapshot.Digest && !slices.Contains(r.Refused, Refusal{live.Source, live.Snapshot.Digest}) {
-				return true
-			}
+		release := r.Start.release(name)
+		if release.Spec == nil {
+			release.Spec = m.Held.Spec
+		}
+		if m.target(release, refused).Name() != release.Name() {
+			return true
 		}
 	}
 	return false
@@ -394,35 +544,55 @@ func (r *Record) admissions(decisions []rollout.Decision) []catalog.Admission {
 		if kind == rollout.Withdraw {
 			key = p.From
 		}
-		all = append(all, catalog.Admission{ServiceUID: p.UID, Service: p.Name, Run: r.ID, Content: r.Start.Contents[key]})
+		release := r.Start.release(key)
+		all = append(all, catalog.Admission{ServiceUID: p.UID, Service: p.Name, Run: r.ID, Content: release.Content, Spec: release.Spec})
 	}
 	return all
 }
 
-// refuse remembers what a rollout that has ended did not bring to all members.
+// refuse remembers what a rollout that has ended did not bring to all members: their specs, and content of
+// sources that they had before.
 func (r *Record) refuse() {
 	if state := r.Run.State; state != rollout.RolledBack && state != rollout.Aborted {
 		return
 	}
+	known := refusalsOf(r.Refused)
+	r.Refused = slices.Clone(r.Refused)
+	add := func(next Refusal) {
+		if !known.has(next) {
+			known[next] = struct{}{}
+			r.Refused = append(r.Refused, next)
+		}
+	}
 	for _, p := range r.Run.Members {
-		for _, held := range r.Start.Contents[p.To] {
-			was := find(r.Start.Contents[p.From], held.Source)
-			next := Refusal{held.Source, held.Snapshot.Digest}
-			if (was == nil || was.Snapshot.Digest != held.Snapshot.Digest) && !slices.Contains(r.Refused, next) {
-				r.Refused = append(r.Refused, next)
+		from, to := r.Start.release(p.From), r.Start.release(p.To)
+		hasOtherSpec := to.Spec != nil && !from.IsOf(to.Spec)
+		if hasOtherSpec {
+			add(Refusal{Spec: to.Spec.Digest})
+		}
+		for _, held := range to.Content {
+			was := find(from.Content, held.Source)
+			if was == nil && !hasOtherSpec || was != nil && was.Snapshot.Digest != held.Snapshot.Digest {
+				add(Refusal{Source: held.Source, Digest: held.Snapshot.Digest})
 			}
 		}
 	}
 }
 
-// forget drops refusals of content that no source holds any more.
+// forget drops refusals of specs that no member has any more, and of content that no source holds any more.
+// What a service that waits for its derivation has is not known, so nothing is dropped beside one.
 func (r *Record) forget(members []Seen) {
-	r.Refused = slices.DeleteFunc(slices.Clone(r.Refused), func(refusal Refusal) bool {
-		return !slices.ContainsFunc(members, func(m Seen) bool {
-			live := find(m.Live, refusal.Source)
-			return live != nil && live.Snapshot.Digest == refusal.Digest
-		})
-	})
+	present := refusals{}
+	for _, m := range members {
+		if len(m.Spec.Sources) == 0 {
+			return
+		}
+		present[Refusal{Spec: m.Spec.Digest}] = struct{}{}
+		for _, live := range m.Live {
+			present[Refusal{Source: live.Source, Digest: live.Snapshot.Digest}] = struct{}{}
+		}
+	}
+	r.Refused = slices.DeleteFunc(slices.Clone(r.Refused), func(refusal Refusal) bool { return !present.has(refusal) })
 }
 
 // Replay decides again what a log says was decided, and returns the first difference as a sentence, or

@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -171,7 +172,11 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 			return err
 		}
 	} else {
-		result, err := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version).Exec(ctx)
+		query := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version)
+		if !slices.ContainsFunc(step.Events, func(e rollout.Event) bool { return len(e.Joined) > 0 }) {
+			query = query.ExcludeColumn("start") // it is large, and changes with new members alone
+		}
+		result, err := query.Exec(ctx)
 		if err != nil {
 			return translate("write rollout", err)
 		}

@@ -374,7 +374,7 @@ func unavailable(message string) error {
 // contentOf returns what a service had in a revision. It has the content made again from the commits,
 // and compares: a service whose sources were others then cannot go back.
 func (r *Rollouts) contentOf(ctx context.Context, service *catalog.Service, revision catalog.Revision) ([]catalog.HeldSource, error) {
-	sources := service.Spec.Sources
+	sources := fleet.Rollouts{View: r.people.d.View}.PlannedSpec(service).Sources
 	if len(revision.Digests) != len(sources) || len(revision.Commits) != len(sources) {
 		return nil, unavailable(fmt.Sprintf("revision %d was made of %d sources, and the service has %d now", revision.Number, len(revision.Digests), len(sources)))
 	}

@@ -1,0 +1,472 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// yard is a fleet of services under one policy, with the store of its rollouts. Agents run what they are
+// given, and are healthy with it unless the namespace is bad.
+type yard struct {
+	rollouts.Store
+
+	t        *testing.T
+	now      time.Time
+	work     *rollouts.Work
+	policy   *catalog.RolloutPolicy
+	services []*catalog.Service
+	admitted map[string]catalog.Admission
+	reports  map[string]*catalog.ServiceReport
+	// contents are what sources hold.
+	contents map[catalog.Source]catalog.HeldSource
+	bad      string
+	record   *rollouts.Record
+	log      rollouts.Log
+}
+
+// newYard returns a yard of services a, b and c, whose agents run the commit c1 of app. The canary is a.
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{
+		t: t, now: time.Unix(1e9, 0).UTC(), admitted: map[string]catalog.Admission{}, reports: map[string]*catalog.ServiceReport{},
+		contents: map[catalog.Source]catalog.HeldSource{app: content(app, "c1"), extra: content(extra, "c1")},
+		policy: &catalog.RolloutPolicy{Metadata: catalog.Metadata{UID: "waves", Name: "waves"}, Spec: catalog.RolloutPolicySpec{Strategy: rollout.Strategy{
+			Waves:          []rollout.Wave{{Name: "canary", Clusters: []string{"a"}, Approval: &rollout.Approval{}}},
+			MaxUnavailable: rollout.Share{Count: 3}, FailAfter: time.Second,
+		}}},
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		y.add(name, "")
+	}
+	y.lead()
+	y.rounds(4)
+	return y
+}
+
+// add adds a service, derived from a global service if that is named.
+func (y *yard) add(name, global string) {
+	s := &catalog.Service{Metadata: catalog.Metadata{UID: name, Name: name}, Spec: catalog.ServiceSpec{Cluster: name, Sources: []catalog.Source{app}}}
+	if global != "" {
+		s.Derived = &catalog.Derivation{Global: global, GlobalUID: global}
+	}
+	y.services = append(y.services, s)
+}
+
+// lead begins another term, with nothing in memory.
+func (y *yard) lead() {
+	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	y.work = rollouts.NewWork(rollouts.Params{Store: y, Fleet: y, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, 1)
+}
+
+func (*yard) Beat(context.Context, int64) error { return nil }
+func (*yard) Refresh(context.Context) error     { return nil }
+
+func (y *yard) Heads(context.Context) ([]rollouts.Head, error) {
+	if y.record == nil {
+		return nil, nil
+	}
+	return []rollouts.Head{{ID: y.record.ID, PolicyUID: y.record.PolicyUID, Version: y.record.Version}}, nil
+}
+
+// Record returns the rollout from its stored form.
+func (y *yard) Record(context.Context, string) (*rollouts.Record, error) {
+	next := *y.record
+	text, err := json.Marshal(y.record.Start)
+	if err != nil {
+		return nil, err
+	}
+	next.Start = rollouts.Start{}
+	return &next, json.Unmarshal(text, &next.Start)
+}
+
+func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
+	for _, a := range step.Admissions {
+		if a.Pin = y.admitted[a.ServiceUID].Pin; a.Content == nil && a.Pin == nil {
+			delete(y.admitted, a.ServiceUID)
+			continue
+		}
+		y.admitted[a.ServiceUID] = a
+	}
+	if step.Record == nil {
+		return nil
+	}
+	if y.record == nil || y.record.ID != step.Record.ID {
+		y.log = rollouts.Log{}
+	}
+	y.record = new(*step.Record)
+	y.record.Version++
+	y.log.Record, y.log.Events, y.log.Decisions = *y.record, append(y.log.Events, step.Events...), append(y.log.Decisions, step.Decisions...)
+	return nil
+}
+
+func (y *yard) Look() rollouts.Sight {
+	sight := rollouts.Sight{Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
+	for _, service := range y.services {
+		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused}
+		sources := slices.Clone(service.Spec.Sources)
+		if held, ok := y.admitted[service.UID]; ok {
+			seen.Held = &held
+			if held.Spec != nil {
+				sources = append(sources, held.Spec.Sources...)
+			}
+		}
+		for _, source := range sources {
+			live, ok := y.contents[source.Normal()]
+			if ok && !slices.Contains(seen.Live, live) {
+				seen.Live = append(seen.Live, live)
+			}
+		}
+		sight.Members["waves"] = append(sight.Members["waves"], seen)
+	}
+	return sight
+}
+
+// planned returns what a service is planned with. ok is false if it is withheld.
+func (y *yard) planned(service *catalog.Service) (spec catalog.ServiceSpec, digests []string, ok bool) {
+	held, ok := y.admitted[service.UID]
+	if !ok {
+		return spec, nil, false
+	}
+	for _, h := range held.Content {
+		digests = append(digests, h.Snapshot.Digest.String())
+	}
+	return held.SpecFor(service.Spec), digests, true
+}
+
+// rounds has agents report on their plans, and the leader decide, so many times.
+func (y *yard) rounds(n int) {
+	y.t.Helper()
+	for range n {
+		for _, service := range y.services {
+			spec, digests, ok := y.planned(service)
+			if !ok {
+				if y.reports[service.UID] == nil {
+					y.reports[service.UID] = &catalog.ServiceReport{}
+				}
+				continue
+			}
+			report := &catalog.ServiceReport{Phase: catalog.PhaseHealthy, ObservedSpecDigest: plan.SpecDigest(spec, nil), AppliedDigests: digests}
+			if y.bad != "" && spec.Wanted().Namespace == y.bad {
+				report.Phase = catalog.PhaseDegraded
+			}
+			y.reports[service.UID] = report
+		}
+		y.now = y.now.Add(2 * time.Second)
+		if _, err := y.work.Round(y.t.Context(), y.now, true); err != nil {
+			y.t.Fatal(err)
+		}
+		if diff := y.log.Replay(); y.record != nil && diff != "" {
+			y.t.Errorf("replay: %s", diff)
+		}
+	}
+}
+
+// tell has a person steer the rollout.
+func (y *yard) tell(e rollout.Event) {
+	y.t.Helper()
+	e.At, e.Person = y.now, "ada"
+	step, err := y.record.Follow(e)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	if err := y.Save(y.t.Context(), 1, step); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+func (y *yard) approve() {
+	y.t.Helper()
+	y.tell(rollout.Event{Kind: rollout.Approve, Wave: "canary"})
+}
+
+// edit changes the specs of all services.
+func (y *yard) edit(change func(*catalog.ServiceSpec)) {
+	for i, service := range y.services {
+		next := *service
+		next.Spec.Sources = slices.Clone(service.Spec.Sources)
+		change(&next.Spec)
+		y.services[i] = &next
+	}
+}
+
+func namespace(name string) func(*catalog.ServiceSpec) {
+	return func(s *catalog.ServiceSpec) {
+		options := s.Wanted()
+		options.Namespace = name
+		s.Options = &options
+	}
+}
+
+// want compares what services are planned with, as text.
+func (y *yard) want(when string, want ...string) {
+	y.t.Helper()
+	var got []string
+	for _, service := range y.services {
+		spec, _, ok := y.planned(service)
+		text := service.Name + " waits"
+		if ok {
+			text = fmt.Sprintf("%s %s %s %s", service.Name, spec.Wanted().Namespace, spec.Sources[0].Path, y.admitted[service.UID].Content[0].Snapshot.Commit)
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		y.t.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+// TestSecEditsAreStaged edits the specs of all services at once. The canary alone has the edit until somebody
+// approves it.
+func TestSecEditsAreStaged(t *testing.T) {
+	t.Parallel()
+	chart := func(s *catalog.ServiceSpec) { s.Sources[0].Path, s.Sources[0].Chart = "", "web" }
+	for name, edit := range map[string]func(*catalog.ServiceSpec){
+		"ref":   func(s *catalog.ServiceSpec) { s.Sources[0].Ref.Value = "next" },
+		"path":  func(s *catalog.ServiceSpec) { s.Sources[0].Path = "extra" },
+		"mount": func(s *catalog.ServiceSpec) { s.Sources[0].Mount = "below" },
+		"chart": chart,
+		"version": func(s *catalog.ServiceSpec) {
+			chart(s)
+			s.Sources[0].Ref = catalog.Ref{Kind: catalog.RefTag, Value: "2.0.0"}
+		},
+		"source":    func(s *catalog.ServiceSpec) { more := extra; more.Mount = "more"; s.Sources = append(s.Sources, more) },
+		"namespace": namespace("next"),
+		"policy": func(s *catalog.ServiceSpec) {
+			s.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{Recreate: true}}
+		},
+	} {
+		y := newYard(t)
+		before := y.services[0].Spec.Staged().Digest
+		y.edit(edit)
+		after := y.services[0].Spec.Staged().Digest
+		for _, source := range y.services[0].Spec.Sources {
+			if normal := source.Normal(); y.contents[normal] == (catalog.HeldSource{}) {
+				y.contents[normal] = catalog.HeldSource{Source: normal, Snapshot: content(app, "c1").Snapshot}
+			}
+		}
+		has := func() (specs []string) {
+			for _, service := range y.services {
+				specs = append(specs, y.admitted[service.UID].Spec.Digest)
+			}
+			return specs
+		}
+		if y.rounds(6); !slices.Equal(has(), []string{after, before, before}) {
+			t.Errorf("%s: the edit is not with the canary alone", name)
+		}
+		y.lead() // another replica goes on
+		y.approve()
+		if y.rounds(6); !slices.Equal(has(), []string{after, after, after}) || y.record.Run.State != rollout.Completed {
+			t.Errorf("%s: somebody approved the edit, and it is not with all: %s", name, y.record.Run.State)
+		}
+	}
+}
+
+// TestEditsWaitTheirTurn edits specs while a commit is rolled out, takes the edit back, and repeats it.
+func TestEditsWaitTheirTurn(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.want("at first", "a  app c1", "b  app c1", "c  app c1")
+	y.contents[app] = content(app, "c2")
+	y.rounds(6)
+	y.want("a commit", "a  app c2", "b  app c1", "c  app c1")
+	y.edit(namespace("next"))
+	y.rounds(6)
+	y.want("an edit while the commit is under way", "a  app c2", "b  app c1", "c  app c1")
+	y.approve()
+	y.rounds(12)
+	y.want("the edit after the commit", "a next app c2", "b  app c2", "c  app c2")
+	y.tell(rollout.Event{Kind: rollout.Command, Verb: rollout.Rollback})
+	y.rounds(12)
+	y.want("the edit was rolled back", "a  app c2", "b  app c2", "c  app c2")
+	y.contents[app] = content(app, "c3")
+	y.rounds(6)
+	y.want("a commit with the spec that all have", "a  app c3", "b  app c2", "c  app c2")
+	y.approve()
+	y.rounds(12)
+	y.want("the edit is not tried again", "a  app c3", "b  app c3", "c  app c3")
+	y.tell(rollout.Event{Kind: rollout.Command, Verb: rollout.Retry})
+	y.rounds(12)
+	y.want("it was retried", "a next app c3", "b  app c3", "c  app c3")
+}
+
+// TestNewerEditReplaces has a policy whose newest change comes first. What members go back to is what they
+// had before the rollout that was replaced.
+func TestNewerEditReplaces(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.policy.Spec.Strategy.Replaces = true
+	y.edit(namespace("first"))
+	y.rounds(6)
+	y.edit(namespace("second"))
+	y.rounds(8)
+	y.want("the second edit", "a second app c1", "b  app c1", "c  app c1")
+	y.tell(rollout.Event{Kind: rollout.Command, Verb: rollout.Rollback})
+	y.rounds(12)
+	y.want("the second edit was rolled back", "a  app c1", "b  app c1", "c  app c1")
+}
+
+// TestABadEditGoesBack edits specs to one that fails. Another edit is tried, the bad one is not, and what is
+// refused stays as few as what members have.
+func TestABadEditGoesBack(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.bad = "bad"
+	y.edit(namespace("bad"))
+	y.rounds(12)
+	y.want("a bad edit", "a  app c1", "b  app c1", "c  app c1")
+	if y.record.Run.State != rollout.RolledBack || len(y.record.Refused) != 1 {
+		t.Errorf("got %s and %v, want a rollout that went back, and the spec refused", y.record.Run.State, y.record.Refused)
+	}
+	for i := range 4 {
+		y.edit(namespace(fmt.Sprint("fix", i)))
+		y.rounds(6)
+		y.want("another edit", fmt.Sprintf("a fix%d app c1", i), "b  app c1", "c  app c1")
+		y.tell(rollout.Event{Kind: rollout.Command, Verb: rollout.Abort})
+		y.rounds(12)
+	}
+	if len(y.record.Refused) != 1 {
+		t.Errorf("got %v, want the last spec alone", y.record.Refused)
+	}
+}
+
+// TestAnEditWaitsForItsSource edits a path to one that has never been resolved.
+func TestAnEditWaitsForItsSource(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	delete(y.contents, extra)
+	y.edit(func(s *catalog.ServiceSpec) { s.Sources[0].Path = "extra" })
+	y.rounds(6)
+	y.want("without content", "a  app c1", "b  app c1", "c  app c1")
+	y.contents[extra] = content(extra, "c1")
+	y.rounds(6)
+	y.want("with content", "a  extra c1", "b  app c1", "c  app c1")
+}
+
+// TestBrakesReachAtOnce pauses a member, and confirms a prune, while a rollout waits in the canary. No member
+// counts as unavailable because its digest changed.
+func TestBrakesReachAtOnce(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.edit(namespace("next"))
+	y.rounds(6)
+	y.edit(func(s *catalog.ServiceSpec) {
+		options := s.Wanted()
+		options.PruneConfirmation = "sha256:x"
+		s.Options = &options
+	})
+	for _, service := range y.services {
+		if spec, _, _ := y.planned(service); spec.Wanted().PruneConfirmation != "sha256:x" {
+			t.Errorf("%s: got %+v, want the confirmation at once", service.Name, spec.Wanted())
+		}
+	}
+	if _, err := y.work.Round(t.Context(), y.now, true); err != nil { // before any agent has reported
+		t.Fatal(err)
+	}
+	if down := y.record.Run.Unavailable(); down != 0 {
+		t.Errorf("got %d members that are not available, want none", down)
+	}
+	y.want("in between", "a next app c1", "b  app c1", "c  app c1")
+}
+
+// TestAReleaseThatPlansDoNotShow edits a ref to another one with the same content. Members that wait stay available,
+// and the edit comes in waves nevertheless: later commits of the ref must not find it with all.
+func TestAReleaseThatPlansDoNotShow(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	next := app
+	next.Ref.Value = "next"
+	y.contents[next] = catalog.HeldSource{Source: next, Snapshot: content(app, "c1").Snapshot}
+	y.edit(func(s *catalog.ServiceSpec) { s.Sources[0].Ref.Value = "next" })
+	for range 6 {
+		y.rounds(1)
+		if down := y.record.Run.Unavailable(); down > 1 {
+			t.Fatalf("got %d members that are not available, want the one that is admitted at most", down)
+		}
+	}
+	y.contents[next] = catalog.HeldSource{Source: next, Snapshot: content(app, "c2").Snapshot}
+	y.rounds(6)
+	y.want("a commit of the new ref", "a  app c1", "b  app c1", "c  app c1")
+	y.approve()
+	y.rounds(12)
+	y.want("the commit after the edit", "a  app c2", "b  app c1", "c  app c1")
+}
+
+// TestNewcomersDoNotGoFirst has a global service select another cluster while its edited template is with the
+// canary alone.
+func TestNewcomersDoNotGoFirst(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	for _, service := range y.services {
+		service.Derived = &catalog.Derivation{Global: "web", GlobalUID: "web"}
+	}
+	y.edit(namespace("next"))
+	y.add("d", "web")
+	namespace("next")(&y.services[3].Spec)
+	y.rounds(6)
+	y.want("in the canary", "a next app c1", "b  app c1", "c  app c1", "d waits")
+	y.approve()
+	y.rounds(12)
+	y.want("approved", "a next app c1", "b next app c1", "c next app c1", "d next app c1")
+
+	y.add("e", "web")
+	namespace("next")(&y.services[4].Spec)
+	y.add("f", "other")
+	y.rounds(4)
+	y.want("of a settled template", "a next app c1", "b next app c1", "c next app c1", "d next app c1", "e next app c1", "f  app c1")
+}
+
+// TestAdmissionsOfEarlierVersions takes over services that are held at content alone: each gets the spec that it
+// has, which is what it was planned with.
+func TestAdmissionsOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.contents[app] = content(app, "c2")
+	for uid, a := range y.admitted {
+		a.Spec = nil
+		y.admitted[uid] = a
+	}
+	y.edit(namespace("own"))
+	y.rounds(1)
+	y.want("after an upgrade", "a own app c1", "b own app c1", "c own app c1")
+	y.rounds(6)
+	y.want("the commit that waits", "a own app c2", "b own app c1", "c own app c1")
+	y.edit(namespace("next"))
+	y.approve()
+	y.rounds(12)
+	y.want("an edit after the upgrade", "a next app c2", "b own app c2", "c own app c2")
+}
+
+// TestStartHoldsEachSpecOnce begins a rollout of many services that have one spec.
+func TestStartHoldsEachSpecOnce(t *testing.T) {
+	t.Parallel()
+	var members []rollouts.Seen
+	for i := range 1000 {
+		one := []catalog.HeldSource{content(app, "c1")}
+		m := seen(fmt.Sprint("s", i), one, one...)
+		m.Service.Spec.Options = &syncpolicy.Options{Namespace: "next"}
+		m.Spec = m.Service.Spec.Staged()
+		members = append(members, m)
+	}
+	record := rollouts.Begin(&catalog.RolloutPolicy{}, members, nil, time.Unix(1e9, 0))
+	if record == nil || len(record.Start.Specs) != 2 || len(record.Start.Contents) != 2 || len(record.Start.Members) != 1000 {
+		t.Fatalf("got %+v, want two specs and two releases of 1000 members", record)
+	}
+}
