@@ -4,6 +4,7 @@
 package distributor_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +73,10 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 	h := startHub(t, shared)
 	clusters := []string{"one", "two", "three", "four", "five"}
 	h.git.set("demo", "app@next", newFolder(t, "c1n", "the same folder of another branch"))
-	h.git.set("demo", "other", newFolder(t, "c1o", "another folder"))
+	other := newFolder(t, "c1o", "another folder")
+	h.git.set("demo", "other", other)
+	h.git.set("extra", "other", newFolder(t, "c1e", "another repository"))
+	h.apply(t, repositoryDocument("extra"))
 	h.demo(t, newFolder(t, "c1", "first"))
 	spec := proto.CloneOf(serviceDocument("app", "one", "demo", "app").GetService().GetSpec())
 	documents := func() (all []*fleetv1.Document) {
@@ -101,23 +105,37 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 	for i, edit := range []struct {
 		change func()
 		shape  string
+		// phrases are what people see of it.
+		phrases []string
 	}{
-		{func() { spec.Namespace = "shop" }, "c1 in shop, recreate=false"},
-		{func() { spec.Policy = &typev1.SyncPolicy{Recreate: true} }, "c1 in shop, recreate=true"},
-		{func() { spec.Sources[0].Ref = &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "next"}} }, "c1n in shop, recreate=true"},
-		{func() { spec.Sources[0].Path, spec.Sources[0].Ref = "other", nil }, "c1o in shop, recreate=true"},
+		{func() { spec.Namespace = "shop" }, "c1 in shop, recreate=false", []string{"namespace default -> shop"}},
+		{func() { spec.Policy = &typev1.SyncPolicy{Recreate: true} }, "c1 in shop, recreate=true", []string{"policy recreate"}},
+		{func() {
+			spec.Sources[0].Ref = &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "next"}}
+		}, "c1n in shop, recreate=true", []string{"source ref main -> next"}},
+		{func() {
+			spec.Sources[0].Path, spec.Sources[0].Ref = "other", nil
+		}, "c1o in shop, recreate=true", []string{"source ref next -> HEAD", "source path app -> other"}},
 		{func() {
 			spec.Render = []*typev1.RenderStep{{Renderer: &typev1.RenderStep_Helm{Helm: &typev1.HelmStep{Values: values}}}}
-		}, "c1o in shop, recreate=true tag=v2"},
+		}, "c1o in shop, recreate=true tag=v2", []string{"render steps"}},
+		{func() { spec.Sources[0].Repository = "extra" }, "c1e in shop, recreate=true tag=v2", []string{"source repository demo -> extra"}},
 	} {
 		edit.change()
-		h.apply(t, documents()...)
+		for _, outcome := range h.apply(t, documents()...).GetOutcomes()[1:] { // the canary may have it already
+			if !slices.Equal(outcome.GetWarnings(), []string{"held by rolloutpolicy waves until its rollout admits it"}) {
+				t.Errorf("edit %d: got the warnings %q", i+1, outcome.GetWarnings())
+			}
+		}
 		h.waitCanary(t, int64(i+1))
+		if changes := latestRollout(t, h, "waves").GetChanges(); !slices.Equal(changes, edit.phrases) {
+			t.Errorf("edit %d: got that the rollout changes %q, want %q", i+1, changes, edit.phrases)
+		}
 		if !agents.runs(edit.shape, "one") || !agents.runs(shape, clusters[1:]...) || agents.everRan(edit.shape, clusters[1:]...) {
 			t.Errorf("edit %d: want it in the canary, and in no other cluster", i+1)
 		}
 		service := h.waitService(t, "app@two", func(s *fleetv1.Service) bool { return s.GetStatus().GetHold() != nil })
-		if s := service.GetStatus(); s.GetHold().GetPolicy() != "waves" || s.GetObservedGeneration() == service.GetMetadata().GetGeneration() {
+		if s := service.GetStatus(); s.GetHold().GetPolicy() != "waves" || !slices.Equal(s.GetHold().GetSpecChanges(), edit.phrases) || s.GetObservedGeneration() == service.GetMetadata().GetGeneration() {
 			t.Errorf("edit %d: got %v, want that the policy holds the spec, and that no agent has seen this generation", i+1, s)
 		}
 		if i == 0 { // another replica plans the same, and goes on after this one
@@ -133,6 +151,12 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 			h = next
 			if agents.everRan(edit.shape, clusters[1:]...) {
 				t.Error("a restarted replica gave the edit to all")
+			}
+		}
+		if spec.GetSources()[0].GetRepository() == "extra" {
+			res, _ := h.download(t, agents.tokens["two"], other.snapshot.GetDigest(), nil)
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("got %s for the bundle of a repository that the edited spec does not name", res.Status)
 			}
 		}
 		h.approve(t)
@@ -229,9 +253,10 @@ func TestSecTemplatesFromGitWaitForTheWaves(t *testing.T) {
 		t.Error("want the template in the canary, and in no other cluster")
 	}
 	h.apply(t, labelledCluster("four", edge("us")))
-	service := h.waitService(t, "web@four", func(*fleetv1.Service) bool { return true })
-	if service.GetStatus().GetReport() != nil || agents.everRan(next, "four") {
-		t.Errorf("got %v, want the newcomer to wait", service)
+	service := h.waitService(t, "web@four", func(s *fleetv1.Service) bool { return s.GetStatus().GetHold() != nil })
+	hold := service.GetStatus().GetHold()
+	if hold.GetPolicy() != "waves" || !strings.Contains(hold.GetWaitsFor(), "template of global service web") || agents.everRan(next, "four") {
+		t.Errorf("got %v, want the newcomer to wait for the template", service)
 	}
 	h.approve(t)
 	h.waitCompleted(t, 1)

@@ -285,9 +285,22 @@ func (h *Hub) Apply(_ context.Context, request *fleetv1.ApplyRequest) (*fleetv1.
 	response := &fleetv1.ApplyResponse{}
 	for _, object := range request.GetDocuments() {
 		action := h.applyOne(object, request.GetDryRun())
-		response.Outcomes = append(response.Outcomes, &fleetv1.ApplyOutcome{Action: action, Document: object})
+		outcome := &fleetv1.ApplyOutcome{Action: action, Document: object}
+		if object.GetService() != nil && action != fleetv1.ApplyAction_APPLY_ACTION_CREATED {
+			outcome.Warnings = h.holds()
+		}
+		response.Outcomes = append(response.Outcomes, outcome)
 	}
 	return response, nil
+}
+
+// holds returns a warning for each rollout policy: the double's policies hold every service.
+func (h *Hub) holds() (warnings []string) {
+	for _, policy := range h.list("rolloutpolicy/") {
+		_, name := document.Identify(policy)
+		warnings = append(warnings, "held by rolloutpolicy "+name+" until its rollout admits it")
+	}
+	return warnings
 }
 
 func (h *Hub) applyOne(object *fleetv1.Document, dryRun bool) fleetv1.ApplyAction {

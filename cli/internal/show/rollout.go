@@ -83,7 +83,7 @@ func rolloutHead(w io.Writer, r *fleetv1.Rollout) error {
 	for _, c := range r.GetContents() {
 		text += strings.TrimRight(fmt.Sprintf("  %s at %.12s %s", c.GetRepository(), c.GetCommit(), c.GetVersion()), " ") + "\n"
 	}
-	for _, line := range []struct{ word, text string }{{"why", r.GetWhy()}, {"waits for", r.GetWaitsFor()}} {
+	for _, line := range []struct{ word, text string }{{"changes", strings.Join(r.GetChanges(), ", ")}, {"why", r.GetWhy()}, {"waits for", r.GetWaitsFor()}} {
 		if line.text != "" {
 			text += fmt.Sprintf("  %s: %s\n", line.word, oneLine(line.text))
 		}

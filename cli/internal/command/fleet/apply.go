@@ -127,6 +127,10 @@ func (a *apply) print(response *fleetv1.ApplyResponse) error {
 		}
 		_, err := fmt.Fprintln(a.session.Out, line)
 		errs = append(errs, err)
+		for _, warning := range outcome.GetWarnings() {
+			_, err := fmt.Fprintln(a.session.Out, "  "+warning)
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

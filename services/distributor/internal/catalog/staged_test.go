@@ -97,6 +97,41 @@ func TestEveryFieldIsStagedOrReachesAtOnce(t *testing.T) {
 	}
 }
 
+// TestChangesOfSpecs says what differs between specs. It shows no values.
+func TestChangesOfSpecs(t *testing.T) {
+	t.Parallel()
+	helm := func(tag string) []renderstep.Step {
+		return []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Values: map[string]any{"tag": tag}}}}
+	}
+	source := catalog.Source{Repository: "demo", Path: "app", Ref: catalog.Ref{Kind: catalog.RefTag, Value: "v1"}}
+	from := catalog.ServiceSpec{Sources: []catalog.Source{source}, Options: &syncpolicy.Options{Render: helm("secret-1")}}
+	for name, test := range map[string]struct {
+		change func(*catalog.Source, *syncpolicy.Options)
+		want   []string
+	}{
+		"nothing": {func(*catalog.Source, *syncpolicy.Options) {}, nil},
+		"paused":  {func(_ *catalog.Source, o *syncpolicy.Options) { o.Paused = true }, nil},
+		"ref":     {func(s *catalog.Source, _ *syncpolicy.Options) { s.Ref.Value = "v2" }, []string{"source ref v1 -> v2"}},
+		"HEAD":    {func(s *catalog.Source, _ *syncpolicy.Options) { s.Ref = catalog.Ref{} }, []string{"source ref v1 -> HEAD"}},
+		"version": {func(s *catalog.Source, _ *syncpolicy.Options) { s.Chart, s.Path, s.Ref.Value = "web", "", "2.0.0" }, []string{
+			"source version v1 -> 2.0.0", "source path app -> none", "source chart none -> web",
+		}},
+		"patterns": {func(s *catalog.Source, _ *syncpolicy.Options) { s.Include = catalog.NewList([]string{"*"}) }, []string{"source selection"}},
+		"values":   {func(_ *catalog.Source, o *syncpolicy.Options) { o.Render = helm("secret-2") }, []string{"values"}},
+		"steps":    {func(_ *catalog.Source, o *syncpolicy.Options) { o.Render = nil }, []string{"render steps"}},
+		"options": {func(_ *catalog.Source, o *syncpolicy.Options) {
+			o.Namespace, o.Prune, o.Policy.Recreate = "shop", new(false), true
+		}, []string{"namespace default -> shop", "prune", "policy recreate"}},
+	} {
+		to, options := source, *from.Options
+		test.change(&to, &options)
+		got := from.Staged().Changes(catalog.ServiceSpec{Sources: []catalog.Source{to}, Options: &options}.Staged())
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func drawSpec(t *rapid.T) catalog.ServiceSpec {
 	text := rapid.SampledFrom([]string{"", "a", "b"})
 	spec := catalog.ServiceSpec{Cluster: "one"}

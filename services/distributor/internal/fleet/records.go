@@ -57,6 +57,9 @@ func (v *View) Describe(object catalog.Object) Record {
 		}
 	case *catalog.Service:
 		r.Service = v.serviceStatus(o)
+		if hold := r.Service.Hold; hold != nil && hold.IsNewcomer {
+			hold.WaitsFor = Rollouts{v}.waitsFor(o, hold.Policy)
+		}
 	case *catalog.GlobalService:
 		r.Global = v.globalStatus(o)
 	case *catalog.AccessBinding:
@@ -92,7 +95,7 @@ func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 	}
 	f.sources, f.mirrors = v.sources.of(service)
 	status := f.status()
-	status.Hold = Rollouts{v}.hold(service)
+	status.Hold = Rollouts{v}.hold(service, f.entry)
 	return status
 }
 

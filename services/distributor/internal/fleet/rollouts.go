@@ -5,9 +5,12 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
@@ -69,7 +72,7 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollou
 		Service: service, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),
 	}
-	seen.IsDeriving = seen.Held == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)
+	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)
 	see := func(source catalog.Source) {
 		normal := source.Normal()
 		isSeen := slices.ContainsFunc(seen.Live, func(h catalog.HeldSource) bool { return h.Source == normal })
@@ -88,17 +91,22 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollou
 	return seen
 }
 
-// hold says why a service has another release than its spec and its sources make. Nil: it has that one.
-func (r Rollouts) hold(service *catalog.Service) *Hold {
+// hold says why a service, whose entry in its cluster's plan is given, has another release than its spec and
+// its sources make. Nil: it has that one.
+func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
 	v := r.View
 	known := v.admitted.of(service.UID)
 	if known == nil {
-		return nil
+		return r.holdNewcomer(service, entry)
 	}
 	if known.Pin != nil {
 		return &Hold{Admission: known}
 	}
-	isHeld := v.admitted.isSpecHeld(service)
+	hold := &Hold{Admission: known}
+	if v.admitted.isSpecHeld(service) {
+		hold.Own = v.admitted.staged.of(service.Spec)
+	}
+	isHeld := hold.Own != nil
 	for _, source := range v.admitted.specFor(service).Sources {
 		live, held := v.Resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
 		isHeld = isHeld || held != nil && live != nil && live.Digest != held.Digest
@@ -106,9 +114,61 @@ func (r Rollouts) hold(service *catalog.Service) *Hold {
 	if !isHeld {
 		return nil
 	}
-	hold := &Hold{Admission: known}
 	if policy := policyOf(v.Catalog, service); policy != nil {
 		hold.Policy = policy.Name
 	}
 	return hold
+}
+
+// holdNewcomer returns the hold of a service that is planned with nothing because a policy covers it and has not
+// taken it over. Nil: it waits for something else, or for nothing.
+func (r Rollouts) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold {
+	isUnknown := func(source catalog.Source) bool { return r.View.Resolution(source.Normal()).Snapshot == nil }
+	if len(entry.Bundles) > 0 || service.ConfigWaits || len(service.Spec.Sources) == 0 || slices.ContainsFunc(service.Spec.Sources, isUnknown) {
+		return nil
+	}
+	policy := policyOf(r.View.Catalog, service)
+	if policy == nil {
+		return nil
+	}
+	return &Hold{Admission: &catalog.Admission{}, Policy: policy.Name, IsNewcomer: true}
+}
+
+// waitsFor says what a service waits for that a policy has not taken over.
+func (r Rollouts) waitsFor(service *catalog.Service, policy string) string {
+	v, name := r.View, objectname.Display(policy)
+	if from := service.Derived; from != nil {
+		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isSpecHeld(m.Service) }
+		if isBehind(v.Catalog, from.Global) || slices.ContainsFunc(GlobalMembers(v, from.Global, ""), isBefore) {
+			return fmt.Sprintf("it waits until rolloutpolicy %s has brought the present template of global service %s to the services that had an earlier one",
+				name, objectname.Display(from.Global))
+		}
+	}
+	return fmt.Sprintf("it waits until rolloutpolicy %s takes it over, within seconds; if it goes on waiting, the commit that the other services have "+
+		"of a ref does not have its folder, and it waits until they have one that does", name)
+}
+
+// Warning says that an edit of an object waits for a rollout, as a sentence, or "".
+func (r Rollouts) Warning(object catalog.Object) string {
+	v := r.View
+	var held *catalog.Service
+	switch o := object.(type) {
+	case *catalog.Service:
+		if v.admitted.isSpecHeld(o) {
+			held = o
+		}
+	case *catalog.GlobalService:
+		members := GlobalMembers(v, o.Name, "")
+		i := slices.IndexFunc(members, func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isSpecHeld(m.Service) })
+		if i >= 0 {
+			held = members[i].Service
+		}
+	}
+	if held == nil {
+		return ""
+	}
+	if policy := policyOf(v.Catalog, held); policy != nil {
+		return fmt.Sprintf("held by rolloutpolicy %s until its rollout admits it", objectname.Display(policy.Name))
+	}
+	return ""
 }

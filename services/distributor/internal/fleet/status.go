@@ -32,11 +32,17 @@ type ServiceStatus struct {
 	Hold *Hold
 }
 
-// Hold says why a service has other content than its sources hold.
+// Hold says why a service has another release than its spec and its sources make.
 type Hold struct {
 	*catalog.Admission
 	// Policy is the path of the policy whose rollouts decide; empty for a pin.
 	Policy string
+	// Own is the staged part of the service's own spec if the service is held at another one, and else nil.
+	Own *catalog.StagedSpec
+	// IsNewcomer is true if the policy has not taken the service over: nothing is held, and the agent is
+	// given nothing. Describe sets WaitsFor, which says why, as a sentence.
+	IsNewcomer bool
+	WaitsFor   string
 }
 
 // ClusterStatus is what is known of a cluster.

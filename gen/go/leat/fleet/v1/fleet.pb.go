@@ -612,7 +612,9 @@ type ApplyOutcome struct {
 	// What was done.
 	Action ApplyAction `protobuf:"varint,1,opt,name=action,proto3,enum=leat.fleet.v1.ApplyAction" json:"action,omitempty"`
 	// The object as it is now.
-	Document      *Document `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
+	Document *Document `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
+	// What a person should know of the outcome, as sentences: the edit waits for a rollout.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +659,13 @@ func (x *ApplyOutcome) GetAction() ApplyAction {
 func (x *ApplyOutcome) GetDocument() *Document {
 	if x != nil {
 		return x.Document
+	}
+	return nil
+}
+
+func (x *ApplyOutcome) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -3206,10 +3215,11 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"H\n" +
 	"\rApplyResponse\x127\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1b.leat.fleet.v1.ApplyOutcomeR\boutcomes\"w\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1b.leat.fleet.v1.ApplyOutcomeR\boutcomes\"\x93\x01\n" +
 	"\fApplyOutcome\x122\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x1a.leat.fleet.v1.ApplyActionR\x06action\x123\n" +
-	"\bdocument\x18\x02 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\"H\n" +
+	"\bdocument\x18\x02 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"H\n" +
 	"\x14CreateClusterRequest\x120\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"I\n" +
 	"\x15CreateClusterResponse\x120\n" +

@@ -963,7 +963,7 @@ type ServiceStatus struct {
 	// The latest sync request. It was carried out once report.observed_sync_request has the same
 	// value.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
-	// What keeps the service on other content than its sources hold. Unset: nothing does.
+	// What keeps the service on another spec, or on other content, than it has here. Unset: nothing does.
 	Hold *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The global service that it is derived from: NAME, or PROJECT/NAME. Empty for a service of its own.
 	GlobalService string `protobuf:"bytes,8,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
@@ -1156,7 +1156,7 @@ func (x *ServiceException) GetReason() string {
 	return ""
 }
 
-// ContentHold says why a service has other content than its sources hold.
+// ContentHold says why a service has another release than its spec and its sources make.
 type ContentHold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commits, or digests of charts, that the service has instead, in the order of its sources.
@@ -1170,7 +1170,13 @@ type ContentHold struct {
 	// When it was pinned.
 	PinnedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pinned_at,json=pinnedAt,proto3" json:"pinned_at,omitempty"`
 	// Why, if a reason was given.
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What spec has and the service does not run yet, as phrases such as "namespace a -> b". Empty if the
+	// service is held at content alone. At most 9.
+	SpecChanges []string `protobuf:"bytes,7,rep,name=spec_changes,json=specChanges,proto3" json:"spec_changes,omitempty"`
+	// What a service that is new under the policy waits for, as a sentence: its agent is given nothing until
+	// then. Empty for a service that the policy has taken over.
+	WaitsFor      string `protobuf:"bytes,8,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1243,6 +1249,20 @@ func (x *ContentHold) GetPinnedAt() *timestamppb.Timestamp {
 func (x *ContentHold) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *ContentHold) GetSpecChanges() []string {
+	if x != nil {
+		return x.SpecChanges
+	}
+	return nil
+}
+
+func (x *ContentHold) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
 	}
 	return ""
 }
@@ -1577,14 +1597,16 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x12prune_confirmation\x18\x02 \x01(\tR\x11pruneConfirmation\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xd6\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x96\x02\n" +
 	"\vContentHold\x12\x18\n" +
 	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +
 	"\x0fpinned_revision\x18\x03 \x01(\x03R\x0epinnedRevision\x12\x1b\n" +
 	"\tpinned_by\x18\x04 \x01(\tR\bpinnedBy\x127\n" +
 	"\tpinned_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bpinnedAt\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xb0\x01\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
+	"\fspec_changes\x18\a \x03(\tR\vspecChanges\x12\x1b\n" +
+	"\twaits_for\x18\b \x01(\tR\bwaitsFor\"\xb0\x01\n" +
 	"\fSourceStatus\x122\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +

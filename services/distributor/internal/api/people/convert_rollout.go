@@ -207,7 +207,7 @@ func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fle
 		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Why,
 		Wave: run.Current(), WaitsFor: run.Blocked.Why, WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
-		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project),
+		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project), Changes: record.Changes(),
 	}
 	if run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0 {
 		m.WaitsFor += ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
@@ -265,6 +265,10 @@ func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
 		return nil
 	}
 	m := &fleetv1.ContentHold{Commits: wire.Each(hold.Holds(), func(h catalog.HeldSource) string { return h.Snapshot.Commit })}
+	if hold.Own != nil {
+		m.SpecChanges = hold.Spec.Changes(hold.Own)
+	}
+	m.WaitsFor = hold.WaitsFor
 	if hold.Policy != "" {
 		m.Policy = objectname.Format(hold.Policy, objectname.Project(s.Name))
 	}

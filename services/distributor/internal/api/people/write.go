@@ -44,6 +44,9 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 			Action:   actionMessage(outcome.Action),
 			Document: fleetdoc.Of(objectMessage(c.shown(s.d.View.Describe(outcome.Object)))),
 		}
+		if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
+		}
 	}
 	return res, nil
 }
