@@ -151,6 +151,36 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) error {
 	return translate("write admissions", err)
 }
 
+// heldReading returns services that are held at a spec with a source of a repository, at most maxDependents. It
+// reads all specs, which are JSON: few are held, and repositories are rarely deleted.
+func heldReading(ctx context.Context, t *tx, repository string) ([]catalog.Key, error) {
+	var rows []*stagedRow
+	if err := t.sql.NewSelect().Model(&rows).Scan(ctx); err != nil {
+		return nil, translate("read staged specs", err)
+	}
+	var digests []string
+	for _, row := range rows {
+		if slices.ContainsFunc(row.Spec.v.Sources, func(s catalog.Source) bool { return s.Repository == repository }) {
+			digests = append(digests, row.Digest)
+		}
+	}
+	var keys []catalog.Key
+	for some := range slices.Chunk(digests, maxKeys) {
+		var names []string
+		query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("service").Where("spec IN (?)", bun.In(some))
+		if err := query.Order("service").Limit(int64(maxDependents-len(keys))).Scan(ctx, &names); err != nil {
+			return nil, translate("read admissions of specs", err)
+		}
+		for _, name := range names {
+			keys = append(keys, catalog.Key{Kind: catalog.KindService, Name: name})
+		}
+		if len(keys) >= maxDependents {
+			break
+		}
+	}
+	return keys, nil
+}
+
 // forgetSpecs deletes the specs that no service is held at any more.
 func forgetSpecs(ctx context.Context, t *tx) error {
 	isHeld := t.sql.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.spec = ss.digest")

@@ -4,6 +4,7 @@
 package sqlstore_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -92,6 +93,32 @@ func testStagedSpecs(t *testing.T, s subject) {
 	save(rollouts.Step{Record: record})
 	if n := countSpecs(t, s); n != 1 {
 		t.Errorf("got %d stored specs after a rollout began, want the one that is held", n)
+	}
+}
+
+// testHeldRepositoriesStay deletes a repository that no service names any more. One is held at a spec that does:
+// its bundles are made from the repository, and a rollback goes there.
+func testHeldRepositoriesStay(t *testing.T, s subject) {
+	stored, term := led(t, s)
+	apply(t, s, repository("demo"), repository("other"))
+	save := func(a catalog.Admission) {
+		t.Helper()
+		if err := stored.Save(t.Context(), term, rollouts.Step{Admissions: []catalog.Admission{a}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(catalog.Admission{ServiceUID: "a", Service: "a@one", Content: heldAt("c1"), Spec: stagedAt("v1")})
+	editor := catalog.NewEditor(s)
+	_, err := editor.Delete(t.Context(), repository("demo").Key())
+	if used, ok := errors.AsType[*catalog.InUseError](err); !ok || len(used.By) != 1 || used.By[0].Name != "a@one" {
+		t.Errorf("got %v, want that the service a@one keeps the repository", err)
+	}
+	if _, err := editor.Delete(t.Context(), repository("other").Key()); err != nil {
+		t.Errorf("got %v for a repository that no spec names", err)
+	}
+	save(catalog.Admission{ServiceUID: "a", Service: "a@one"})
+	if _, err := editor.Delete(t.Context(), repository("demo").Key()); err != nil {
+		t.Errorf("got %v after the service was released", err)
 	}
 }
 

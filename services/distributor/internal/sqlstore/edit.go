@@ -378,7 +378,10 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	}
 	if err == nil && key.Kind == catalog.KindRepository && len(keys) < maxDependents {
 		globals, err := globalsReading(ctx, t, key.Name, int64(maxDependents-len(keys)))
-		return append(keys, globals...), err
+		if keys = append(keys, globals...); err != nil || len(keys) > 0 {
+			return keys, err
+		}
+		return heldReading(ctx, t, key.Name)
 	}
 	return keys, translate("list dependents", err)
 }

@@ -109,6 +109,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"reserved keys stay":               testReservedKeysStay,
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
 		"staged specs":                     testStagedSpecs,
+		"held repositories stay":           testHeldRepositoriesStay,
 
 		"steps":   testSteps,
 		"sources": testSourcesFitTheirRepositories,
