@@ -117,7 +117,7 @@ func (a *admissions) holds(d digest.Digest) bool {
 func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
-		input.IsWithheld = input.IsWithheld || !hasApplied(report, input) && policyOf(a.catalog, input.Service) != nil
+		input.IsWithheld = input.IsWithheld || policyOf(a.catalog, input.Service) != nil && !hasApplied(report, input)
 		return
 	}
 	if known.Spec != nil {

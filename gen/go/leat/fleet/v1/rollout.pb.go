@@ -674,7 +674,7 @@ type Rollout struct {
 	// The waves, in order.
 	Waves []*RolloutWaveStatus `protobuf:"bytes,17,rep,name=waves,proto3" json:"waves,omitempty"`
 	// Whom it waits for: member, person or time. Empty if it waits for nobody.
-	WaitsOn string `protobuf:"bytes,20,opt,name=waits_on,json=waitsOn,proto3" json:"waits_on,omitempty"`
+	WaitsOn string `protobuf:"bytes,19,opt,name=waits_on,json=waitsOn,proto3" json:"waits_on,omitempty"`
 	// What the rollout changes, as phrases: "content" for what sources hold, and for specs such as
 	// "source ref v1 -> v2". At most 17.
 	Changes       []string `protobuf:"bytes,18,rep,name=changes,proto3" json:"changes,omitempty"`
@@ -2354,7 +2354,7 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\x0fmax_unavailable\x18\x0f \x01(\x05R\x0emaxUnavailable\x129\n" +
 	"\bcontents\x18\x10 \x03(\v2\x1d.leat.fleet.v1.RolloutContentR\bcontents\x126\n" +
 	"\x05waves\x18\x11 \x03(\v2 .leat.fleet.v1.RolloutWaveStatusR\x05waves\x12\x19\n" +
-	"\bwaits_on\x18\x14 \x01(\tR\awaitsOn\x12\x18\n" +
+	"\bwaits_on\x18\x13 \x01(\tR\awaitsOn\x12\x18\n" +
 	"\achanges\x18\x12 \x03(\tR\achanges\"b\n" +
 	"\x0eRolloutContent\x12\x1e\n" +
 	"\n" +
