@@ -209,6 +209,10 @@ const (
 	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
 	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
 	RemovalGuarded Reason = 212
+	// What agents reported would take derived services from more clusters than their global service allows
+	// without a person. The services stay. The message names the clusters and a digest: correct the
+	// condition in spec.clusters.when, or agree with leat prune confirm globalservice/NAME.
+	RemovalHeld Reason = 240
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	GlobalServiceConflict Reason = 213
@@ -309,6 +313,7 @@ var names = map[Reason]string{
 	DerivationPending:          "DERIVATION_PENDING",
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",
+	RemovalHeld:                "REMOVAL_HELD",
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
 	RolloutRefused:             "ROLLOUT_REFUSED",
 	RevisionUnavailable:        "REVISION_UNAVAILABLE",

@@ -191,7 +191,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	reports := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) {
+	reports := intake.New(intake.Params{Store: sqlstore.GuardedReports{Store: store, Members: fleet.Members{View: view}}, Stored: func(ctx context.Context) {
 		// What is durable is seen at once; should the store have gone since, the monitor catches
 		// up.
 		_ = view.Refresh(ctx)

@@ -17,6 +17,8 @@ import (
 type Derivations interface {
 	// Derived returns the derived service of that path, or nil.
 	Derived(path string) *Service
+	// Members returns how many derived services there are of the global service of that path.
+	Members(global string) int
 	// Review returns an error unless the edit may do to derived services what it does. It takes a second
 	// at most, because a transaction waits for it. Errors: *RemovalError, *CascadeError,
 	// *fielderr.Error, ErrUndecided, ErrExpensive.
@@ -58,6 +60,7 @@ func (e *Editor) Cascading() *Editor {
 type underived struct{}
 
 func (underived) Derived(string) *Service { return nil }
+func (underived) Members(string) int      { return 0 }
 func (underived) Review(Edited) error     { return nil }
 
 // DerivedError is the error for an edit of a derived service.

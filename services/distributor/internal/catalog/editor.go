@@ -368,7 +368,10 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if !sameSpec {
 		meta.Generation++
 	}
-	return Outcome{Action: ActionConfigured, Object: next}, tx.Put(ctx, next)
+	if err := tx.Put(ctx, next); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Action: ActionConfigured, Object: next}, e.settleDepartures(ctx, tx, current, next)
 }
 
 // settleReach says of a repository whether it is confined to public addresses. Who may create

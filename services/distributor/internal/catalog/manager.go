@@ -128,7 +128,7 @@ func managing(ctx context.Context, tx Tx, object Object) (*FleetSource, error) {
 }
 
 // mayEditManaged reports whether people may make a change of an object that the source manages: while
-// the source does nothing, of the source itself, of secrets, and to confirm a prune.
+// the source does nothing, of the source itself, of secrets, and to confirm a prune or a removal.
 func (e *Editor) mayEditManaged(source *FleetSource, current, next Object) bool {
 	if !source.Spec.IsActive() || current.Key() == source.Key() {
 		return true
@@ -136,8 +136,22 @@ func (e *Editor) mayEditManaged(source *FleetSource, current, next Object) bool 
 	if e.samePublic != nil && e.samePublic(current, next) {
 		return true
 	}
+	if from, ok := current.(*GlobalService); ok {
+		return isConfirmation(from, next)
+	}
 	_, isService := current.(*Service)
 	return isService && slices.Equal(VerbsOf(current, next), []string{VerbConfirm})
+}
+
+// isConfirmation reports whether an edit of a global service changes nothing but spec.removal.confirmation.
+func isConfirmation(from *GlobalService, next Object) bool {
+	to, ok := next.(*GlobalService)
+	if !ok || !sameLabels(from.Meta(), to.Meta()) {
+		return false
+	}
+	plain := *to
+	plain.Spec.Removal.Confirmation = from.Spec.Removal.Confirmation
+	return plain.sameSpec(from)
 }
 
 // mayDeleteManaged returns an error if a fleet source manages the object, and the Editor works for somebody
@@ -156,8 +170,14 @@ func (e *Editor) mayDeleteManaged(ctx context.Context, tx Tx, current Object) er
 	return &ManagedError{Key: current.Key(), Source: source.Name}
 }
 
-// keepConfirmation keeps the confirmation of a prune, which people give and Git does not hold.
+// keepConfirmation keeps the confirmation of a prune or of a removal, which people give and Git does not hold.
 func keepConfirmation(current, next Object) {
+	if from, ok := current.(*GlobalService); ok {
+		if to, ok := next.(*GlobalService); ok && to.Spec.Removal.Confirmation == "" {
+			to.Spec.Removal.Confirmation = from.Spec.Removal.Confirmation
+		}
+		return
+	}
 	from, ok := current.(*Service)
 	to, ok2 := next.(*Service)
 	if !ok || !ok2 || from.Spec.Wanted().PruneConfirmation == "" || to.Spec.Wanted().PruneConfirmation != "" {

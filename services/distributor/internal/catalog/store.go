@@ -33,6 +33,10 @@ type Tx interface {
 	// service, and returns it. The decision changes the stored exception, or a new one. Error:
 	// *NotFoundError if the service is no longer derived.
 	Except(ctx context.Context, service *Service, verbs []string, decide func(*Exception)) (*Exception, error)
+	// Departures returns those of the members of the global service with that uid.
+	Departures(ctx context.Context, globalUID string) (Departures, error)
+	// EndDepartures ends them: the global service no longer selects these clusters.
+	EndDepartures(ctx context.Context, globalUID string) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a
@@ -91,19 +95,21 @@ type FleetChanges struct {
 	ConfigSets []*ConfigSet
 	// Globals are without their secrets: only their keys.
 	Globals []*GlobalService
-	// Requests are the latest requests for syncs of derived services, and their exceptions.
+	// Requests are the latest requests for syncs of derived services, their exceptions and departures.
 	Requests []SyncRequest
 	Policies []*RolloutPolicy
 	// Admissions may hold nothing.
 	Admissions []Admission
 }
 
-// SyncRequest is the latest request for a sync of a derived service, and its exception; either may
-// be missing.
+// SyncRequest is the latest request for a sync of a derived service, its exception and its departure;
+// each may be missing.
 type SyncRequest struct {
 	Service, ServiceUID string
+	GlobalUID           string
 	Request             string
 	Exception           *Exception
+	Departure           Departure
 }
 
 // Tombstone remembers a deleted object for at least 30 days.

@@ -189,6 +189,16 @@ func (g *Global) Matches(ctx context.Context, c *Cluster) (how string, ok bool, 
 	return g.clusters.selects(ctx, c)
 }
 
+// Held reports how a global service selects a cluster that it selects but for its condition, and whether
+// it does.
+func Held(g *catalog.GlobalService, cluster *catalog.Cluster) (how string, ok bool) {
+	how, ok = g.Spec.Clusters.Selects(cluster)
+	if how == "when" {
+		return "held", ok
+	}
+	return how + "+held", ok
+}
+
 // Derive returns the service for a cluster that the global service selects in the given way. The error is an
 // *Error.
 func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, error) {

@@ -56,6 +56,8 @@ type basis struct {
 	clusters map[string]*catalog.Cluster
 	projects map[string]*catalog.Project
 	globals  map[string]*catalog.GlobalService
+	// departures are by the uid of the global service.
+	departures map[string]catalog.Departures
 	// facts are those of the clusters that were derived for, which several global services share. Nil
 	// keeps none.
 	facts map[string]*derive.Cluster
@@ -184,6 +186,11 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 	for _, next := range changes.Globals {
 		t.globals = append(t.globals, next.Name)
 	}
+	for _, request := range changes.Requests {
+		if c.derived.departures[request.GlobalUID][request.ServiceUID] != request.Departure {
+			t.services = append(t.services, request.Service)
+		}
+	}
 	t.services = slices.DeleteFunc(t.services, func(path string) bool {
 		local, _ := objectname.SplitService(path)
 		return c.objects[catalog.KindGlobalService][local] == nil && !slices.Contains(t.globals, local)
@@ -193,16 +200,14 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 
 // factsDiffer reports whether expressions may see a difference between two states of a cluster.
 func factsDiffer(a, b *catalog.Cluster) bool {
-	x, y := a.Agent.Report, b.Agent.Report
-	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || x.KubernetesVersion != y.KubernetesVersion ||
-		x.AgentVersion != y.AgentVersion || !slices.Equal(x.Capabilities, y.Capabilities)
+	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || !catalog.SameFacts(a.Agent.Report, b.Agent.Report)
 }
 
 // basisLocked returns the present state.
 func basisLocked(c *Catalog) basis {
 	return basis{
 		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
-		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), facts: map[string]*derive.Cluster{},
+		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), facts: map[string]*derive.Cluster{},
 	}
 }
 
@@ -235,6 +240,24 @@ func (b *basis) apply(changes *catalog.Changes) {
 	for _, next := range changes.Globals {
 		b.globals[next.Name] = next
 	}
+	for _, request := range changes.Requests {
+		if b.departures[request.GlobalUID][request.ServiceUID] == request.Departure {
+			continue
+		}
+		departures := maps.Clone(b.departures[request.GlobalUID])
+		if departures == nil {
+			departures = catalog.Departures{}
+		}
+		departures[request.ServiceUID] = request.Departure
+		b.departures[request.GlobalUID] = departures
+	}
+}
+
+// isHeld reports whether a cluster keeps the service of a global service although its condition does not
+// hold there.
+func (b *basis) isHeld(global *catalog.GlobalService, cluster *catalog.Cluster) bool {
+	departures := b.departures[global.UID]
+	return len(departures) > 0 && departures[catalog.DerivedUID(global.UID, cluster.UID)].State == catalog.DepartureHeld
 }
 
 func remove[O catalog.Object](objects map[string]O, kind catalog.Kind, stone catalog.Tombstone) {
@@ -372,6 +395,9 @@ func (b *basis) verdict(ctx context.Context, g *derive.Global, cluster *catalog.
 	v := verdict{cluster: cluster}
 	var how string
 	how, v.isSelected, v.err = g.Matches(ctx, facts)
+	if v.err == nil && !v.isSelected && b.isHeld(g.Spec(), cluster) {
+		how, v.isSelected = derive.Held(g.Spec(), cluster)
+	}
 	own := b.projects[objectname.Project(g.Spec().Name)]
 	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(b.projects[objectname.Project(cluster.Name)], cluster) {
 		v.service, v.err = g.Derive(ctx, facts, how)

@@ -136,6 +136,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		s.clusters[o.Name] = struct{}{}
 		s.endedClusters = append(s.endedClusters, o.UID)
 		dropDerivedLocked(c, c.services.Services(o.Name), s)
+		endDeparturesLocked(c.derived, o.UID)
 		for global := range c.objects[catalog.KindGlobalService] {
 			unset(c.derived.conflicts, global, o.Name)
 			unset(c.derived.forbidden, global, o.Name)
@@ -147,6 +148,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		delete(c.derived.globals, o.Name)
 		delete(c.derived.conflicts, o.Name)
 		delete(c.derived.forbidden, o.Name)
+		delete(c.derived.departures, o.UID)
 	case *catalog.Service:
 		s.addSources(o, c.services.Wanted)
 		c.services.Remove(o.Name)

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/objectname"
@@ -31,6 +32,9 @@ type derivations struct {
 	// services, both by the uid of the service.
 	requests   map[string]string
 	exceptions map[string]*catalog.Exception
+	// departures are by the uid of the global service. A map of one is replaced and never changed, because
+	// evaluations read it without the lock.
+	departures map[string]catalog.Departures
 
 	// jobs are what is not derived yet, by path.
 	jobs map[string]*job
@@ -45,7 +49,8 @@ type derivations struct {
 func newDerivations() *derivations {
 	return &derivations{
 		globals: map[string]*derive.Global{}, conflicts: map[string]map[string]struct{}{}, forbidden: map[string]map[string]struct{}{},
-		requests: map[string]string{}, exceptions: map[string]*catalog.Exception{}, jobs: map[string]*job{}, late: map[string]*lateness{},
+		requests: map[string]string{}, exceptions: map[string]*catalog.Exception{},
+		departures: map[string]catalog.Departures{}, jobs: map[string]*job{}, late: map[string]*lateness{},
 		settled: make(chan struct{}),
 	}
 }
@@ -194,10 +199,42 @@ func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
 	}
 }
 
-// requestLocked takes over requests for syncs, and exceptions. Those of a service which is not derived yet
+// departLocked takes over a departure.
+func departLocked(c *Catalog, request catalog.SyncRequest, s *changeSet) {
+	last := c.derived.departures[request.GlobalUID]
+	if last[request.ServiceUID] == request.Departure {
+		return
+	}
+	next := maps.Clone(last)
+	if next == nil {
+		next = catalog.Departures{}
+	}
+	next[request.ServiceUID] = request.Departure
+	if request.Departure.State == "" {
+		delete(next, request.ServiceUID)
+	}
+	c.derived.departures[request.GlobalUID] = next
+	path, _ := objectname.SplitService(request.Service)
+	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: path})
+}
+
+// endDeparturesLocked forgets the departures of a cluster that was deleted.
+func endDeparturesLocked(d *derivations, clusterUID string) {
+	for global, last := range d.departures {
+		uid := catalog.DerivedUID(global, clusterUID)
+		if _, ok := last[uid]; ok {
+			next := maps.Clone(last)
+			delete(next, uid)
+			d.departures[global] = next
+		}
+	}
+}
+
+// requestLocked takes over requests for syncs, exceptions and departures. Those of a service which is not derived yet
 // wait for it.
 func requestLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
 	for _, request := range requests {
+		departLocked(c, request, s)
 		c.derived.requests[request.ServiceUID], c.derived.exceptions[request.ServiceUID] = request.Request, request.Exception
 		if current := c.services.Service(request.Service); current != nil && current.Derived != nil && current.UID == request.ServiceUID {
 			putDerivedLocked(c, current, new(*current), s)

@@ -34,6 +34,14 @@ func (d Derivations) Derived(path string) *catalog.Service {
 	return nil
 }
 
+// Members implements catalog.Derivations.
+func (d Derivations) Members(global string) int {
+	c := d.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return countMembersLocked(c, global)
+}
+
 // reviewUnits bounds what a review evaluates, in CEL's own unit: some seconds of a core, where a condition
 // that people write costs a millisecond for 1,000 clusters.
 const reviewUnits = 1_000_000
@@ -245,6 +253,9 @@ func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, clu
 	}
 	// Expressions keep nothing of a call, so those of the deriver can be asked beside it.
 	_, ok, err := w.compiled.Matches(ctx, &derive.Cluster{Cluster: cluster})
+	if !ok && err == nil && !w.isNew && r.isHeld(w.global, cluster) {
+		_, ok = derive.Held(w.global, cluster)
+	}
 	return ok || err != nil
 }
 

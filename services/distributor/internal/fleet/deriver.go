@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,8 +64,9 @@ func (j *job) covers(cluster string) bool {
 type pass struct {
 	scope
 
-	projects map[string]*catalog.Project
-	clusters []*catalog.Cluster
+	projects   map[string]*catalog.Project
+	departures map[string]catalog.Departures
+	clusters   []*catalog.Cluster
 	verdicts []verdict
 	spent    time.Duration
 	// isSettled is that of the job when its turn began.
@@ -245,7 +247,7 @@ func (d Deriver) next(at time.Time) (*job, time.Duration) {
 	if j != nil && j.pass == nil {
 		j.pass = &pass{
 			scope: j.scope, clusters: j.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster)),
-			projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
+			projects: objectsLocked[*catalog.Project](c, catalog.KindProject), departures: maps.Clone(c.derived.departures),
 		}
 		j.scope = scope{}
 	}
@@ -293,7 +295,7 @@ func (d Deriver) turn(ctx context.Context, j *job) {
 	if compiled == nil {
 		return
 	}
-	on, begun := basis{projects: p.projects}, time.Now()
+	on, begun := basis{projects: p.projects, departures: p.departures}, time.Now()
 	slice, end := d.Slice, d.Timeout-p.spent
 	if !p.isSettled {
 		// A first turn is interrupted even within one cluster, because agents wait for it.

@@ -17,7 +17,9 @@ import (
 
 // GlobalStatus is what is known of a global service.
 type GlobalStatus struct {
-	Clusters, Healthy, Conflicts, Failing, Forbidden int
+	Clusters, Healthy, Conflicts, Failing, Forbidden, Held int
+	// HeldDigest agrees to the removal from the clusters that are held.
+	HeldDigest string
 	// Problem is that of the derivation for all clusters, or of the first cluster that has one.
 	Problem *catalog.Problem
 }
@@ -29,8 +31,10 @@ type GlobalMember struct {
 	Overrides []string
 	// Service is the derived one, or one of a person that has its name.
 	Service *catalog.Service
-	// Problem is a conflict, or why the service cannot be derived now.
+	// Problem is a conflict, why the service cannot be derived now, or that it is held.
 	Problem *catalog.Problem
+	// IsHeld is true if the cluster has the service only because its removal waits for a person.
+	IsHeld bool
 }
 
 // GlobalMembers returns the clusters that the global service of that path selects and whose paths sort
@@ -52,6 +56,10 @@ func GlobalMembers(v *View, global, after string) []GlobalMember {
 			member.Matched, member.Overrides, member.Problem = from.Matched, from.OverrideNames, service.ConfigProblem
 			if late := c.derived.late[global]; late != nil && member.Problem == nil {
 				member.Problem = late.problem
+			}
+			departure := c.derived.departures[from.GlobalUID][service.UID]
+			if member.IsHeld = departure.State == catalog.DepartureHeld; member.IsHeld && member.Problem == nil {
+				member.Problem = heldProblem(service, departure)
 			}
 		case isConflict:
 			member.Problem = conflictOf(service)
@@ -83,8 +91,11 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 		case member.Service.Derived == nil:
 			s.Conflicts++
 			continue
-		case member.Problem != nil:
+		case member.Problem != nil && (!member.IsHeld || member.Problem.Reason != reason.RemovalHeld):
 			s.Failing++
+		}
+		if member.IsHeld {
+			s.Held++
 		}
 		if v.serviceStatus(member.Service).Phase == catalog.PhaseHealthy {
 			s.Healthy++
@@ -93,6 +104,10 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	v.Catalog.mu.RLock()
 	defer v.Catalog.mu.RUnlock()
 	s.Forbidden = len(v.derived.forbidden[g.Name])
+	s.HeldDigest = v.derived.departures[g.UID].Digest(g.UID)
+	if p := heldProblemLocked(v.Catalog, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
+		s.Problem = p
+	}
 	if p := derivationProblemLocked(v.Catalog, g.Name); p != nil {
 		s.Problem = p
 	}

@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/subtle"
@@ -118,7 +119,13 @@ func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, ke
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
 		return err
 	}
-	row.PublicKey, row.Report, row.Revision = key, columnOf(catalog.ClusterReport{AgentVersion: agentVersion}), t.revision
+	last := row.Report.v
+	// What conditions of global services read stays until the new agent reports, so that no service is
+	// removed meanwhile.
+	facts := catalog.ClusterReport{
+		AgentVersion: cmp.Or(last.AgentVersion, agentVersion), KubernetesVersion: last.KubernetesVersion, Capabilities: last.Capabilities,
+	}
+	row.PublicKey, row.Report, row.Revision = key, columnOf(facts), t.revision
 	row.KeyGeneration++
 	// Another agent begins: what the last one's process reported is no longer compared with.
 	row.Instance, row.Sequence = "", 0

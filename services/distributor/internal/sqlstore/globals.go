@@ -56,6 +56,7 @@ type derivedRow struct {
 	ClusterUID         string                     `bun:"cluster_uid"`
 	SyncRequest        string                     `bun:"sync_request"`
 	Exception          column[*catalog.Exception] `bun:"exception"`
+	Departure          column[*catalog.Departure] `bun:"departure"`
 	Report             string                     `bun:"report"`
 	Entry              string                     `bun:"entry"`
 	ObservedGeneration int64                      `bun:"observed_generation"`
@@ -311,10 +312,14 @@ func collectDerived(ctx context.Context, query *bun.SelectQuery, changes *catalo
 	var reports []catalog.StoredReport
 	err := tryList(ctx, withPlaces(query), &reports, func(row *derivedRow) (catalog.StoredReport, error) {
 		report, err := row.stored()
-		if row.SyncRequest != "" || row.Exception.v != nil {
-			changes.Requests = append(changes.Requests, catalog.SyncRequest{
-				Service: report.Service, ServiceUID: row.UID, Request: row.SyncRequest, Exception: row.Exception.v,
-			})
+		if row.SyncRequest != "" || row.Exception.v != nil || row.Departure.v != nil {
+			request := catalog.SyncRequest{
+				Service: report.Service, ServiceUID: row.UID, GlobalUID: row.GlobalUID, Request: row.SyncRequest, Exception: row.Exception.v,
+			}
+			if row.Departure.v != nil {
+				request.Departure = *row.Departure.v
+			}
+			changes.Requests = append(changes.Requests, request)
 		}
 		return report, err
 	})

@@ -51,17 +51,24 @@ type intake struct {
 	dirtyAgents map[string]bool
 	reports     map[string]*reportRow
 	revisions   map[revisionKey]*revisionRow
+	// members decides about global services, and facts has what clusters with other facts report.
+	members catalog.Members
+	facts   map[string]catalog.ClusterReport
 	// derived are those of derived services, which have tables of their own.
 	derived          map[string]*derivedRow
 	derivedRevisions map[revisionKey]*revisionRow
 }
 
-// SaveReports implements catalog.Reports.
+// SaveReports implements catalog.Reports for a store without global services; see GuardedReports.
 func (s *Store) SaveReports(ctx context.Context, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
+	return saveReports(ctx, s, noMembers{}, reports)
+}
+
+func saveReports(ctx context.Context, s *Store, members catalog.Members, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
 	var receipts []catalog.Receipt
 	err := s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		in := &intake{
-			tx: t, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{},
+			tx: t, members: members, facts: map[string]catalog.ClusterReport{}, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{},
 			derived: map[string]*derivedRow{}, derivedRevisions: map[revisionKey]*revisionRow{},
 		}
 		if err := in.load(ctx, reports); err != nil {
@@ -169,9 +176,16 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	next := *row
 	next.Instance, next.Sequence, next.PlanVersion = report.Instance, int64(report.Sequence), report.PlanVersion
 	if report.Cluster != nil {
-		var err error
-		if next.Report, err = describe(*report.Cluster, row.Report, report.Full); err != nil {
+		var last, now catalog.ClusterReport
+		err := decode("report", row.Report, &last)
+		if err != nil {
 			return err
+		}
+		if next.Report, now, err = describe(*report.Cluster, last, report.Full); err != nil {
+			return err
+		}
+		if !catalog.SameFacts(last, now) {
+			in.facts[row.UID] = now
 		}
 	}
 	if next.Instance != row.Instance || next.PlanVersion != row.PlanVersion || next.Report != row.Report {
@@ -183,15 +197,12 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 
 // describe encodes what an agent says of its cluster, with what is stored in the parts that it
 // leaves out. A full report leaves out nothing that the agent knows.
-func describe(said catalog.ClusterReport, stored string, full bool) (string, error) {
+func describe(said, last catalog.ClusterReport, full bool) (string, catalog.ClusterReport, error) {
 	if !full {
-		var last catalog.ClusterReport
-		if err := decode("report", stored, &last); err != nil {
-			return "", err
-		}
 		said = said.Over(last)
 	}
-	return encode(said)
+	text, err := encode(said)
+	return text, said, err
 }
 
 func (in *intake) takeService(state *serviceState, service catalog.StoredReport, report catalog.AgentReport) error {
@@ -241,6 +252,9 @@ func (in *intake) put(state *serviceState, report, entry string, generation int6
 }
 
 func (in *intake) write(ctx context.Context) error {
+	if err := in.writeDepartures(ctx); err != nil {
+		return err
+	}
 	if err := in.writeAgents(ctx); err != nil {
 		return translate("write agents", err)
 	}

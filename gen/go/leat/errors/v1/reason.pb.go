@@ -237,6 +237,10 @@ const (
 	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
 	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
 	Reason_REASON_REMOVAL_GUARDED Reason = 212
+	// What agents reported would take derived services from more clusters than their global service allows
+	// without a person. The services stay. The message names the clusters and a digest: correct the
+	// condition in spec.clusters.when, or agree with leat prune confirm globalservice/NAME.
+	Reason_REASON_REMOVAL_HELD Reason = 240
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	Reason_REASON_GLOBAL_SERVICE_CONFLICT Reason = 213
@@ -339,6 +343,7 @@ var (
 		217: "REASON_DERIVATION_PENDING",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
+		240: "REASON_REMOVAL_HELD",
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 		224: "REASON_ROLLOUT_REFUSED",
 		225: "REASON_REVISION_UNAVAILABLE",
@@ -423,6 +428,7 @@ var (
 		"REASON_DERIVATION_PENDING":           217,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
+		"REASON_REMOVAL_HELD":                 240,
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 		"REASON_ROLLOUT_REFUSED":              224,
 		"REASON_REVISION_UNAVAILABLE":         225,
@@ -464,7 +470,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x9b\x13\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb5\x13\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -540,7 +546,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
 	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
-	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
+	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +
+	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
 	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12 \n" +
 	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +

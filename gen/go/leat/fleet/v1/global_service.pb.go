@@ -456,12 +456,14 @@ func (x *SourceOverride) GetPath() string {
 }
 
 // RemovalPolicy bounds how many derived services one change may take from clusters: an edit of the global service, of its project, or
-// of labels and annotations of clusters. A cluster that is deleted does not count.
+// of labels and annotations of clusters. A cluster that is deleted does not count. What agents report may take as many from clusters
+// in all, until a person agrees to more: further ones stay, and the status asks.
 type RemovalPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many of the clusters one change may take away, in percent, rounded down, and one in any case. Unset means 10; 0 to 100.
 	MaxPercent *int32 `protobuf:"varint,1,opt,name=max_percent,json=maxPercent,proto3,oneof" json:"max_percent,omitempty"`
-	// Agrees to a removal that was refused: the digest that the message names. Empty means none. It holds for that removal alone.
+	// Agrees to a removal that was refused, or that is held because agents reported something else: the digest that the message names.
+	// Empty means none. It holds for that removal alone.
 	Confirmation  string `protobuf:"bytes,2,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -526,7 +528,12 @@ type GlobalServiceStatus struct {
 	Forbidden int32 `protobuf:"varint,5,opt,name=forbidden,proto3" json:"forbidden,omitempty"`
 	// What is wrong with the derivation for all clusters, such as that it is pending or takes too long, or
 	// else with the first cluster that has a conflict or fails. Unset while all is well.
-	Problem       *v1.Problem `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem *v1.Problem `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	// How many clusters have the service only because spec.removal keeps it there: what their agents report no longer meets
+	// spec.clusters.when.
+	Held int32 `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
+	// Agrees to the removal from the held clusters, in spec.removal.confirmation. Empty if none is held.
+	HeldDigest    string `protobuf:"bytes,8,opt,name=held_digest,json=heldDigest,proto3" json:"held_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,19 +610,36 @@ func (x *GlobalServiceStatus) GetProblem() *v1.Problem {
 	return nil
 }
 
+func (x *GlobalServiceStatus) GetHeld() int32 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *GlobalServiceStatus) GetHeldDigest() string {
+	if x != nil {
+		return x.HeldDigest
+	}
+	return ""
+}
+
 // GlobalServiceMember is a cluster that a global service selects.
 type GlobalServiceMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster: NAME, or PROJECT/NAME for one of another project than the global service's.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Why it is selected: all, names, labels, when, or two of them with a plus sign.
+	// Why it is selected: all, names, labels, when, or two of them with a plus sign. It has held in place of when if what the agent
+	// reports no longer meets the condition, and spec.removal keeps the service there.
 	Matched string `protobuf:"bytes,2,opt,name=matched,proto3" json:"matched,omitempty"`
 	// The overrides that select it, in their order.
 	Overrides []string `protobuf:"bytes,3,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// The derived service with its state, or the service of the same name that a person wrote. Unset if the caller may not see it.
 	Service *Service `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
-	// A conflict, or why the service cannot be derived now. Unset while all is well.
-	Problem       *v1.Problem `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	// A conflict, why the service cannot be derived now, or that it is held. Unset while all is well.
+	Problem *v1.Problem `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The cluster has the service only because spec.removal keeps it there.
+	Held          bool `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,6 +707,13 @@ func (x *GlobalServiceMember) GetProblem() *v1.Problem {
 		return x.Problem
 	}
 	return nil
+}
+
+func (x *GlobalServiceMember) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
 }
 
 // CreateGlobalServiceRequest carries the global service.
@@ -1325,20 +1356,24 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\vmax_percent\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01H\x00R\n" +
 	"maxPercent\x88\x01\x01\x12(\n" +
 	"\fconfirmation\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\fconfirmationB\x0e\n" +
-	"\f_max_percent\"\xd2\x01\n" +
+	"\f_max_percent\"\x87\x02\n" +
 	"\x13GlobalServiceStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\x05R\ahealthy\x12\x1c\n" +
 	"\tconflicts\x18\x03 \x01(\x05R\tconflicts\x12\x18\n" +
 	"\afailing\x18\x04 \x01(\x05R\afailing\x12\x1c\n" +
 	"\tforbidden\x18\x05 \x01(\x05R\tforbidden\x12/\n" +
-	"\aproblem\x18\x06 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"\xca\x01\n" +
+	"\aproblem\x18\x06 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12\x12\n" +
+	"\x04held\x18\a \x01(\x05R\x04held\x12\x1f\n" +
+	"\vheld_digest\x18\b \x01(\tR\n" +
+	"heldDigest\"\xde\x01\n" +
 	"\x13GlobalServiceMember\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\tR\amatched\x12\x1c\n" +
 	"\toverrides\x18\x03 \x03(\tR\toverrides\x120\n" +
 	"\aservice\x18\x04 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\x12/\n" +
-	"\aproblem\x18\x05 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"a\n" +
+	"\aproblem\x18\x05 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12\x12\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\"a\n" +
 	"\x1aCreateGlobalServiceRequest\x12C\n" +
 	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"b\n" +
 	"\x1bCreateGlobalServiceResponse\x12C\n" +

@@ -126,7 +126,7 @@ func globalMessage(g *catalog.GlobalService, status fleet.GlobalStatus) *fleetv1
 		},
 		Status: &fleetv1.GlobalServiceStatus{
 			Clusters: int32(status.Clusters), Healthy: int32(status.Healthy), Conflicts: int32(status.Conflicts), Failing: int32(status.Failing),
-			Forbidden: int32(status.Forbidden), Problem: catalogwire.ProblemMessage(status.Problem),
+			Forbidden: int32(status.Forbidden), Held: int32(status.Held), HeldDigest: status.HeldDigest, Problem: catalogwire.ProblemMessage(status.Problem),
 		},
 	}
 }
@@ -175,6 +175,6 @@ func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.Service
 // memberMessage returns a cluster of a global service; service is nil if the caller may not see it.
 func memberMessage(m fleet.GlobalMember, project string, service *fleetv1.Service) *fleetv1.GlobalServiceMember {
 	return &fleetv1.GlobalServiceMember{
-		Cluster: objectname.Format(m.Cluster, project), Matched: m.Matched, Overrides: m.Overrides, Service: service, Problem: catalogwire.ProblemMessage(m.Problem),
+		Cluster: objectname.Format(m.Cluster, project), Matched: m.Matched, Overrides: m.Overrides, Service: service, Problem: catalogwire.ProblemMessage(m.Problem), Held: m.IsHeld,
 	}
 }

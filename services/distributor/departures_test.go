@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+)
+
+// olderGlobal is a global service for clusters with an older Kubernetes.
+func olderGlobal(removal *fleetv1.RemovalPolicy) *fleetv1.GlobalService {
+	global := webGlobal()
+	global.Spec.Clusters.When = "self.kubernetes.minor < 33"
+	global.Spec.Removal = removal
+	return global
+}
+
+// reporters are the agents of some clusters, which report the version of their Kubernetes.
+type reporters struct {
+	agents map[string]*agentKey
+	last   map[string]uint64
+}
+
+func newReporters(t *testing.T, h *hub, clusters ...string) *reporters {
+	t.Helper()
+	r := &reporters{agents: map[string]*agentKey{}, last: map[string]uint64{}}
+	for _, cluster := range clusters {
+		r.agents[cluster] = h.enrol(t, cluster)
+	}
+	return r
+}
+
+func (r *reporters) report(t *testing.T, h *hub, cluster, version string) {
+	t.Helper()
+	r.last[cluster]++
+	_, err := h.agents(t, r.agents[cluster].token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
+		Instance: "i", Sequence: r.last[cluster], Full: r.last[cluster] == 1, Cluster: &distributorv1.ClusterReport{KubernetesVersion: version},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *hub) global(t *testing.T, name string) *fleetv1.GlobalService {
+	t.Helper()
+	res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.GetGlobalService()
+}
+
+// heldOf returns the clusters that have a global service, and of these those that are held.
+func (h *hub) heldOf(t *testing.T, name string) (members, held string) {
+	t.Helper()
+	var all, kept []string
+	for cluster, member := range h.members(t, name) {
+		all = append(all, cluster)
+		if member.GetHeld() {
+			kept = append(kept, cluster)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(kept)
+	return strings.Join(all, " "), strings.Join(kept, " ")
+}
+
+func (h *hub) waitHeld(t *testing.T, members, held string) {
+	t.Helper()
+	await.True(t, "members "+members+", held "+held, func() bool {
+		gotMembers, gotHeld := h.heldOf(t, "web")
+		return gotMembers == members && gotHeld == held
+	})
+}
+
+// TestReportsRemoveWithinTheGuard upgrades Kubernetes in four clusters, for which a global service has a
+// condition. One cluster loses the service, and the others keep it until a person agrees, on both
+// replicas and after a restart.
+func TestReportsRemoveWithinTheGuard(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t).Database(t)
+	onPostgres := func(c *distributor.Config) { c.DatabaseURL = url }
+	h := startHub(t, onPostgres)
+	other := startReplica(t, h.git, onPostgres)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	names := []string{"a", "b", "c", "d"}
+	h.apply(t, repositoryDocument("demo"))
+	for _, name := range names {
+		h.apply(t, labelledCluster(name, edge("eu")))
+	}
+	agents := newReporters(t, h, names...)
+	h.apply(t, fleetdoc.Of(olderGlobal(nil)))
+	for i, name := range names {
+		agents.report(t, []*hub{h, other}[i%2], name, "v1.32.4")
+	}
+	h.waitHeld(t, "a b c d", "")
+	other.waitHeld(t, "a b c d", "")
+	for i, name := range names {
+		agents.report(t, []*hub{h, other}[i%2], name, "v1.33.0")
+	}
+	for _, replica := range []*hub{h, other} {
+		replica.waitHeld(t, "b c d", "b c d")
+		if entry := entryOf(planOf(t, replica, agents.agents["c"], ""), "web"); entry == nil || entry.GetApply().GetNamespace() != "web-eu" {
+			t.Errorf("got %v in the plan of a cluster that is held, want the service as it was", entry)
+		}
+		got := replica.global(t, "web").GetStatus()
+		if got.GetHeld() != 3 || got.GetHeldDigest() == "" || got.GetFailing() != 0 || got.GetProblem().GetReason().String() != "REASON_REMOVAL_HELD" ||
+			!strings.Contains(got.GetProblem().GetMessage(), got.GetHeldDigest()) || !strings.Contains(got.GetProblem().GetMessage(), "b, c, d") {
+			t.Errorf("got %v, want the question with its answer", got)
+		}
+	}
+	if got := h.members(t, "web")["b"]; got.GetMatched() != "labels+held" || got.GetProblem().GetReason().String() != "REASON_REMOVAL_HELD" {
+		t.Errorf("got %v, want a member that is held", got)
+	}
+	h.stop(t)
+	h.start(t)
+	h.waitHeld(t, "b c d", "b c d")
+
+	// Edits of a cluster that is held go on, and one whose agent reports as before is held no longer.
+	h.apply(t, labelledCluster("b", map[string]string{"tier": "edge", "region": "eu", "more": "yes"}))
+	stale := h.global(t, "web").GetStatus().GetHeldDigest()
+	for _, agent := range agents.agents {
+		agent.renew(t, h)
+	}
+	agents.report(t, h, "d", "v1.32.5")
+	h.waitHeld(t, "b c d", "b c")
+	agents.report(t, h, "d", "v1.33.1")
+	h.waitHeld(t, "b c d", "b c d")
+
+	// The digest of another question answers nothing.
+	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{Confirmation: stale})))
+	h.waitHeld(t, "b c d", "b c d")
+	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{Confirmation: h.global(t, "web").GetStatus().GetHeldDigest()})))
+	h.waitHeld(t, "", "")
+	other.waitHeld(t, "", "")
+	if got := h.global(t, "web").GetStatus(); got.GetHeld() != 0 || got.GetHeldDigest() != "" || got.GetProblem() != nil {
+		t.Errorf("got %v after the answer, want no question", got)
+	}
+}
+
+// TestReportsRemoveWhatIsAllowed has a bound that lets two of four clusters go, and raises it.
+func TestReportsRemoveWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.git.set("demo", "app", newFolder(t, "c1", "one"))
+	names := []string{"a", "b", "c", "d"}
+	h.apply(t, repositoryDocument("demo"))
+	for _, name := range names {
+		h.apply(t, labelledCluster(name, edge("eu")))
+	}
+	agents := newReporters(t, h, names...)
+	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(50))})))
+	for _, name := range names {
+		agents.report(t, h, name, "v1.32.4")
+	}
+	h.waitHeld(t, "a b c d", "")
+	agents.report(t, h, "b", "v1.33.0")
+	h.waitHeld(t, "a c d", "")
+	agents.report(t, h, "a", "v1.33.0")
+	h.waitHeld(t, "c d", "")
+	agents.report(t, h, "d", "v1.33.0")
+	h.waitHeld(t, "c d", "d")
+
+	// Another agent joins the cluster, which changes nothing before it reports.
+	agents.agents["c"], agents.last["c"] = h.enrol(t, "c"), 0
+	h.waitHeld(t, "c d", "d")
+
+	// One that comes back makes room for another that leaves later.
+	agents.report(t, h, "a", "v1.32.9")
+	h.waitHeld(t, "a c d", "d")
+	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(100))})))
+	h.waitHeld(t, "a c", "")
+}

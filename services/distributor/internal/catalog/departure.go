@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+)
+
+// DepartureState is what became of a member of a global service that no longer meets its condition.
+type DepartureState string
+
+// The states. The zero value is that of a departure that is over: the member meets the condition
+// again, or a person decided.
+const (
+	// DepartureLeft is that of a member that lost the service.
+	DepartureLeft DepartureState = "left"
+	// DepartureHeld is that of a member that keeps the service until a person decides.
+	DepartureHeld DepartureState = "held"
+)
+
+// Departure is what became of one cluster of a global service when its agent reported something that
+// no longer meets the condition of the selection. Its JSON is its stored form.
+type Departure struct {
+	State DepartureState `json:"state,omitempty"`
+	// Revision is that of the report. It makes the digest of each question another one.
+	Revision int64     `json:"revision,omitempty"`
+	At       time.Time `json:"at,omitzero"`
+}
+
+// Departures are by the uid of the derived service.
+type Departures map[string]Departure
+
+// Count returns how many members have left, and how many are held.
+func (d Departures) Count() (left, held int) {
+	for _, departure := range d {
+		switch departure.State {
+		case DepartureLeft:
+			left++
+		case DepartureHeld:
+			held++
+		}
+	}
+	return left, held
+}
+
+// Digest returns what agrees to the removal from all members that are held, or "" if none is.
+func (d Departures) Digest(globalUID string) string {
+	var uids []string
+	for uid, departure := range d {
+		if departure.State == DepartureHeld {
+			uids = append(uids, uid)
+		}
+	}
+	if len(uids) == 0 {
+		return ""
+	}
+	slices.Sort(uids)
+	e := digest.NewSequence("leat.departures.v1", globalUID)
+	for _, uid := range uids {
+		e.Text(uid)
+		e.Number(d[uid].Revision)
+	}
+	return e.Digest().String()
+}
+
+// Depart returns the state of a further member that no longer meets the condition, given the uids of all
+// derived services. Members that left count until a person decides, so that reports that come one by
+// one take no more than the policy allows.
+func (p RemovalPolicy) Depart(before Departures, members map[string]struct{}) DepartureState {
+	clusters := len(members)
+	left, held := before.Count()
+	for uid, departure := range before {
+		if _, isMember := members[uid]; !isMember && departure.State == DepartureLeft {
+			clusters++
+		}
+	}
+	if held == 0 && left < p.MaxRemoved(clusters) {
+		return DepartureLeft
+	}
+	return DepartureHeld
+}
+
+// Members are the clusters of global services, as a store asks about them while it stores what agents
+// report. They may lack what another replica has done in this moment.
+type Members interface {
+	// Judge returns what a report means for the global services whose condition the cluster met before
+	// it, or meets after it. The two states differ in what the agent reported alone.
+	Judge(before, after *Cluster) []Judgement
+}
+
+// Judgement is what a report means for one global service.
+type Judgement struct {
+	GlobalUID string
+	Removal   RemovalPolicy
+	// IsMet is true if the cluster meets the condition after the report.
+	IsMet bool
+	// Members has the uids of the derived services there are. Nil if the condition is met.
+	Members map[string]struct{}
+}
+
+// SameFacts reports whether the conditions of global services see no difference between two reports.
+func SameFacts(a, b ClusterReport) bool {
+	return a.KubernetesVersion == b.KubernetesVersion && a.AgentVersion == b.AgentVersion && slices.Equal(a.Capabilities, b.Capabilities)
+}
+
+// settleDepartures ends the departures of a global service if an edit answers the question that they ask:
+// it selects clusters in another way, agrees, or allows as many removals.
+func (e *Editor) settleDepartures(ctx context.Context, tx Tx, current, next Object) error {
+	from, ok := current.(*GlobalService)
+	to, ok2 := next.(*GlobalService)
+	if !ok || !ok2 {
+		return nil
+	}
+	isSelection := !reflect.DeepEqual(from.Spec.Clusters, to.Spec.Clusters)
+	if !isSelection && reflect.DeepEqual(from.Spec.Removal, to.Spec.Removal) {
+		return nil
+	}
+	departures, err := tx.Departures(ctx, to.UID)
+	if err != nil || len(departures) == 0 {
+		return err
+	}
+	left, held := departures.Count()
+	isAllowed := left+held <= to.Spec.Removal.MaxRemoved(cmp.Or(e.derived.Members(to.Name), held)+left)
+	isAgreed := held > 0 && departures.Digest(to.UID) == to.Spec.Removal.Confirmation
+	if isSelection || isAllowed || isAgreed {
+		return tx.EndDepartures(ctx, to.UID)
+	}
+	return nil
+}

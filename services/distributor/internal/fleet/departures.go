@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+// Members is the view for the store of agents' reports. It is safe for concurrent use.
+type Members struct{ View *View }
+
+var _ catalog.Members = Members{}
+
+// asked is a global service whose condition decides about a cluster.
+type asked struct {
+	global   *catalog.GlobalService
+	compiled *derive.Global
+}
+
+// Judge implements catalog.Members. All conditions share what a review may cost, equally, so that one
+// which costs much decides nothing about the rest. A condition that costs more counts as no longer met:
+// its members are held rather than taken away.
+func (m Members) Judge(before, after *catalog.Cluster) []catalog.Judgement {
+	if catalog.SameFacts(before.Agent.Report, after.Agent.Report) {
+		return nil
+	}
+	all := m.asked(after)
+	var judgements []catalog.Judgement
+	from, to := &derive.Cluster{Cluster: before}, &derive.Cluster{Cluster: after}
+	for _, a := range all {
+		ctx := expression.WithBudget(context.Background(), reviewUnits/uint64(len(all)))
+		_, wasMet, err := a.compiled.Matches(ctx, from)
+		wasMet = wasMet || err != nil
+		_, isMet, err := a.compiled.Matches(ctx, to)
+		isMet = isMet || err != nil && !expression.IsSpent(ctx)
+		j := catalog.Judgement{GlobalUID: a.global.UID, Removal: a.global.Spec.Removal, IsMet: isMet}
+		switch {
+		case isMet:
+		case wasMet || expression.IsSpent(ctx):
+			j.Members = m.members(a.global.Name)
+		default:
+			continue
+		}
+		judgements = append(judgements, j)
+	}
+	return judgements
+}
+
+// asked returns the global services that select a cluster if their condition holds there, by path.
+func (m Members) asked(cluster *catalog.Cluster) []asked {
+	c := m.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []asked
+	for _, path := range c.names[catalog.KindGlobalService].all() {
+		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
+		if !ok || global.Spec.Clusters.When == "" || !maySelectLocked(c, global, cluster) {
+			continue
+		}
+		if current := c.services.Service(global.DerivedPath(cluster.Name)); current != nil && current.Derived == nil {
+			continue // a person's service has the name
+		}
+		compiled := c.derived.globals[path]
+		if compiled == nil {
+			var err error
+			if compiled, err = derive.CompileSelection(global); err != nil {
+				continue // a later version of the hub wrote it, and nothing is derived
+			}
+		}
+		all = append(all, asked{global, compiled})
+	}
+	return all
+}
+
+// members returns the uids of the derived services of a global service.
+func (m Members) members(path string) map[string]struct{} {
+	c := m.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	uids := map[string]struct{}{}
+	for member := range c.names[catalog.KindService].inClusters(path) {
+		if service := c.services.Service(member); service.Derived != nil {
+			uids[service.UID] = struct{}{}
+		}
+	}
+	return uids
+}
+
+// heldProblem says why a cluster keeps a service that its global service no longer selects.
+func heldProblem(service *catalog.Service, departure catalog.Departure) *catalog.Problem {
+	return &catalog.Problem{Reason: reason.RemovalHeld, Since: departure.At, Message: fmt.Sprintf(
+		"what the agent of cluster %s reports no longer meets spec.clusters.when of global service %s; the service stays until a person agrees to its removal",
+		objectname.Display(service.Spec.Cluster), objectname.Display(service.Derived.Global))}
+}
+
+// heldProblemLocked asks a person about the clusters of a global service that are held, or returns nil.
+func heldProblemLocked(c *Catalog, global *catalog.GlobalService) *catalog.Problem {
+	departures := c.derived.departures[global.UID]
+	agrees := departures.Digest(global.UID)
+	if agrees == "" {
+		return nil
+	}
+	var names []string
+	var since time.Time
+	for path := range c.names[catalog.KindService].inClusters(global.Name) {
+		service := c.services.Service(path)
+		if departure := departures[service.UID]; departure.State == catalog.DepartureHeld {
+			names = append(names, objectname.Display(service.Spec.Cluster))
+			if since.IsZero() || departure.At.Before(since) {
+				since = departure.At
+			}
+		}
+	}
+	slices.Sort(names)
+	count, text := len(names), strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if count > maxNamed {
+		text += " and others"
+	}
+	members := countMembersLocked(c, global.Name)
+	return &catalog.Problem{Reason: reason.RemovalHeld, Since: since, Message: fmt.Sprintf(
+		"what agents report no longer meets spec.clusters.when in %d of %d clusters (%s), which is more than spec.removal allows, so they keep the service; "+
+			"correct the condition, or agree with leat prune confirm globalservice/%s, which sets spec.removal.confirmation: %s",
+		count, members, text, objectname.Display(global.Name), agrees)}
+}
