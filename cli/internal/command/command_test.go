@@ -4,6 +4,7 @@
 package command_test
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -180,14 +181,16 @@ func putPlan(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // putService stores a service in a state: service NAME
-// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|warned|dry|contested|released|resolved.
+// healthy|pending|failed|stale|unfetched|drifted|guarded|held|tested|warned|dry|contested|released|resolved.
+// NAME may end with @CLUSTER, which is demo otherwise.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
 	}
+	name, cluster, _ := strings.Cut(args[0], "@")
 	service := &fleetv1.Service{
-		Metadata: &typev1.Metadata{Name: args[0], Generation: 1},
-		Spec:     &fleetv1.ServiceSpec{Cluster: "demo"},
+		Metadata: &typev1.Metadata{Name: name, Generation: 1},
+		Spec:     &fleetv1.ServiceSpec{Cluster: cmp.Or(cluster, "demo")},
 		Status:   proto.CloneOf(fleettest.Healthy()),
 	}
 	switch args[1] {
@@ -253,6 +256,8 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	case "contested":
 		service.Metadata.Labels = map[string]string{fleettest.Contested: ""}
+	case "held":
+		service.Metadata.Labels = map[string]string{fleettest.Held: ""}
 	case "guarded":
 		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
 		service.Status.Report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_PRUNE_GUARDED, Message: "pruning would take 2 of 2 objects away"}

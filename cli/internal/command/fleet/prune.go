@@ -37,19 +37,36 @@ func Prune(s *session.Session) *cobra.Command {
 
 func pruneConfirm(s *session.Session) *cobra.Command {
 	p := pruning{session: s, format: show.Table}
-	cmd := onService(s, &cobra.Command{
-		Use:   "confirm service/NAME",
+	cmd := &cobra.Command{
+		Use:   "confirm service/NAME|globalservice/NAME",
 		Short: "Agree to deletions that the guard holds back",
 		Long: `Agree to the deletion of objects that the agent's guard keeps (PRUNE_GUARDED), because they are many, or all objects of the service.
 
 It shows the objects and asks, unless --yes is given. The agreement covers only these objects: if the
 manifests change in the meantime and others would be deleted, the guard asks again. Agreeing twice changes nothing.
 
+Of a global service it shows the objects of every cluster that waits, asks once, and agrees for each cluster to what it
+has shown. It also agrees to the removal of the service from clusters that are held (REMOVAL_HELD), because what their
+agents report no longer meets spec.clusters.when.
+
 Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the cluster anyway, unless the
 service's spec.policy.deletion allows their deletion.`,
 		Example: `  leat prune confirm service/shop
-  leat prune confirm service/shop --yes -o json`,
-	}, p.confirm)
+  leat prune confirm service/shop --yes -o json
+  leat prune confirm globalservice/web`,
+		Args: oneOf("service/NAME or globalservice/NAME"), ValidArgsFunction: p.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			do, name, err := p.parse(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := s.Client()
+			if err != nil {
+				return s.Fail(err)
+			}
+			return s.Fail(do(cmd.Context(), c, name))
+		},
+	}
 	cmd.Flags().BoolVar(&p.yes, "yes", false, "do not ask")
 	cmd.Flags().VarP(&p.format, "output", "o", "how to print the outcome")
 	return cmd
@@ -59,6 +76,29 @@ type pruning struct {
 	session *session.Session
 	yes     bool
 	format  show.Format
+}
+
+// complete completes service/NAME and globalservice/NAME.
+func (p *pruning) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if strings.HasPrefix(typed, "g") {
+		return completeNames(cmd, p.session, "GlobalService", "globalservice/"), cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeNames(cmd, p.session, "Service", "service/"), cobra.ShellCompDirectiveNoFileComp
+}
+
+// parse returns what confirms the object of an argument, and the object's name.
+func (p *pruning) parse(text string) (do func(context.Context, *client.Client, string) error, name string, err error) {
+	if word, _, found := strings.Cut(text, "/"); found {
+		if kind, ok := document.Kind(word); ok && kind == "GlobalService" {
+			t, err := parseTarget(p.session, text)
+			return p.confirmGlobal, t.name, err
+		}
+	}
+	name, err = parseService(p.session, text)
+	return p.confirm, name, err
 }
 
 func (p *pruning) confirm(ctx context.Context, c *client.Client, name string) error {
@@ -75,7 +115,8 @@ func (p *pruning) confirm(ctx context.Context, c *client.Client, name string) er
 	case service.GetSpec().GetSync().GetPruneConfirmation() == digest:
 		return p.print(service, "was agreed to already")
 	}
-	if err := p.ask(service); err != nil {
+	list := func() error { return p.list(service) }
+	if err := p.ask("Delete these objects?", list); err != nil {
 		return err
 	}
 	if service, err = agree(ctx, c, service, digest); err != nil {
@@ -100,15 +141,15 @@ func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, dige
 // errDeclined means that the user did not answer yes.
 var errDeclined = errors.New("nothing was agreed to")
 
-// ask shows the objects to delete, and waits for an answer. Without a terminal only --yes agrees.
-func (p *pruning) ask(service *fleetv1.Service) error {
+// ask shows what to agree to, and waits for an answer. Without a terminal only --yes agrees.
+func (p *pruning) ask(question string, list func() error) error {
 	if p.yes && p.format != show.Table {
 		return nil
 	}
-	if err := p.list(service); err != nil || p.yes {
+	if err := list(); err != nil || p.yes {
 		return err
 	}
-	isAgreed, err := p.session.Confirm("Delete these objects?")
+	isAgreed, err := p.session.Confirm(question)
 	if err == nil && !isAgreed {
 		err = failure.New(errDeclined.Error(), "Answer y, or give --yes.")
 	}

@@ -6,7 +6,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -85,14 +84,19 @@ func onService(
 }
 
 // oneService wants exactly one argument.
-func oneService(_ *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return errors.New("service/NAME is missing")
-	case 1:
-		return nil
-	default:
-		return fmt.Errorf("want only service/NAME, got %d arguments", len(args))
+func oneService(cmd *cobra.Command, args []string) error { return oneOf("service/NAME")(cmd, args) }
+
+// oneOf wants exactly one argument of some form.
+func oneOf(form string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("%s is missing", form)
+		case 1:
+			return nil
+		default:
+			return fmt.Errorf("want only %s, got %d arguments", form, len(args))
+		}
 	}
 }
 
