@@ -3,7 +3,7 @@
 
 // Package filter is the language in which people say which objects of a list they want, such as
 //
-//	phase=Failed,Degraded cluster.label.region=eu image~nginx checkout
+//	phase=Failed,Degraded cluster.label.region=eu repository~shop checkout
 //
 // A filter is a row of terms, and selects what all of them are true of. A term compares a field:
 //

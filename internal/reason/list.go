@@ -219,6 +219,10 @@ const (
 	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
 	// says where it stands. Look at its state, and do what that needs.
 	RolloutRefused Reason = 224
+	// The latest rollout of a policy waits for a person, stopped, or went back. The message says why. Look
+	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
+	// correction.
+	RolloutStopped Reason = 241
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -316,6 +320,7 @@ var names = map[Reason]string{
 	RemovalHeld:                "REMOVAL_HELD",
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
 	RolloutRefused:             "ROLLOUT_REFUSED",
+	RolloutStopped:             "ROLLOUT_STOPPED",
 	RevisionUnavailable:        "REVISION_UNAVAILABLE",
 	FleetSourceManaged:         "FLEET_SOURCE_MANAGED",
 	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -113,13 +114,16 @@ func TestReportsRemoveWithinTheGuard(t *testing.T) {
 			t.Errorf("got %v in the plan of a cluster that is held, want the service as it was", entry)
 		}
 		got := replica.global(t, "web").GetStatus()
-		if got.GetHeld() != 3 || got.GetHeldDigest() == "" || got.GetFailing() != 0 || got.GetProblem().GetReason().String() != "REASON_REMOVAL_HELD" ||
+		if got.GetHeld() != 3 || got.GetHeldDigest() == "" || got.GetFailing() != 0 || got.GetProblem().GetReason() != errorsv1.Reason_REASON_REMOVAL_HELD ||
 			!strings.Contains(got.GetProblem().GetMessage(), got.GetHeldDigest()) || !strings.Contains(got.GetProblem().GetMessage(), "b, c, d") {
 			t.Errorf("got %v, want the question with its answer", got)
 		}
 	}
-	if got := h.members(t, "web")["b"]; got.GetMatched() != "labels+held" || got.GetProblem().GetReason().String() != "REASON_REMOVAL_HELD" {
+	if got := h.members(t, "web")["b"]; got.GetMatched() != "labels+held" || got.GetProblem().GetReason() != errorsv1.Reason_REASON_REMOVAL_HELD {
 		t.Errorf("got %v, want a member that is held", got)
+	}
+	if got := h.problemOf(t, "GlobalService"); got.GetSeverity() != fleetv1.ProblemSeverity_PROBLEM_SEVERITY_DEGRADED || got.GetReason() != errorsv1.Reason_REASON_REMOVAL_HELD {
+		t.Errorf("got %v in the status of the fleet, want what waits for a person", got)
 	}
 	h.stop(t)
 	h.start(t)

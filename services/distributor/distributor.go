@@ -236,6 +236,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people, FleetSources: sqlstore.FleetSourcesOf(store),
+		Queries: people.QueriesDeps{Rollouts: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Mail: notifying.people.Mail},
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -290,6 +291,7 @@ type handlerParams struct {
 	Notifiers    people.NotifiersDeps
 	Rollouts     people.RolloutsDeps
 	FleetSources fleetsync.States
+	Queries      people.QueriesDeps
 	People       people.Deps
 	Sessions     sessions.Deps
 	Agents       agents.Deps
@@ -332,7 +334,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(keys))
 	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(persons, p.Notifiers), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(notifiers))
-	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons), server.Options(p.Recorder)...)
+	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons, p.Queries), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(queries))
 	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
 	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)

@@ -232,6 +232,7 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 	// An empty folder removes nothing, and what is confirmed is removed, but for what the source needs.
 	h.commit(t, "fleet", "c3", map[string]string{"README.md": "nothing"})
 	status = h.at(t, "fleet", "c3", errorsv1.Reason_REASON_FLEET_SOURCE_HELD)
+	h.wantProblem(t, "FleetSource", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_DEGRADED, "")
 	if status.GetHeld() != 2 || !h.hasCluster(t, "berlin") {
 		t.Errorf("got %v, want both removals held", status)
 	}
@@ -327,6 +328,7 @@ func TestFleetSourceWithBadDocuments(t *testing.T) {
 		"missing.yaml": strings.ReplaceAll(fleetService, "berlin", "nowhere"), "twice.yaml": yamlCluster("a", "again"), "yaml.yaml": "a: [",
 	})
 	status := h.at(t, "fleet", "c2", errorsv1.Reason_REASON_FLEET_SOURCE_DOCUMENTS)
+	h.wantProblem(t, "FleetSource", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_FAILED, "")
 	d := h.documentsOf(t, "fleet")
 	if status.GetFailed() < 5 || status.GetHeld() != 2 || !h.hasCluster(t, "b") || !h.hasCluster(t, "c") {
 		t.Errorf("got %v, want failures, and no removal", status)

@@ -267,6 +267,7 @@ func TestNotifierTriesAgain(t *testing.T) {
 	r.answer(http.StatusGone)
 	h.start(t)
 	await.True(t, "the message to be given up", func() bool { return status().GetDead() == 1 })
+	h.wantProblem(t, "Notifier", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_DEGRADED, "has given 1 message up")
 	letters, err := h.notifiers(t, adminToken).ListDeadLetters(t.Context(), &fleetv1.ListDeadLettersRequest{Name: "ops"})
 	if err != nil || len(letters.GetDeadLetters()) != 1 {
 		t.Fatalf("got %v, %v", letters, err)

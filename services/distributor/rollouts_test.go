@@ -247,6 +247,7 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	if !agents.ever(bad, "one") || agents.ever(bad, others...) {
 		t.Error("the bad commit must reach the canary, and nobody else")
 	}
+	h.wantProblem(t, "RolloutPolicy", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_FAILED, "rollout 1 went back: ")
 	service := h.waitService(t, "app@two", func(s *fleetv1.Service) bool { return s.GetStatus().GetHold() != nil })
 	if hold := service.GetStatus().GetHold(); hold.GetPolicy() != "waves" || !slices.Equal(hold.GetCommits(), []string{"c1"}) {
 		t.Errorf("got hold %v, want that the policy keeps c1", hold)
@@ -257,6 +258,7 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 		r := latestRollout(t, h, "waves")
 		return r.GetNumber() == 2 && r.GetWave() == "canary" && r.GetArrived() == 1 && r.GetWaitsFor() != ""
 	})
+	h.wantProblem(t, "RolloutPolicy", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_DEGRADED, "approve")
 	next := startReplica(t, h.git, shared)
 	agents.hub.Store(next)
 	h.stop(t)
@@ -269,6 +271,9 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 		return err == nil
 	})
 	await.True(t, "the fix everywhere", func() bool { return latestRollout(t, next, "waves").GetState() == "completed" })
+	if got := next.problemOf(t, "RolloutPolicy"); got != nil {
+		t.Errorf("got %v in the status of the fleet after the rollout is completed", got)
+	}
 	if !agents.has(fix, clusters...) || agents.ever(bad, others...) {
 		t.Error("the rollout is complete, and not all clusters have the fix")
 	}
@@ -522,6 +527,7 @@ func TestRollbackPinsAService(t *testing.T) {
 	if hold := service.GetStatus().GetHold(); hold.GetPinnedRevision() != 1 || hold.GetPinnedBy() != "admin" || service.GetMetadata().GetGeneration() != 1 {
 		t.Errorf("got %v, want a pin by admin and the same generation", service)
 	}
+	h.wantProblem(t, "Service", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_WARNING, "is pinned to revision 1")
 	h.stop(t)
 	h = startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = h.cfg.DatabaseURL })
 	agents.hub.Store(h)

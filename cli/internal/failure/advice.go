@@ -29,6 +29,8 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_DERIVATION_PENDING:       "Wait some seconds and try again; what is applied stays.",
 		errorsv1.Reason_REASON_SERVICE_DERIVED:          "Change the global service, or give it an override for this cluster.",
 		errorsv1.Reason_REASON_REMOVAL_GUARDED:          "Nothing was changed. Correct the change, or confirm the removal as the message says; leat delete has --cascade.",
+		errorsv1.Reason_REASON_REMOVAL_HELD:             "Correct the condition of the global service, or agree with leat prune confirm globalservice/NAME.",
+		errorsv1.Reason_REASON_ROLLOUT_STOPPED:          "Look at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a correction.",
 		errorsv1.Reason_REASON_GLOBAL_SERVICE_CONFLICT:  "Delete the service that was written by hand, or leave the cluster out of the selection.",
 
 		errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:   "Check the repository's url, and whether its credential may read it.",

@@ -29,7 +29,8 @@ func Status(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is wrong in the fleet, the worst first",
-		Long: `Show what is wrong with clusters, repositories and services: since when, where, why, and what to do.
+		Long: `Show what is wrong with clusters, repositories, services and what they follow from, such as rollouts, fleet sources and
+global services: since when, where, why, and what to do.
 
 Problems with one cause are one: the same reason, and messages that differ in names and numbers at most, at the same
 commit. The severities are failed, degraded, warning (it works, and somebody should look at it) and waiting (it continues
@@ -37,7 +38,7 @@ automatically).
 
 It looks at all projects, unless --project names one.
 
-Exit codes: 0 nothing failed or is degraded; 3 something is; 1 the hub could not be asked; 2 wrong command line.`,
+Exit codes: 0 nothing failed, is degraded or waits for a person; 3 something does; 1 the hub could not be asked; 2 wrong command line.`,
 		Example: `  leat status
   leat status --project shop
   leat status --cluster berlin

@@ -41,6 +41,8 @@ type Row struct {
 	Sources []catalog.Resolution
 	Report  *catalog.ServiceReport
 	Synced  bool
+	// Pin is that of a service; nil: it follows its sources, or a rollout.
+	Pin *catalog.Pin
 	// LastSeenAt belongs to a cluster.
 	LastSeenAt time.Time
 }
@@ -72,6 +74,13 @@ func Fields(kind catalog.Kind) filter.Schema {
 			{Name: "synced", Type: filter.Word, Values: truths(), About: "all that is desired is applied"},
 			{Name: "drifted", Type: filter.Word, Values: truths(), About: "others have changed its objects"},
 			{Name: "paused", Type: filter.Word, Values: truths(), About: "it is paused"},
+			{Name: "pinned", Type: filter.Word, Values: truths(), About: "leat rollback has pinned it to a revision"},
+		}
+	case catalog.KindGlobalService:
+		fields = filter.Schema{
+			{Name: "reason", Type: filter.Word, About: "the reason of its problem, such as REMOVAL_HELD"},
+			{Name: "message", About: "the message of its problem"},
+			{Name: "since", Type: filter.Age, About: "how long the problem lasts"},
 		}
 	case catalog.KindCluster:
 		fields = filter.Schema{
@@ -109,6 +118,8 @@ type subject struct {
 	*Row
 	// labelsOf returns the labels of a cluster that the viewer may see.
 	labelsOf func(cluster string) map[string]string
+	// isCounted is true if every value is one to count, so each is named once.
+	isCounted bool
 }
 
 // At implements filter.Subject.
@@ -159,6 +170,16 @@ func (s *subject) Any(field, key string, match func(string) bool) bool {
 	return false
 }
 
+// matchPath compares both names of an object of the project default: people write it with and without the
+// project, and tables of a project show it with it.
+func (s *subject) matchPath(path string, match func(string) bool) bool {
+	if isMatch := match(objectname.Display(path)); isMatch || s.isCounted {
+		return isMatch
+	}
+	project, name := objectname.Split(path)
+	return project == objectname.Default && match(project+"/"+name)
+}
+
 func matchLabel(labels map[string]string, key string, match func(string) bool) bool {
 	value, ok := labels[key]
 	return ok && match(value)
@@ -167,7 +188,7 @@ func matchLabel(labels map[string]string, key string, match func(string) bool) b
 func (s *subject) anyOfService(o *catalog.Service, field, key string, match func(string) bool) bool {
 	switch field {
 	case "cluster":
-		return match(objectname.Display(o.Spec.Cluster))
+		return s.matchPath(o.Spec.Cluster, match)
 	case "cluster.label.":
 		return matchLabel(s.labelsOf(o.Spec.Cluster), key, match)
 	case "namespace":
@@ -176,6 +197,8 @@ func (s *subject) anyOfService(o *catalog.Service, field, key string, match func
 		return match(truth(s.Synced))
 	case "paused":
 		return match(truth(o.Spec.Wanted().Paused))
+	case "pinned":
+		return match(truth(s.Pin != nil))
 	case "drifted":
 		return match(truth(s.Report != nil && len(s.Report.Drift) > 0))
 	case "commit":
@@ -187,7 +210,7 @@ func (s *subject) anyOfService(o *catalog.Service, field, key string, match func
 		source := &o.Spec.Sources[i]
 		switch field {
 		case "repository":
-			if match(objectname.Display(source.Repository)) {
+			if s.matchPath(source.Repository, match) {
 				return true
 			}
 		case "path":

@@ -125,7 +125,9 @@ func TestFieldsOfServices(t *testing.T) {
 	t.Parallel()
 	f, clusters := newFleet(0), []*find.Row{cluster("one", "eu"), cluster("shop.two", "us")}
 	f.put(clusters...)
-	f.put(service("a", "one", catalog.PhaseHealthy), service("b", "one", catalog.PhaseFailed), service("shop.c", "shop.two", catalog.PhaseUnknown))
+	pinned := service("b", "one", catalog.PhaseFailed)
+	pinned.Pin = &catalog.Pin{Revision: 3}
+	f.put(service("a", "one", catalog.PhaseHealthy), pinned, service("shop.c", "shop.two", catalog.PhaseUnknown))
 	index := find.NewIndex(f)
 	for text, want := range map[string]string{
 		"":                        "a@one b@one shop.c@shop.two",
@@ -139,6 +141,9 @@ func TestFieldsOfServices(t *testing.T) {
 		"reason!=*":               "a@one shop.c@shop.two",
 		"message~quota":           "b@one",
 		"cluster=shop/two":        "shop.c@shop.two",
+		"cluster=default/one":     "a@one b@one",
+		"cluster!=default/one":    "shop.c@shop.two",
+		"cluster=two":             "",
 		"cluster.label.region=eu": "a@one b@one",
 		"namespace=default":       "a@one b@one shop.c@shop.two",
 		"repository=shop/demo":    "a@one b@one shop.c@shop.two",
@@ -149,10 +154,12 @@ func TestFieldsOfServices(t *testing.T) {
 		"version=v1.2.* name=b":   "b@one",
 		"version!=v1.2.3":         "",
 		"synced=false paused=false drifted=false name=a": "a@one",
-		"age>30m":   "a@one b@one shop.c@shop.two",
-		"since>30m": "",
-		"QUOTA":     "b@one",
-		"shop/two":  "shop.c@shop.two",
+		"pinned=true":  "b@one",
+		"pinned=false": "a@one shop.c@shop.two",
+		"age>30m":      "a@one b@one shop.c@shop.two",
+		"since>30m":    "",
+		"QUOTA":        "b@one",
+		"shop/two":     "shop.c@shop.two",
 	} {
 		result, err := mustQuery(t, find.Params{Kind: catalog.KindService, Filter: text}).Run(t.Context(), index.Snapshot(catalog.KindService), everything(clusters...), now)
 		if err != nil || names(result.Rows) != want {

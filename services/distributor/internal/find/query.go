@@ -193,7 +193,7 @@ func (q *Query) Run(ctx context.Context, s Snapshot, v Viewer, now time.Time) (*
 	for i := range counters {
 		counters[i].counts, adders[i] = map[string]int{}, counters[i].add
 	}
-	counted := &subject{labelsOf: v.LabelsOf}
+	counted := &subject{labelsOf: v.LabelsOf, isCounted: true}
 	isByName := q.order == orderName && !q.isReversed
 	err := q.Select(ctx, s, v, now, func(row *Row) bool {
 		if !isByName || result.Total >= q.offset && result.Total-q.offset < q.size {

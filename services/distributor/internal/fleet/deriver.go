@@ -67,8 +67,8 @@ type pass struct {
 	projects   map[string]*catalog.Project
 	departures map[string]catalog.Departures
 	clusters   []*catalog.Cluster
-	verdicts []verdict
-	spent    time.Duration
+	verdicts   []verdict
+	spent      time.Duration
 	// isSettled is that of the job when its turn began.
 	isSettled bool
 }

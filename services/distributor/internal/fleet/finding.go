@@ -52,6 +52,12 @@ func (f Finding) Describe(key catalog.Key) *find.Row {
 			row.Since = mirror.Problem.Since
 		}
 		return row
+	case *catalog.GlobalService:
+		row := &find.Row{Object: object, Problem: globalProblem(f.View, object)}
+		if row.Problem != nil {
+			row.Since = row.Problem.Since
+		}
+		return row
 	default:
 		return &find.Row{Object: object}
 	}
@@ -60,6 +66,9 @@ func (f Finding) Describe(key catalog.Key) *find.Row {
 func rowOfService(service *catalog.Service, status ServiceStatus) *find.Row {
 	row := &find.Row{
 		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
+	}
+	if status.Hold != nil && status.Hold.Admission != nil {
+		row.Pin = status.Hold.Admission.Pin
 	}
 	switch {
 	case status.Problem != nil && !status.Problem.Since.IsZero():

@@ -114,6 +114,31 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	return s
 }
 
+// globalProblem returns what is wrong with a global service beside its services: whether its derivation is
+// late, a person has to agree to a removal, or services of its name were written by hand. It looks at
+// no service that is well.
+func globalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if problem := derivationProblemLocked(c, g.Name); problem != nil {
+		return problem
+	}
+	if problem := heldProblemLocked(c, g); problem != nil {
+		return problem
+	}
+	first := ""
+	for cluster := range c.derived.conflicts[g.Name] {
+		if first == "" || cluster < first {
+			first = cluster
+		}
+	}
+	if service := c.services.Service(g.DerivedPath(first)); first != "" && service != nil {
+		return conflictOf(service)
+	}
+	return nil
+}
+
 // isBehind reports whether services may be those of an earlier state of their global service.
 func isBehind(c *Catalog, path string) bool {
 	c.mu.RLock()

@@ -117,7 +117,10 @@ func (g *Grouper) Groups(limit int) (groups []Group, omitted int) {
 
 // rank orders kinds: the cause of much stands before its effects.
 func rank(kind catalog.Kind) int {
-	return slices.Index([]catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}, kind)
+	return slices.Index([]catalog.Kind{
+		catalog.KindCluster, catalog.KindRepository, catalog.KindConfigBackend, catalog.KindFleetSource, catalog.KindRolloutPolicy,
+		catalog.KindGlobalService, catalog.KindNotifier, catalog.KindService,
+	}, kind)
 }
 
 // shortened returns the beginning of a message.

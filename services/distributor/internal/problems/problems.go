@@ -59,7 +59,13 @@ type Item struct {
 func Of(row *find.Row, uses *Uses) []Item {
 	switch o := row.Object.(type) {
 	case *catalog.Service:
-		return ofService(row, o)
+		items := ofService(row, o)
+		if row.Pin != nil {
+			items = append(items, ofPin(o, row.Pin))
+		}
+		return items
+	case *catalog.GlobalService:
+		return ofGlobal(row.Problem, o)
 	case *catalog.Cluster:
 		return ofCluster(row, o, uses)
 	case *catalog.Repository:

@@ -247,6 +247,10 @@ const (
 	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
 	// says where it stands. Look at its state, and do what that needs.
 	Reason_REASON_ROLLOUT_REFUSED Reason = 224
+	// The latest rollout of a policy waits for a person, stopped, or went back. The message says why. Look
+	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
+	// correction.
+	Reason_REASON_ROLLOUT_STOPPED Reason = 241
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -346,6 +350,7 @@ var (
 		240: "REASON_REMOVAL_HELD",
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 		224: "REASON_ROLLOUT_REFUSED",
+		241: "REASON_ROLLOUT_STOPPED",
 		225: "REASON_REVISION_UNAVAILABLE",
 		230: "REASON_FLEET_SOURCE_MANAGED",
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
@@ -431,6 +436,7 @@ var (
 		"REASON_REMOVAL_HELD":                 240,
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 		"REASON_ROLLOUT_REFUSED":              224,
+		"REASON_ROLLOUT_STOPPED":              241,
 		"REASON_REVISION_UNAVAILABLE":         225,
 		"REASON_FLEET_SOURCE_MANAGED":         230,
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
@@ -470,7 +476,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb5\x13\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd2\x13\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -549,7 +555,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +
 	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
-	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12 \n" +
+	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12\x1b\n" +
+	"\x16REASON_ROLLOUT_STOPPED\x10\xf1\x01\x12 \n" +
 	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +

@@ -989,7 +989,7 @@ type ProblemGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How bad it is.
 	Severity ProblemSeverity `protobuf:"varint,1,opt,name=severity,proto3,enum=leat.fleet.v1.ProblemSeverity" json:"severity,omitempty"`
-	// The kind of the affected objects: Service, Cluster or Repository.
+	// The kind of the affected objects, such as Service or Cluster; Hub for a part of the hub itself.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The reason. Unspecified: the message says it all.
 	Reason v1.Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=leat.errors.v1.Reason" json:"reason,omitempty"`

@@ -41,14 +41,17 @@ type Queries struct {
 	people *Service
 	index  *find.Index
 	views  *find.Views
+	d      QueriesDeps
+	// releases are the latest rollouts.
+	releases *releases
 }
 
 var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
 
 // NewQueries returns the service that finds objects among many.
-func NewQueries(people *Service) *Queries {
+func NewQueries(people *Service, d QueriesDeps) *Queries {
 	index := find.NewIndex(fleet.Finding{View: people.d.View})
-	return &Queries{people: people, index: index, views: find.NewViews(index)}
+	return &Queries{people: people, index: index, views: find.NewViews(index), d: d, releases: &releases{from: d.Rollouts}}
 }
 
 // QueryFleet implements QueryServiceHandler.
@@ -276,6 +279,9 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 	}
 	if only == "" {
 		if response.Repositories, err = w.kind(ctx, catalog.KindRepository); err != nil {
+			return nil, err
+		}
+		if err := w.others(ctx); err != nil {
 			return nil, err
 		}
 	}

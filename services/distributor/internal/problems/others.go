@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package problems
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// Release is the latest rollout of a policy.
+type Release struct {
+	Number int64
+	State  rollout.State
+	// Why says why it is not running.
+	Why string
+	// WaitsFor is what a person has to decide; empty: it waits for nobody. Since is since when, or when the
+	// rollout ended. Zero: not known.
+	WaitsFor string
+	Since    time.Time
+}
+
+// ReleaseOf sums a rollout up.
+func ReleaseOf(number int64, run *rollout.Run) Release {
+	r := Release{Number: number, State: run.State, Why: run.Why, Since: run.EndedAt}
+	if run.State == rollout.Running && run.Blocked.By == rollout.ByPerson {
+		r.WaitsFor = run.Blocked.Why
+		if run.Cursor < len(run.Waves) {
+			r.Since = run.Waves[run.Cursor].AskedAt
+		}
+	}
+	return r
+}
+
+// byPerson begins the reasons of rollouts that a person took back.
+const byPerson = string(rollout.Rollback) + " by "
+
+// OfRollout returns what is wrong with the latest rollout of a policy. One that went back stays a problem
+// until the next one begins: the sources hold content that the services do not have.
+func OfRollout(policy *catalog.RolloutPolicy, latest Release) []Item {
+	item := itemOf(policy, reason.RolloutStopped, latest.Since)
+	name := fmt.Sprintf("rollout %d", latest.Number)
+	switch {
+	case latest.WaitsFor != "":
+		item.Severity, item.Message = Degraded, name+" waits for a person: "+latest.WaitsFor
+	case latest.State == rollout.Halted:
+		item.Severity, item.Message = Failed, name+" stopped and waits for a person: "+latest.Why
+	case latest.State == rollout.Paused:
+		item.Severity, item.Message = Warning, name+" is paused: "+latest.Why
+	case latest.State == rollout.RollingBack, latest.State == rollout.RolledBack:
+		item.Severity = Failed
+		if strings.HasPrefix(latest.Why, byPerson) {
+			item.Severity = Warning
+		}
+		item.Message = name + " went back: " + latest.Why
+		if latest.State == rollout.RollingBack {
+			item.Message = name + " goes back: " + latest.Why
+		}
+	default:
+		return nil
+	}
+	return []Item{item}
+}
+
+// OfFleetSource returns what is wrong with a fleet source, given the problem of its latest look, and how
+// many removals wait for a person.
+func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held int) []Item {
+	var items []Item
+	hasHeld := false
+	if problem != nil {
+		item := itemOf(source, problem.Reason, problem.Since)
+		item.Severity, item.Message = Failed, problem.Message
+		switch {
+		case catalog.Passes(problem.Reason):
+			item.Severity = Waiting
+		case problem.Reason == reason.FleetSourceHeld, problem.Reason == reason.FleetSourceConflict:
+			item.Severity = Degraded
+		}
+		hasHeld = problem.Reason == reason.FleetSourceHeld
+		items = append(items, item)
+	}
+	if held > 0 && !hasHeld {
+		item := itemOf(source, reason.FleetSourceHeld, time.Time{})
+		item.Severity, item.Message = Degraded, fmt.Sprintf("would remove %s, which is more than its guard allows", counted(held, "object"))
+		items = append(items, item)
+	}
+	return items
+}
+
+// OfBackend returns what is wrong with a back end of configurations, given the problem of its reads, how
+// many of its paths fail, and when it was last read.
+func OfBackend(backend *catalog.ConfigBackend, problem *catalog.Problem, failing, paths int, readAt time.Time) []Item {
+	if problem == nil {
+		return nil
+	}
+	item := itemOf(backend, problem.Reason, problem.Since)
+	item.Severity = Degraded // what was read last goes on
+	if readAt.IsZero() {
+		item.Severity = Failed
+	}
+	item.Message = fmt.Sprintf("cannot read %d of %s: %s", failing, counted(paths, "path"), problem.Message)
+	return []Item{item}
+}
+
+// OfNotifier returns what is wrong with a notifier: messages that were given up, or that its receiver does
+// not take now.
+func OfNotifier(notifier *catalog.Notifier, dead, waiting int, lastError string, lastErrorAt time.Time) []Item {
+	item := itemOf(notifier, noReason, lastErrorAt)
+	switch {
+	case notifier.Spec.Suspended:
+		return nil
+	case dead > 0:
+		item.Severity = Degraded
+		item.Message = fmt.Sprintf("has given %s up (%s); leat notifier dead-letters lists them, and leat notifier resend sends them again", counted(dead, "message"), lastError)
+	case waiting > 0 && lastError != "":
+		item.Severity = Waiting
+		item.Message = fmt.Sprintf("%s not sent yet, because the receiver did not take the last one: %s", counted(waiting, "message"), lastError)
+	default:
+		return nil
+	}
+	return []Item{item}
+}
+
+// ofGlobal returns what is wrong with a global service beside its services.
+func ofGlobal(problem *catalog.Problem, global *catalog.GlobalService) []Item {
+	if problem == nil {
+		return nil
+	}
+	item := itemOf(global, problem.Reason, problem.Since)
+	item.Severity, item.Message, item.Filter = Warning, problem.Message, fmt.Sprintf("reason=%s", problem.Reason)
+	switch problem.Reason {
+	case reason.DerivationPending:
+		item.Severity = Waiting
+	case reason.RemovalHeld:
+		item.Severity = Degraded
+	default:
+	}
+	return []Item{item}
+}
+
+// ofPin returns that a person has pinned a service. It is a warning, because nothing failed.
+func ofPin(service *catalog.Service, pin *catalog.Pin) Item {
+	item := itemOf(service, noReason, pin.At)
+	item.Severity, item.Cluster, item.Filter = Warning, service.Spec.Cluster, "pinned=true"
+	item.Message = fmt.Sprintf("is pinned to revision %d of its history; what is new waits until leat rollback service/NAME --release", pin.Revision)
+	return item
+}
+
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func itemOf(object catalog.Object, why reason.Reason, since time.Time) Item {
+	key := object.Key()
+	_, name := objectname.Split(key.Name)
+	return Item{Kind: key.Kind, Path: key.Name, Reason: why, Since: since, names: []string{objectname.Display(key.Name), name}}
+}
