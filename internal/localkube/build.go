@@ -43,16 +43,71 @@ func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
-	if b.complete() {
-		return b.binaries, nil
+	if !b.complete() {
+		if err := b.findGo(); err != nil {
+			return Binaries{}, err
+		}
+		if err := b.buildMissing(ctx); err != nil {
+			return Binaries{}, err
+		}
 	}
-	if err := b.findGo(); err != nil {
-		return Binaries{}, err
-	}
-	if err := b.buildMissing(ctx); err != nil {
-		return Binaries{}, err
-	}
+	b.remember()
 	return b.binaries, nil
+}
+
+// latestFile is in the cache folder, and has the Binaries that Build returned last.
+const latestFile = "latest.json"
+
+// remember keeps what was built for Built. A cache that cannot be written costs nothing but that.
+func (b *builder) remember() {
+	path := filepath.Join(b.cacheDir, latestFile)
+	if last, err := readBinaries(path); err == nil && last == b.binaries {
+		return
+	}
+	_ = durable.WriteJSON(path, latestFile+"-*", b.binaries)
+}
+
+// Built returns what Build returned last, if all of it is still in the cache folder; empty means leat/kube
+// in the user's cache folder. It needs no checkout of Leat.
+func Built(cacheDir string) (Binaries, bool) {
+	cacheDir, err := cacheFolder(cacheDir)
+	if err != nil {
+		return Binaries{}, false
+	}
+	last, err := readBinaries(filepath.Join(cacheDir, latestFile))
+	if err != nil {
+		return Binaries{}, false
+	}
+	for _, t := range targets(BuildParams{}, &last) {
+		if t.path = *t.place; !t.built() {
+			return Binaries{}, false
+		}
+	}
+	return last, true
+}
+
+func readBinaries(path string) (b Binaries, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Binaries{}, err
+	}
+	return b, json.Unmarshal(text, &b)
+}
+
+// cacheFolder returns the absolute path of a cache folder.
+func cacheFolder(dir string) (string, error) {
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find cache folder: %w", err)
+		}
+		dir = filepath.Join(user, "leat", "kube")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find cache folder: %w", err)
+	}
+	return dir, nil
 }
 
 type builder struct {
@@ -64,20 +119,13 @@ type builder struct {
 }
 
 func newBuilder(p BuildParams) (*builder, error) {
-	b := &builder{cacheDir: p.CacheDir, goCommand: cmp.Or(p.GoCommand, "go"), progress: p.Progress}
-	if b.cacheDir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("find cache folder: %w", err)
-		}
-		b.cacheDir = filepath.Join(user, "leat", "kube")
-	}
+	b := &builder{goCommand: cmp.Or(p.GoCommand, "go"), progress: p.Progress}
 	if b.progress == nil {
 		b.progress = func(string) {}
 	}
 	var err error
-	if b.cacheDir, err = filepath.Abs(b.cacheDir); err != nil {
-		return nil, fmt.Errorf("find cache folder: %w", err)
+	if b.cacheDir, err = cacheFolder(p.CacheDir); err != nil {
+		return nil, err
 	}
 	source := p.SourceDir
 	if source == "" {

@@ -132,6 +132,18 @@ func TestBuildOnce(t *testing.T) {
 	if warm != cold {
 		t.Errorf("second build: got %+v, want %+v", warm, cold)
 	}
+	if built, ok := localkube.Built(p.CacheDir); !ok || built != cold {
+		t.Errorf("what is built, without a checkout: got %+v, %t, want %+v", built, ok, cold)
+	}
+	if err := os.Remove(cold.Scheduler); err != nil {
+		t.Fatal(err)
+	}
+	if built, ok := localkube.Built(p.CacheDir); ok {
+		t.Errorf("got %+v, of which a part is gone", built)
+	}
+	if built, ok := localkube.Built(t.TempDir()); ok {
+		t.Errorf("got %+v from an empty cache", built)
+	}
 }
 
 func TestBuildStages(t *testing.T) {

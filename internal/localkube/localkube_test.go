@@ -118,7 +118,7 @@ func TestWorkloadsRun(t *testing.T) {
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
 		"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
 			"metadata": {"labels": {"app": "web"}},
-			"spec": {"containers": [{"name": "web", "image": "example.test/web:1"}]}}}}`)
+			"spec": {"containers": [{"name": "web", "image": "example.test/web:1", "resources": {"requests": {"ephemeral-storage": "50Mi"}}}]}}}}`)
 	send(t, cp, http.MethodPost, "/api/v1/namespaces/default/persistentvolumeclaims", `{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
 		"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`)

@@ -64,7 +64,14 @@ func node(name string) object {
 				"kubernetes.io/arch":     runtime.GOARCH,
 			},
 		},
+		// kwok keeps what is there. Its own default has no ephemeral storage, which many charts request.
+		"status": object{"allocatable": room(), "capacity": room()},
 	}
+}
+
+// room is more than anything that is tried needs.
+func room() object {
+	return object{"cpu": "1k", "memory": "1Ti", "pods": "1M", "ephemeral-storage": "1Ti"}
 }
 
 // storageClass returns the default storage class, whose volumes kwok's stages pretend to provide.

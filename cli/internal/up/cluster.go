@@ -55,14 +55,23 @@ func (u *up) findKube() (err error) {
 		return nil
 	}
 	u.kubeSource, err = localkube.FindSource(u.Options.KubeSource)
+	if err != nil && u.Options.KubeSource == "" {
+		if built, ok := localkube.Built(""); ok {
+			u.binaries = &built
+			return nil
+		}
+	}
 	if errors.Is(err, localkube.ErrSourceNotFound) {
 		return failure.New("no checkout of Leat's source here, to build a Kubernetes control plane from",
-			"Run leat up inside a checkout, name one with --kube-source DIR, or use your own cluster with --kubeconfig FILE.")
+			"Run leat up inside a checkout once, name one with --kube-source DIR, or use your own cluster with --kubeconfig FILE.")
 	}
 	return err
 }
 
 func (u *up) buildKube(ctx context.Context) (localkube.Binaries, error) {
+	if u.binaries != nil {
+		return *u.binaries, nil
+	}
 	binaries, err := localkube.Build(ctx, localkube.BuildParams{
 		SourceDir: u.kubeSource,
 		Progress:  func(line string) { u.tell("kubernetes", line) },

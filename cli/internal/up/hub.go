@@ -163,6 +163,8 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  u.dir.AdminToken,
 		"LEAT_TUNNEL_URL":               u.tunnelURL(),
 		"LEAT_GITCACHE_URL":             u.gitcacheURL(),
+		// Receivers of notifications, back ends and identity providers that are tried run on this machine.
+		"LEAT_ALLOW_LOCAL_AGENTS": "true",
 	})
 	if err != nil {
 		return err

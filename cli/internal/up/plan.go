@@ -23,7 +23,8 @@ import (
 
 const (
 	// planAnnotation marks the objects that leat up has made, with a digest of their planned form.
-	// As long as that stays the same, a user's changes to the object are kept.
+	// As long as that stays the same, a user's changes to the object are kept. An object without it is
+	// a user's, who has applied another document in its place.
 	planAnnotation = "leat.dev/up-plan"
 
 	demoName = "demo"
@@ -95,13 +96,14 @@ func (p *plan) mark() error {
 }
 
 // changes compares the plan with the content of the fleet. It returns what to apply, and which
-// services and repositories of an earlier plan to remove. Clusters stay, because their agents are
-// enrolled, and others may use them.
+// services and repositories of an earlier plan to remove. Clusters stay as they are, because their
+// agents are enrolled, and others may use them and their labels. So do objects that a user has put in
+// the place of planned ones.
 func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document) {
 	planned, found := byID(p.objects), byID(existing)
 	for _, object := range p.objects {
 		before := found[idOf(object)]
-		if before == nil || document.Metadata(before).GetAnnotations()[planAnnotation] != document.Metadata(object).GetAnnotations()[planAnnotation] {
+		if before == nil || isOutdated(before, object) {
 			apply = append(apply, object)
 		}
 	}
@@ -115,6 +117,13 @@ func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.D
 		}
 	}
 	return apply, remove
+}
+
+// isOutdated reports whether an object was made by leat up with other options, and replaces nothing of a
+// user's.
+func isOutdated(before, planned *fleetv1.Document) bool {
+	mark, isOurs := document.Metadata(before).GetAnnotations()[planAnnotation]
+	return isOurs && before.GetCluster() == nil && mark != document.Metadata(planned).GetAnnotations()[planAnnotation]
 }
 
 func byID(objects []*fleetv1.Document) map[string]*fleetv1.Document {

@@ -148,6 +148,10 @@ func TestChanges(t *testing.T) {
 			[]string{"Repository/shop", "Service/shop@demo"},
 			[]string{"Service/demo@demo", "Repository/demo"},
 		},
+		"the person's own documents, with labels": {
+			plan(t, options(func(*up.Options) {}), "http://127.0.0.1:2/demo.git"), replaced(existing), []string{}, []string{},
+		},
+		"a cluster of an earlier version": {demo, remarked(existing), []string{"Repository/demo", "Service/demo@demo"}, []string{}},
 		"fewer clusters": {
 			demo, plan(t, options(func(o *up.Options) { o.Clusters = 2 }), "http://127.0.0.1:1/demo.git").Objects,
 			[]string{},
@@ -174,6 +178,31 @@ func paused(objects []*fleetv1.Document) []*fleetv1.Document {
 		object = proto.CloneOf(object)
 		if service := object.GetService(); service != nil {
 			service.Spec.Paused = true
+		}
+		changed = append(changed, object)
+	}
+	return changed
+}
+
+// replaced are documents that a person has applied in place of others.
+func replaced(objects []*fleetv1.Document) []*fleetv1.Document {
+	var changed []*fleetv1.Document
+	for _, object := range objects {
+		object = proto.CloneOf(object)
+		metadata := document.Metadata(object)
+		metadata.Annotations, metadata.Labels = nil, map[string]string{"tier": "edge"}
+		changed = append(changed, object)
+	}
+	return changed
+}
+
+// remarked are objects that an earlier version has planned in another form.
+func remarked(objects []*fleetv1.Document) []*fleetv1.Document {
+	var changed []*fleetv1.Document
+	for _, object := range objects {
+		object = proto.CloneOf(object)
+		for key := range document.Metadata(object).GetAnnotations() {
+			document.Metadata(object).Annotations[key] = "another"
 		}
 		changed = append(changed, object)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/cli/internal/up/statedir"
 	"github.com/leatdev/leat/cli/internal/up/supervise"
+	"github.com/leatdev/leat/internal/localkube"
 )
 
 // Params are what Run needs besides a user's options.
@@ -84,7 +85,8 @@ type up struct {
 	client *client.Client
 	plan   plan
 
-	kubeSource string // tools/kube of a checkout; empty if the user has named a cluster
+	kubeSource string              // tools/kube of a checkout; empty if the user has named a cluster
+	binaries   *localkube.Binaries // built by an earlier start in a checkout; nil if this one is in one
 	clusters   []report.Cluster
 	kubectl    string
 

@@ -81,7 +81,11 @@ func (t *text) summary(s *Summary) {
 	for i := range s.Services {
 		t.service(&s.Services[i])
 	}
-	t.print("\n  hub         %s\n  tunnel      %s\n  repository  %s\n  data, logs  %s\n\n", s.Server, s.Tunnel, s.Repository, s.DataDir)
+	t.print("\n  hub         %s\n  tunnel      %s\n  repository  %s\n  data, logs  %s\n", s.Server, s.Tunnel, s.Repository, s.DataDir)
+	if s.CAFile != "" {
+		t.print("  log in      leat login %s --ca-file %s\n", s.Server, quote(s.CAFile))
+	}
+	t.print("\n")
 	t.commands("Try this in another terminal:", Commands(s))
 	if slices.ContainsFunc(s.Clusters, func(c Cluster) bool { return c.Simulated }) {
 		t.print("The cluster's nodes only pretend to run pods: kubectl logs and exec find nobody there,\n" +
