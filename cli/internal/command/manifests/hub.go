@@ -25,17 +25,22 @@ import (
 // downloadTimeout bounds the download of one bundle.
 const downloadTimeout = 5 * time.Minute
 
-// serviceName returns the name of a service of the hub that an argument names as service/NAME. A
-// folder of that name makes it unclear what is meant.
+// serviceName returns the name of a service of the hub that an argument names as service/NAME or
+// service/PROJECT/NAME, each with @CLUSTER or without. A folder of that name makes it unclear what is
+// meant; one below it, such as service/overlays/prod, is the folder.
 func serviceName(arg string) (name string, isService bool, err error) {
 	name, isService = strings.CutPrefix(arg, "service/")
 	if !isService {
 		name, isService = strings.CutPrefix(arg, "services/")
 	}
-	if !isService || name == "" || strings.Contains(name, "/") {
+	plain, cluster, _ := strings.Cut(name, "@")
+	if !isService || plain == "" || strings.Count(plain, "/") > 1 || strings.Count(cluster, "/") > 1 {
 		return "", false, nil
 	}
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		if strings.Contains(plain, "/") {
+			return "", false, nil
+		}
 		return "", false, failure.Usage("%s is a folder here, and may be a service of the hub; write ./%s for the folder, or call leat in another folder", arg, arg)
 	}
 	return name, true, nil

@@ -54,9 +54,9 @@ Like every source it is only that folder; --root adds a folder around it, such a
 its sources; it may be checked out at any commit, because refs are not looked at. Where the files hold several services,
 service/NAME chooses one. The document of its cluster, if there is one, gives the labels that charts can read.
 
-service/NAME without -f is a service of the hub, with the content that the hub delivers to its cluster now, and the facts
-that the hub knows of that cluster. It needs the role operator. The hub does not show secrets: without --secret KEY=VALUE
-each is rendered as SECRET_KEY.
+service/NAME without -f, or service/PROJECT/NAME@CLUSTER, is a service of the hub, also one that is derived, with the
+content that the hub delivers to its cluster now, and the facts that the hub knows of that cluster. It needs the role
+operator. The hub does not show secrets: without --secret KEY=VALUE each is rendered as SECRET_KEY.
 
 Otherwise nothing asks a hub or a cluster, and nothing is fetched. The function lookup returns nothing.`
 
@@ -204,6 +204,9 @@ func chosen(documents []*document.Document, args []string) (*document.Document, 
 		return nil, failure.Usage("the files hold several services; name one of %s", strings.Join(ids, ", "))
 	case len(args) > 0:
 		return nil, failure.Usage("the files hold no %s", args[0])
+	case slices.ContainsFunc(documents, func(d *document.Document) bool { return d.Kind == "GlobalService" }):
+		return nil, failure.Usage("the files hold a global service, whose services the hub derives: apply it with spec.paused, " +
+			"and name one of them as service/NAME@CLUSTER, without -f")
 	default:
 		return nil, failure.Usage("the files hold no service")
 	}
