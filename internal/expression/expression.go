@@ -64,6 +64,7 @@ type Expression struct {
 	limit     uint64 // of the cost of one evaluation
 	program   cel.Program
 	positions *ast.SourceInfo // of the nodes that CEL's errors name
+	paths     [][]string      // see Paths
 }
 
 // environment compiles every expression. Making it takes milliseconds and a third of a mebibyte, so
@@ -100,7 +101,7 @@ func CompileWithin(source string, kind Kind, limit uint64) (*Expression, error) 
 	if err != nil {
 		return nil, &CompileError{Line: 1, Column: 1, Message: err.Error()}
 	}
-	return &Expression{source: source, kind: kind, limit: limit, program: program, positions: checked.NativeRep().SourceInfo()}, nil
+	return &Expression{source: source, kind: kind, limit: limit, program: program, positions: checked.NativeRep().SourceInfo(), paths: pathsOf(checked.NativeRep().Expr())}, nil
 }
 
 // produces reports whether a value of type t can be of kind. Fields of an object have no static

@@ -110,6 +110,34 @@ func located(err error, documents []*document.Document) error {
 	}
 }
 
+// derivation says in a dry run what a global service selects, and what fails.
+func derivation(outcome *fleetv1.ApplyOutcome) string {
+	if outcome.GetDocument().GetGlobalService() == nil || outcome.GetAction() == fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
+		return ""
+	}
+	status := outcome.GetDocument().GetGlobalService().GetStatus()
+	text := fmt.Sprintf(": selects %d clusters", status.GetClusters())
+	if status.GetClusters() == 1 {
+		text = ": selects 1 cluster"
+	}
+	for _, counted := range []struct {
+		n    int32
+		text string
+	}{
+		{status.GetForbidden(), ", leaves %d out that the project may not use"},
+		{status.GetConflicts(), ", conflicts in %d"},
+		{status.GetFailing(), ", fails for %d"},
+	} {
+		if counted.n > 0 {
+			text += fmt.Sprintf(counted.text, counted.n)
+		}
+	}
+	if message := status.GetProblem().GetMessage(); message != "" {
+		text += ": " + message
+	}
+	return text
+}
+
 func (a *apply) print(response *fleetv1.ApplyResponse) error {
 	if a.format != show.Table {
 		var objects []*fleetv1.Document
@@ -123,7 +151,7 @@ func (a *apply) print(response *fleetv1.ApplyResponse) error {
 		kind, name := document.Identify(outcome.GetDocument())
 		line := strings.ToLower(kind) + "/" + name + " " + document.EnumName(outcome.GetAction())
 		if a.dryRun {
-			line += " (dry run)"
+			line += " (dry run)" + derivation(outcome)
 		}
 		_, err := fmt.Fprintln(a.session.Out, line)
 		errs = append(errs, err)

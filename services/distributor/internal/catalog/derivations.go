@@ -28,6 +28,8 @@ type Derivations interface {
 var (
 	// ErrUndecided means that the hub has not derived the services yet that an edit may be about.
 	ErrUndecided = errors.New("derived services are not known yet")
+	// ErrBehind means that a service is still the one that was derived from an earlier global service.
+	ErrBehind = errors.New("the service is not derived yet from the present global service")
 	// ErrExpensive means that the conditions of global services in an edit cost too much to be reviewed.
 	ErrExpensive = errors.New("the conditions of global services cost too much to be reviewed")
 )

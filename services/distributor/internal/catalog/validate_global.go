@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -199,8 +200,40 @@ func (t ClusterTarget) validateTarget(field string) error {
 	if len(t.When) > maxWhen {
 		return fielderr.New(field+".when", "has %d bytes; at most %d are allowed", len(t.When), maxWhen)
 	}
-	if _, err := t.Condition(); err != nil {
+	condition, err := t.Condition()
+	if err == nil {
+		err = checkFacts(condition)
+	}
+	if err != nil {
 		return fielderr.New(field+".when", "%s", err)
+	}
+	return nil
+}
+
+// facts are the fields of self that expressions of a global service see, as package derive makes them. Nil:
+// everything below is somebody's own, such as labels.
+func facts() map[string][]string {
+	return map[string][]string{
+		"name": {}, "project": {}, "labels": nil, "annotations": nil,
+		"kubernetes": {"version", "major", "minor", "provider"}, "agent": {"version", "capabilities"},
+	}
+}
+
+// checkFacts returns an error if an expression names a field of self that no cluster has. Without it the
+// expression would be false, or fail, for every cluster.
+func checkFacts(e *expression.Expression) error {
+	known := facts()
+	for _, path := range e.Paths() {
+		below, ok := known[path[0]]
+		switch {
+		case !ok:
+			return fmt.Errorf("self has no field %s; its fields are %s", path[0], strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case len(path) == 1, below == nil:
+		case len(below) == 0:
+			return fmt.Errorf("self.%s is a text, which has no field %s", path[0], path[1])
+		case !slices.Contains(below, path[1]):
+			return fmt.Errorf("self.%s has no field %s; its fields are %s", path[0], path[1], strings.Join(below, ", "))
+		}
 	}
 	return nil
 }
@@ -319,7 +352,7 @@ func inConfig(field string, err error) error {
 // validateBodies checks the template alone, and with each override over it, with an example for every
 // parameter.
 func (g *GlobalService) validateBodies() error {
-	var parser parameter.Parser
+	parser := parameter.Parser{Check: checkFacts}
 	if err := g.validateBody(&parser, templateField, nil); err != nil {
 		return err
 	}

@@ -182,10 +182,10 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	}
 	next, err := compiled.Derive(ctx, &derive.Cluster{Cluster: cluster}, service.Derived.Matched)
 	if err != nil {
-		return catalog.Config{}, "", fmt.Errorf("%w: %w", catalog.ErrUnavailable, err) // the agent keeps what it has
+		return catalog.Config{}, "", err // the agent keeps what it has
 	}
 	if next.ConfigDigest != service.ConfigDigest && isBehind(c.View.Catalog, global.Name) {
-		return catalog.Config{}, "", fmt.Errorf("%w: the service is not derived yet from the present global service", catalog.ErrUnavailable)
+		return catalog.Config{}, "", catalog.ErrBehind
 	}
 	return derive.WithSecrets(global, next), next.ConfigDigest, nil
 }

@@ -100,6 +100,10 @@ func cutExpression(text string) (source, after string, isClosed bool) {
 // template costs to check, to keep and to fill in therefore has one bound, however many combinations
 // of overrides there are. Its zero value is ready. It is for one goroutine at a time.
 type Parser struct {
+	// Check is called with each parameter that is compiled. Its error is a sentence for the author of the
+	// text. Nil: everything that compiles is right.
+	Check func(*expression.Expression) error
+
 	known map[string]*Text
 	// parameters counts those of the known texts, and bytes their length.
 	parameters, bytes int
@@ -116,6 +120,14 @@ func (p *Parser) Parse(text string) (*Text, error) {
 	made, err := Parse(text)
 	if err != nil {
 		return nil, err
+	}
+	for _, part := range made.parts {
+		if p.Check == nil || part.expression == nil {
+			continue
+		}
+		if err := p.Check(part.expression); err != nil {
+			return nil, fmt.Errorf("the parameter %s%s%s is wrong: %w", opening, shortened(part.expression.String()), closing, err)
+		}
 	}
 	if p.parameters+made.parameters > MaxParsed {
 		return nil, fmt.Errorf("is one of different texts with more than %d parameters together; use fewer, or write one expression for a part that several texts share", MaxParsed)

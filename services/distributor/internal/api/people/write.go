@@ -39,11 +39,13 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		s.follow(ctx)
 	}
 	res := &fleetv1.ApplyResponse{Outcomes: make([]*fleetv1.ApplyOutcome, len(outcomes))}
+	all := wire.Each(outcomes, func(o catalog.Outcome) catalog.Object { return o.Object })
 	for i, outcome := range outcomes {
-		res.Outcomes[i] = &fleetv1.ApplyOutcome{
-			Action:   actionMessage(outcome.Action),
-			Document: fleetdoc.Of(objectMessage(c.shown(s.d.View.Describe(outcome.Object)))),
+		record := s.d.View.Describe(outcome.Object)
+		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
+			record.Global = fleet.PreviewGlobal(s.d.View, global, all...)
 		}
+		res.Outcomes[i] = &fleetv1.ApplyOutcome{Action: actionMessage(outcome.Action), Document: fleetdoc.Of(objectMessage(c.shown(record)))}
 		if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}

@@ -11,11 +11,13 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
 )
 
 // StoreRetry is after how long a caller tries again if the database did not answer.
@@ -26,6 +28,14 @@ const StoreRetry = 2 * time.Second
 func Error(err error) error {
 	if err == nil {
 		return nil
+	}
+	// It comes first, because its cause may be about a field that the caller did not send.
+	if e, ok := errors.AsType[*derive.Error](err); ok {
+		why := errorsv1.Reason_REASON_DERIVATION_FAILED
+		if errors.Is(err, expression.ErrTooExpensive) {
+			why = errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE
+		}
+		return rpcerr.New(connect.CodeUnavailable, why, e.Error(), rpcerr.RetryAfter(StoreRetry))
 	}
 	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		return rpcerr.Field(e.Path, e.Message)
@@ -91,6 +101,8 @@ func mappedSentinel(err error) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING,
 			"the hub has just started and does not know yet which services it derives, so it cannot review the change; nothing was changed; retry",
 			rpcerr.RetryAfter(StoreRetry))
+	case errors.Is(err, catalog.ErrBehind):
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING, err.Error()+"; retry", rpcerr.RetryAfter(StoreRetry))
 	case errors.Is(err, catalog.ErrExpensive):
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE, err.Error()+"; nothing was changed")
 	case errors.Is(err, catalog.ErrUnavailable):
