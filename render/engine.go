@@ -105,7 +105,7 @@ func (r *run) step(ctx context.Context, step renderstep.Step) error {
 	}
 	step.Renderer = Detect(r.in.Files, folder, step.Renderer)
 	r.done = append(r.done, step)
-	p := parser{budget: r.budget}
+	p := parser{budget: r.budget, warn: r.warn}
 	if r.replaces() {
 		p.substitution = r.substitution
 	}
@@ -206,9 +206,7 @@ func guarded(ctx context.Context, renderer StepRenderer, in StepInput) (out Step
 func (r *run) add(out StepOutput) error {
 	r.out.Asked = r.out.Asked.Add(out.Asked)
 	for _, warning := range out.Warnings {
-		if len(r.out.Warnings) < maxWarnings {
-			r.out.Warnings = append(r.out.Warnings, cut(warning, maxWarning))
-		}
+		r.warn(warning)
 	}
 	r.addNotes(out.Notes)
 	if len(out.Generated) > 0 && r.out.Generated == nil {
@@ -228,6 +226,13 @@ func (r *run) add(out StepOutput) error {
 	}
 	r.in.Files = r.in.Files.With(out.Files)
 	return nil
+}
+
+// warn adds a warning, if there is room.
+func (r *run) warn(warning string) {
+	if len(r.out.Warnings) < maxWarnings {
+		r.out.Warnings = append(r.out.Warnings, cut(warning, maxWarning))
+	}
 }
 
 // addNotes adds the notes of a chart. A secret is masked before the text is cut, so that no part of it

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,7 @@ type parser struct {
 	budget       *budget
 	substitution *Substitution // nil leaves texts unchanged
 	quotes       bool          // the text still has its author's quotes
+	warn         func(string)  // nil refuses keys that occur twice, and else is told of them
 }
 
 // parse reads the documents of one file. Empty documents are skipped; lists are replaced by their
@@ -39,7 +41,7 @@ func (p parser) parse(name string, content []byte) ([]Object, error) {
 		if err != nil {
 			return nil, &Error{Path: name, Document: document, Cause: err}
 		}
-		objects, err := p.document(text)
+		objects, err := p.document(name, document, text)
 		if err != nil {
 			return nil, &Error{Path: name, Document: document, Cause: err}
 		}
@@ -51,6 +53,9 @@ func (p parser) parse(name string, content []byte) ([]Object, error) {
 
 // read reads what a step made.
 func (p parser) read(d Document) ([]Object, error) {
+	if !d.LastKeyWins {
+		p.warn = nil
+	}
 	if !d.IsEncoded {
 		return p.parse(d.Path, d.Text)
 	}
@@ -68,18 +73,28 @@ func (p parser) read(d Document) ([]Object, error) {
 	return all, nil
 }
 
-func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
+func (p parser) document(name string, number int, text []byte) ([]*unstructured.Unstructured, error) {
 	if err := errors.Join(checkSeparators(text), CheckAliases(text, p.budget.limits.Text)); err != nil {
 		return nil, err
 	}
 	// Strict mode rejects a duplicate key, which is a mistake whose first value would be dropped
 	// silently.
 	encoded, err := yaml.YAMLToJSONStrict(text)
+	if err != nil && p.warn != nil {
+		// If the text can be read after all, its only mistakes are such keys.
+		strict := err
+		if encoded, err = yaml.YAMLToJSON(text); err == nil {
+			p.warn(fmt.Sprintf("%s: document %d: the last value counts of each key that is there twice: %s", name, number, oneLine(strict.Error())))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return p.encoded(encoded, text)
 }
+
+// oneLine returns a text with single spaces in place of its line breaks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // encoded reads a document in JSON, whose text in YAML or JSON is text.
 func (p parser) encoded(encoded, text []byte) ([]*unstructured.Unstructured, error) {

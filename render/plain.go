@@ -15,6 +15,7 @@ func plain(files *Files, folder, except string, p parser) ([]Object, error) {
 	if err := files.checkLinks(folder, except); err != nil {
 		return nil, err
 	}
+	p.warn = nil // what people write by hand is right, or refused
 	var all []Object
 	for _, name := range files.manifests(folder, except) {
 		objects, err := p.parse(name, files.content[name])

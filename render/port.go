@@ -208,4 +208,7 @@ type Document struct {
 	IsEncoded bool
 	// Annotations are set on each object of the text, over its own.
 	Annotations map[string]string
+	// LastKeyWins reports that of a key that occurs twice the last value counts, with a warning. Otherwise
+	// such a key is an error.
+	LastKeyWins bool
 }

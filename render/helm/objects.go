@@ -63,7 +63,7 @@ func split(name, text string) []render.Document {
 	var documents []render.Document
 	for i, key := range keys {
 		// Helm ends each document with one more newline, which may belong to a block of text.
-		documents = append(documents, render.Document{Path: name, Text: []byte(manifests[key] + "\n"), Position: i + 1})
+		documents = append(documents, render.Document{Path: name, Text: []byte(manifests[key] + "\n"), Position: i + 1, LastKeyWins: true})
 	}
 	return documents
 }
