@@ -105,6 +105,10 @@ func TestReportsRemoveWithinTheGuard(t *testing.T) {
 	}
 	h.waitHeld(t, "a b c d", "")
 	other.waitHeld(t, "a b c d", "")
+	agents.report(t, h, "a", "") // it has just started, and does not know yet
+	if members, held := h.heldOf(t, "web"); members != "a b c d" || held != "" {
+		t.Errorf("got members %q, held %q, after a report without a version", members, held)
+	}
 	for i, name := range names {
 		agents.report(t, []*hub{h, other}[i%2], name, "v1.33.0")
 	}

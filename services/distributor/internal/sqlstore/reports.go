@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -201,6 +202,8 @@ func describe(said, last catalog.ClusterReport, full bool) (string, catalog.Clus
 	if !full {
 		said = said.Over(last)
 	}
+	// An agent that has just started does not know the version yet. Services that depend on it stay.
+	said.KubernetesVersion = cmp.Or(said.KubernetesVersion, last.KubernetesVersion)
 	text, err := encode(said)
 	return text, said, err
 }
