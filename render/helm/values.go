@@ -24,7 +24,7 @@ import (
 func mergeValues(in render.StepInput, options renderstep.HelmOptions) (map[string]any, error) {
 	merged := map[string]any{}
 	for i, name := range options.ValuesFiles {
-		fromFile, err := readValues(in, fmt.Sprintf("values_files[%d]", i), name)
+		fromFile, err := readValues(in, fmt.Sprintf("valuesFiles[%d]", i), name)
 		if err != nil {
 			return nil, err
 		}

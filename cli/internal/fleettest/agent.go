@@ -99,6 +99,9 @@ func (h *Hub) PreviewService(_ context.Context, request *fleetv1.PreviewServiceR
 	if err != nil {
 		return nil, err
 	}
+	if len(object.GetService().GetSpec().GetSources()) > 1 && request.GetRepository() == "" {
+		return nil, rpcerr.Field("repository", "is required: the service has sources in several repositories")
+	}
 	if request.GetRef().GetBranch() != "next" && request.GetRef().GetTag() != "next" {
 		return nil, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, "there is no such ref")
 	}

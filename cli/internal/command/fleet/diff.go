@@ -21,6 +21,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // diffTimeout bounds a comparison: a fetch, a download, and a request for each object.
@@ -106,6 +107,9 @@ func (d *differ) candidate(ctx context.Context, c *client.Client) ([]*distributo
 		return nil, nil
 	}
 	response, err := c.PreviewService(ctx, &fleetv1.PreviewServiceRequest{Name: d.name, Ref: gitref.Parse(d.ref), Repository: d.repository})
+	if err != nil && rpcerr.Metadata(err)[rpcerr.MetadataField] == "repository" {
+		return nil, failure.Usage("--%s", rpcerr.Message(err))
+	}
 	if err != nil {
 		return nil, err
 	}

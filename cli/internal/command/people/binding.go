@@ -80,7 +80,7 @@ type binding struct {
 	users, groups                           []string
 	verbs, apiGroups, resources, namespaces []string
 	description                             string
-	life                                    time.Duration
+	life                                    lifetime
 }
 
 func (b *binding) bind(cmd *cobra.Command) {
@@ -92,7 +92,7 @@ func (b *binding) bind(cmd *cobra.Command) {
 	flags.StringSliceVar(&b.apiGroups, "api-group", nil, `only these API groups; "core" is the one without a name`)
 	flags.StringSliceVar(&b.resources, "resource", nil, "only these resources, such as pods,pods/log")
 	flags.StringSliceVarP(&b.namespaces, "namespace", "n", nil, "only these namespaces")
-	flags.DurationVar(&b.life, "expires", 0, "how long it is valid, such as 8h (default: for ever)")
+	flags.Var(&b.life, "expires", "how long it is valid, such as 8h or 30d (default: for ever)")
 	flags.StringVar(&b.description, "description", "", "a sentence for people")
 }
 
@@ -115,7 +115,7 @@ func (b *binding) spec() (*fleetv1.AccessBindingSpec, error) {
 		return nil, failure.Usage("--expires must be positive, such as 8h")
 	}
 	if b.life > 0 {
-		spec.ExpireTime = timestamppb.New(time.Now().Add(b.life))
+		spec.ExpireTime = timestamppb.New(time.Now().Add(time.Duration(b.life)))
 	}
 	return spec, nil
 }

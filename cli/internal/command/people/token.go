@@ -19,7 +19,7 @@ import (
 )
 
 func createToken(s *session.Session) *cobra.Command {
-	label, life := "", time.Duration(0)
+	label, life := "", lifetime(0)
 	var limit scope
 	cmd := &cobra.Command{
 		Use:   "token USER",
@@ -37,7 +37,7 @@ clusters. What is made with a token never gives more than that token. leat get t
 		Args: oneName("user"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if life < 0 {
-				return failure.Usage("--expires must be positive, such as 2160h for 90 days")
+				return failure.Usage("--expires must be positive, such as 90d")
 			}
 			request := &fleetv1.CreateTokenRequest{User: args[0], Label: label}
 			var err error
@@ -45,7 +45,7 @@ clusters. What is made with a token never gives more than that token. leat get t
 				return err
 			}
 			if life > 0 {
-				request.ExpireTime = timestamppb.New(time.Now().Add(life))
+				request.ExpireTime = timestamppb.New(time.Now().Add(time.Duration(life)))
 			}
 			return s.Fail(s.Call(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.CreateToken(ctx, request)
@@ -61,7 +61,7 @@ clusters. What is made with a token never gives more than that token. leat get t
 		},
 	}
 	cmd.Flags().StringVar(&label, "label", "", "what it is for (required)")
-	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is valid, such as 720h for 30 days; 8784h, 366 days, at most (default: 90 days)")
+	cmd.Flags().Var(&life, "expires", "how long it is valid, such as 12h or 30d; 366d at most (default: 90 days)")
 	limit.bind(cmd, "limits the token to viewer, operator, editor or admin (default: what its user may do)",
 		"limits the token to nothing but its role, which is also what it does without any other scope")
 	return cmd

@@ -73,7 +73,11 @@ func (n *Notifier) validatePlace() error {
 
 func validateEvent(field string, kind notice.Kind) error {
 	if !slices.Contains(notice.Kinds(), kind) {
-		return fielderr.New(field, "%.80q does not exist; docs/notifications.md lists the events", string(kind))
+		known := make([]string, len(notice.Kinds()))
+		for i, one := range notice.Kinds() {
+			known[i] = string(one)
+		}
+		return fielderr.New(field, "%.80q does not exist; the events are %s", string(kind), strings.Join(known, ", "))
 	}
 	return nil
 }

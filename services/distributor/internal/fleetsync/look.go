@@ -363,6 +363,14 @@ func (r *run) state(last State) State {
 	return s
 }
 
+// documents counts documents.
+func documents(n int) string {
+	if n == 1 {
+		return "1 document"
+	}
+	return fmt.Sprintf("%d documents", n)
+}
+
 // problem returns what people have to look at, or nil.
 func (r *run) problem(s State, conflicts int) *catalog.Problem {
 	p := &catalog.Problem{Since: s.LookedAt}
@@ -370,10 +378,10 @@ func (r *run) problem(s State, conflicts int) *catalog.Problem {
 	switch {
 	case s.Failed > conflicts:
 		p.Reason = reason.FleetSourceDocuments
-		p.Message = fmt.Sprintf("%d documents of commit %.12s cannot be read or applied; %s", s.Failed-conflicts, r.commit, describe)
+		p.Message = fmt.Sprintf("%s of commit %.12s cannot be read or applied; %s", documents(s.Failed-conflicts), r.commit, describe)
 	case conflicts > 0:
 		p.Reason = reason.FleetSourceConflict
-		p.Message = fmt.Sprintf("%d documents are of objects that somebody else manages or that differ; %s", conflicts, describe)
+		p.Message = fmt.Sprintf("%s about objects that somebody else manages, or that differ; %s", documents(conflicts), describe)
 	case s.Held > 0:
 		p.Reason = reason.FleetSourceHeld
 		p.Message = fmt.Sprintf("%s; %s, and leat fleetsource confirm removes them", r.held.heldWhy, describe)
