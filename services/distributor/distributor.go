@@ -50,6 +50,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+	"github.com/leatdev/leat/services/distributor/internal/standing"
 	"github.com/leatdev/leat/services/distributor/internal/tokenexchange"
 )
 
@@ -236,7 +237,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people, FleetSources: sqlstore.FleetSourcesOf(store),
-		Queries: people.QueriesDeps{Rollouts: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Mail: notifying.people.Mail},
+		Standing: notifying.standing,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -291,7 +292,7 @@ type handlerParams struct {
 	Notifiers    people.NotifiersDeps
 	Rollouts     people.RolloutsDeps
 	FleetSources fleetsync.States
-	Queries      people.QueriesDeps
+	Standing     *standing.Reader
 	People       people.Deps
 	Sessions     sessions.Deps
 	Agents       agents.Deps
@@ -334,7 +335,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(keys))
 	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(persons, p.Notifiers), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(notifiers))
-	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons, p.Queries), server.Options(p.Recorder)...)
+	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons, p.Standing), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(queries))
 	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
 	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/notifysink"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 
 // defaultSource is what messages name as their source where the hub has no public URL.
@@ -23,6 +24,8 @@ const defaultSource = "/leat"
 
 // notifications is how the hub notifies other systems.
 type notifications struct {
+	// standing knows what is wrong with what services follow from.
+	standing   *standing.Reader
 	dispatcher *notify.Dispatcher
 	// people are the collaborators of the calls of people, but for the service that decides about them.
 	people people.NotifiersDeps
@@ -36,14 +39,18 @@ func (c *Config) openNotifications(
 		return notifications{}, err
 	}
 	stored := sqlstore.NotificationsOf(store)
+	others := standing.New(standing.Params{
+		Rollouts: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Backends: sqlstore.NewEntries(store), Mail: stored,
+	})
 	sinks := notifysink.New(notifysink.Params{
 		Guard:  dialguard.Guard{AllowLocal: c.AllowLocalAgents, RefusePrivate: c.RefusePrivateSinks},
 		Source: cmp.Or(c.publicURL(), defaultSource),
 	})
 	return notifications{
 		dispatcher: notify.NewDispatcher(notify.Params{
-			Store: stored, Fleet: fleet.Observations{View: view}, Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+			Store: stored, Fleet: fleet.NewObservations(view, others), Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 		}),
-		people: people.NotifiersDeps{Mail: stored, Tester: notify.Tester{Store: stored, Sink: sinks}},
+		standing: others,
+		people:   people.NotifiersDeps{Mail: stored, Tester: notify.Tester{Store: stored, Sink: sinks}},
 	}, nil
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 )
 
-// Observations is the view for what notifies other systems. It is safe for concurrent use.
+// Observations is the view for what notifies other systems of clusters, repositories and services. It is
+// safe for concurrent use.
 type Observations struct{ View *View }
-
-var _ notify.Fleet = Observations{}
 
 // Notifiers implements notify.Fleet.
 func (o Observations) Notifiers() []*catalog.Notifier {

@@ -35,6 +35,18 @@ const (
 	ClusterDisconnected Kind = "cluster.disconnected"
 	RepositoryFailing   Kind = "repository.failing"
 	RepositoryRecovered Kind = "repository.recovered"
+	// What services follow from stopped, waits for a person, or goes on.
+	RolloutStopped         Kind = "rollout.stopped"
+	RolloutWaiting         Kind = "rollout.waiting"
+	RolloutRecovered       Kind = "rollout.recovered"
+	FleetSourceFailing     Kind = "fleetsource.failing"
+	FleetSourceWaiting     Kind = "fleetsource.waiting"
+	FleetSourceRecovered   Kind = "fleetsource.recovered"
+	GlobalServiceFailing   Kind = "globalservice.failing"
+	GlobalServiceWaiting   Kind = "globalservice.waiting"
+	GlobalServiceRecovered Kind = "globalservice.recovered"
+	ConfigBackendFailing   Kind = "configbackend.failing"
+	ConfigBackendRecovered Kind = "configbackend.recovered"
 	// Test is an example that a person has asked for. No filter names it.
 	Test Kind = "test"
 )
@@ -44,6 +56,8 @@ func Kinds() []Kind {
 	return []Kind{
 		ServiceFailed, ServiceDegraded, ServiceHealthy, ServiceRecovered, ServicePending, ServiceApplied,
 		ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
+		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
 	}
 }
 
@@ -51,6 +65,8 @@ func Kinds() []Kind {
 func DefaultKinds() []Kind {
 	return []Kind{
 		ServiceFailed, ServiceDegraded, ServiceRecovered, ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
+		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
 	}
 }
 
@@ -83,6 +99,8 @@ type Event struct {
 	Service    string `json:"service,omitempty"`
 	Cluster    string `json:"cluster,omitempty"`
 	Repository string `json:"repository,omitempty"`
+	// Named is the name of an object of another kind, which the event's kind tells.
+	Named string `json:"object,omitempty"`
 	// Commit and Version are those of the service's first source.
 	Commit  string `json:"commit,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -98,6 +116,8 @@ func (e Event) Object() string {
 		return e.Service
 	case e.Repository != "":
 		return e.Repository
+	case e.Named != "":
+		return e.Named
 	}
 	return e.Cluster
 }
@@ -182,7 +202,7 @@ func (m Message) Fields() map[string]any {
 	for i, e := range m.Events {
 		events[i] = map[string]any{
 			"kind": string(e.Kind), "time": e.Time.UTC().Format(time.RFC3339), "project": e.Project, "service": e.Service, "cluster": e.Cluster,
-			"repository": e.Repository, "commit": e.Commit, "version": e.Version, "reason": e.Reason, "message": e.Message,
+			"repository": e.Repository, "object": e.Named, "commit": e.Commit, "version": e.Version, "reason": e.Reason, "message": e.Message,
 		}
 	}
 	return map[string]any{
@@ -221,6 +241,9 @@ func Example(kind Kind, id string, at time.Time) Message {
 		e.Service, e.Commit, e.Version = "", "", ""
 	case RepositoryFailing, RepositoryRecovered:
 		e.Service, e.Cluster, e.Repository, e.Commit, e.Version = "", "", "example", "", ""
+	case RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered:
+		e.Service, e.Cluster, e.Named, e.Commit, e.Version = "", "", "example", "", ""
 	}
 	return Message{ID: id, Kind: kind, Cause: "example", LastTime: at}.Add(e)
 }
@@ -232,6 +255,13 @@ var said = map[Kind][3]string{
 	ServicePending: {"service", "services", "began to change"}, ServiceApplied: {"service", "services", "applied another commit"},
 	ClusterConnected: {"cluster", "clusters", "connected"}, ClusterDisconnected: {"cluster", "clusters", "disconnected"},
 	RepositoryFailing: {"repository", "repositories", "cannot be fetched"}, RepositoryRecovered: {"repository", "repositories", "can be fetched again"},
+	RolloutStopped: {"rollout policy", "rollout policies", "stopped"}, RolloutWaiting: {"rollout policy", "rollout policies", "waits for a person"},
+	RolloutRecovered:   {"rollout policy", "rollout policies", "goes on"},
+	FleetSourceFailing: {"fleet source", "fleet sources", "cannot apply everything"}, FleetSourceWaiting: {"fleet source", "fleet sources", "waits for a person"},
+	FleetSourceRecovered: {"fleet source", "fleet sources", "applies everything again"},
+	GlobalServiceFailing: {"global service", "global services", "cannot be derived everywhere"}, GlobalServiceWaiting: {"global service", "global services", "waits for a person"},
+	GlobalServiceRecovered: {"global service", "global services", "is derived again"},
+	ConfigBackendFailing:   {"back end", "back ends", "cannot be read"}, ConfigBackendRecovered: {"back end", "back ends", "can be read again"},
 }
 
 // maxNamed bounds the objects that a default text names.

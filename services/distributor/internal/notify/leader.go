@@ -27,6 +27,8 @@ const (
 	// nobody. allEvery is how often everything is.
 	clustersEvery = 15 * time.Second
 	allEvery      = 5 * time.Minute
+	// learnEvery is how often the states of what services follow from are read.
+	learnEvery = 5 * time.Second
 )
 
 // Params are a Dispatcher's collaborators, all required.
@@ -163,6 +165,8 @@ type work struct {
 	term     int64
 	// beat is when the lead was last confirmed, all and clusters when they were last looked at.
 	beat, all, clusters time.Time
+	// learned is when the states that the database has were last read.
+	learned time.Time
 }
 
 // round does what is due, and returns when to look again; a negative time says that there is nothing
@@ -177,6 +181,15 @@ func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pa
 			return 0, err
 		}
 		w.beat = now
+	}
+	if now.Sub(w.learned) >= learnEvery {
+		if err := w.fleet.Learn(ctx); err != nil {
+			return 0, err
+		}
+		if err := w.observer.LookAtAll(ctx, now, standingKinds()...); err != nil {
+			return 0, err
+		}
+		w.learned = now
 	}
 	if isLagged || w.all.IsZero() || now.Sub(w.all) >= allEvery {
 		if err := w.observer.LookAtAll(ctx, now, observedKinds()...); err != nil {

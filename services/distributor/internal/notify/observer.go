@@ -22,7 +22,7 @@ const maxStep = 2000
 
 // observedKinds are those whose states are followed.
 func observedKinds() []catalog.Kind {
-	return []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}
+	return append([]catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}, standingKinds()...)
 }
 
 // Observer follows the states of objects for one term. It is for one goroutine.

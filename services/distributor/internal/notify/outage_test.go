@@ -171,6 +171,8 @@ func (s *scene) Keys(kinds ...catalog.Kind) (keys []catalog.Key) {
 	return keys
 }
 
+func (s *scene) Learn(context.Context) error { return nil }
+
 func (s *scene) See(key catalog.Key) (notify.Seen, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

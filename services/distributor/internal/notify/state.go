@@ -28,15 +28,18 @@ const (
 	Disconnected Class = "disconnected"
 	Failing      Class = "failing"
 	Fetched      Class = "fetched"
+	// Waits is of what a person has to decide about, and Well of what services follow from and is fine.
+	Waits Class = "waits"
+	Well  Class = "well"
 )
 
 // isBad reports whether the class is a failure, from which there is a recovery.
 func (c Class) isBad() bool {
-	return c == Failed || c == Degraded || c == Disconnected || c == Failing
+	return c == Failed || c == Degraded || c == Disconnected || c == Failing || c == Waits
 }
 
 // isGood reports whether the class ends a failure.
-func (c Class) isGood() bool { return c == Healthy || c == Connected || c == Fetched }
+func (c Class) isGood() bool { return c == Healthy || c == Connected || c == Fetched || c == Well }
 
 // Commit is a commit that a service is to be made of.
 type Commit struct{ Repository, ID string }
@@ -154,6 +157,9 @@ func changes(last State, seen Seen) []notice.Kind {
 	if seen.Class == last.Class {
 		return kinds
 	}
+	if events, ok := standingEvents[seen.Kind]; ok {
+		return events.of(last, seen)
+	}
 	switch seen.Class {
 	case Failed:
 		kinds = append(kinds, notice.ServiceFailed)
@@ -175,16 +181,26 @@ func changes(last State, seen Seen) []notice.Kind {
 		if last.Bad {
 			kinds = append(kinds, notice.RepositoryRecovered)
 		}
-	case Unknown, Paused:
+	case Unknown, Paused, Waits, Well:
 	}
 	return kinds
 }
 
 func isFailure(kind notice.Kind) bool {
+	for _, events := range standingEvents {
+		if kind == events.failing || kind == events.waiting {
+			return true
+		}
+	}
 	return slices.Contains([]notice.Kind{notice.ServiceFailed, notice.ServiceDegraded, notice.ClusterDisconnected, notice.RepositoryFailing}, kind)
 }
 
 func isRecovery(kind notice.Kind) bool {
+	for _, events := range standingEvents {
+		if kind == events.recovered {
+			return true
+		}
+	}
 	return slices.Contains([]notice.Kind{notice.ServiceRecovered, notice.ClusterConnected, notice.RepositoryRecovered}, kind)
 }
 
@@ -224,6 +240,8 @@ func Covers(n *catalog.Notifier, seen Seen) bool {
 	s, own := n.Spec, n.Project()
 	isSeen := own == "" || seen.Project == own || slices.Contains(seen.Readers, own)
 	switch {
+	case !seen.Kind.InProject() && own != "": // it is the hub's
+		return false
 	case !isSeen, len(s.Projects) > 0 && !slices.Contains(s.Projects, seen.Project):
 		return false
 	case len(s.Services) > 0 && !isNamed(s.Services, seen):

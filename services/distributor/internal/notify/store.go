@@ -78,6 +78,9 @@ type Fleet interface {
 	Notifiers() []*catalog.Notifier
 	// Keys returns the keys of all objects of the kinds.
 	Keys(kinds ...catalog.Kind) []catalog.Key
+	// Learn reads the states of objects that are in the database alone. Errors match
+	// catalog.ErrUnavailable if it does not answer; what was known stays.
+	Learn(ctx context.Context) error
 	// See returns what is known of an object; false if it does not exist.
 	See(key catalog.Key) (Seen, bool)
 	// Tally counts the services that the notifier covers and that are to be made of the commit. The

@@ -48,7 +48,7 @@ func OfRollout(policy *catalog.RolloutPolicy, latest Release) []Item {
 	name := fmt.Sprintf("rollout %d", latest.Number)
 	switch {
 	case latest.WaitsFor != "":
-		item.Severity, item.Message = Degraded, name+" waits for a person: "+latest.WaitsFor
+		item.Severity, item.WaitsForPerson, item.Message = Degraded, true, name+" waits for a person: "+latest.WaitsFor
 	case latest.State == rollout.Halted:
 		item.Severity, item.Message = Failed, name+" stopped and waits for a person: "+latest.Why
 	case latest.State == rollout.Paused:
@@ -83,11 +83,12 @@ func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held i
 			item.Severity = Degraded
 		}
 		hasHeld = problem.Reason == reason.FleetSourceHeld
+		item.WaitsForPerson = hasHeld
 		items = append(items, item)
 	}
 	if held > 0 && !hasHeld {
 		item := itemOf(source, reason.FleetSourceHeld, time.Time{})
-		item.Severity, item.Message = Degraded, fmt.Sprintf("would remove %s, which is more than its guard allows", counted(held, "object"))
+		item.Severity, item.WaitsForPerson, item.Message = Degraded, true, fmt.Sprintf("would remove %s, which is more than its guard allows", counted(held, "object"))
 		items = append(items, item)
 	}
 	return items
@@ -127,8 +128,8 @@ func OfNotifier(notifier *catalog.Notifier, dead, waiting int, lastError string,
 	return []Item{item}
 }
 
-// ofGlobal returns what is wrong with a global service beside its services.
-func ofGlobal(problem *catalog.Problem, global *catalog.GlobalService) []Item {
+// OfGlobal returns what is wrong with a global service beside its services.
+func OfGlobal(global *catalog.GlobalService, problem *catalog.Problem) []Item {
 	if problem == nil {
 		return nil
 	}
@@ -138,7 +139,7 @@ func ofGlobal(problem *catalog.Problem, global *catalog.GlobalService) []Item {
 	case reason.DerivationPending:
 		item.Severity = Waiting
 	case reason.RemovalHeld:
-		item.Severity = Degraded
+		item.Severity, item.WaitsForPerson = Degraded, true
 	default:
 	}
 	return []Item{item}

@@ -51,6 +51,8 @@ type Item struct {
 	Repository, Commit, Version string
 	// Filter selects objects with this problem, and perhaps others.
 	Filter string
+	// WaitsForPerson is true if it goes on when a person decides.
+	WaitsForPerson bool
 	// names are what the message may say of the object, and of nothing else.
 	names []string
 }
@@ -65,7 +67,7 @@ func Of(row *find.Row, uses *Uses) []Item {
 		}
 		return items
 	case *catalog.GlobalService:
-		return ofGlobal(row.Problem, o)
+		return OfGlobal(o, row.Problem)
 	case *catalog.Cluster:
 		return ofCluster(row, o, uses)
 	case *catalog.Repository:

@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
+	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 
 const (
@@ -41,17 +42,16 @@ type Queries struct {
 	people *Service
 	index  *find.Index
 	views  *find.Views
-	d      QueriesDeps
-	// releases are the latest rollouts.
-	releases *releases
+	// standing knows what is wrong with what many services follow from.
+	standing *standing.Reader
 }
 
 var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
 
 // NewQueries returns the service that finds objects among many.
-func NewQueries(people *Service, d QueriesDeps) *Queries {
+func NewQueries(people *Service, others *standing.Reader) *Queries {
 	index := find.NewIndex(fleet.Finding{View: people.d.View})
-	return &Queries{people: people, index: index, views: find.NewViews(index), d: d, releases: &releases{from: d.Rollouts}}
+	return &Queries{people: people, index: index, views: find.NewViews(index), standing: others}
 }
 
 // QueryFleet implements QueryServiceHandler.

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/notice"
+)
+
+// events are those of a kind of objects that services follow from. An empty one does not exist.
+type events struct{ failing, waiting, recovered notice.Kind }
+
+// standingEvents are by the kind of the object.
+var standingEvents = map[catalog.Kind]events{
+	catalog.KindRolloutPolicy: {notice.RolloutStopped, notice.RolloutWaiting, notice.RolloutRecovered},
+	catalog.KindFleetSource:   {notice.FleetSourceFailing, notice.FleetSourceWaiting, notice.FleetSourceRecovered},
+	catalog.KindGlobalService: {notice.GlobalServiceFailing, notice.GlobalServiceWaiting, notice.GlobalServiceRecovered},
+	catalog.KindConfigBackend: {notice.ConfigBackendFailing, "", notice.ConfigBackendRecovered},
+}
+
+// standingKinds are the kinds of objects that services follow from.
+func standingKinds() []catalog.Kind {
+	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindGlobalService, catalog.KindConfigBackend}
+}
+
+// of returns the event of a change of class.
+func (e events) of(last State, seen Seen) []notice.Kind {
+	switch {
+	case seen.Class == Failing:
+		return []notice.Kind{e.failing}
+	case seen.Class == Waits && e.waiting != "":
+		return []notice.Kind{e.waiting}
+	case seen.Class == Well && last.Bad:
+		return []notice.Kind{e.recovered}
+	}
+	return nil
+}

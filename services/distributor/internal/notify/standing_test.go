@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+)
+
+// TestStepsOfWhatServicesFollowFrom follows objects of these kinds through their classes.
+func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
+	t.Parallel()
+	type look struct {
+		class notify.Class
+		want  string
+	}
+	for name, tc := range map[string]struct {
+		kind  catalog.Kind
+		looks []look
+	}{
+		"rollout": {catalog.KindRolloutPolicy, []look{
+			{notify.Well, ""}, {notify.Waits, "rollout.waiting"}, {notify.Waits, ""}, {notify.Failing, "rollout.stopped"}, {notify.Unknown, ""},
+			{notify.Failing, ""}, {notify.Well, "rollout.recovered"}, {notify.Well, ""},
+		}},
+		"source":   {catalog.KindFleetSource, []look{{notify.Failing, "fleetsource.failing"}, {notify.Waits, "fleetsource.waiting"}, {notify.Well, "fleetsource.recovered"}}},
+		"global":   {catalog.KindGlobalService, []look{{notify.Waits, "globalservice.waiting"}, {notify.Well, "globalservice.recovered"}}},
+		"back end": {catalog.KindConfigBackend, []look{{notify.Failing, "configbackend.failing"}, {notify.Well, "configbackend.recovered"}}},
+	} {
+		state := notify.State{}
+		everything := notifier()
+		everything.Spec.AllProjects = true
+		for i, l := range tc.looks {
+			seen := notify.Seen{
+				ID: "x", Kind: tc.kind, Name: "web", Project: "shop", Class: l.class, CreatedAt: start,
+				Event: notice.Event{Project: "shop", Named: "shop/web"},
+			}
+			var told []notify.Told
+			state, told = notify.Step(state, seen, start.Add(time.Duration(i)*time.Second), []*catalog.Notifier{everything}, ids())
+			if got := kindsOf(told); got != l.want {
+				t.Errorf("%s, look %d: told %q, want %q", name, i, got, l.want)
+			}
+			for _, one := range told {
+				if one.Event.Object() != "shop/web" {
+					t.Errorf("%s: the event is about %q", name, one.Event.Object())
+				}
+			}
+		}
+	}
+	backend := notify.Seen{Kind: catalog.KindConfigBackend, Project: "shop", Class: notify.Failing}
+	if notify.Covers(notifier(), backend) {
+		t.Error("a project's notifier is told of a back end of the hub")
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package standing reads what is wrong with the objects that many services follow from: rollout policies,
+// fleet sources, back ends of configurations and notifiers. Their states are in the database alone.
+//
+// It decides nothing about who may see what, and keeps nothing but sums of rollouts that did not change.
+package standing
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// Rollouts reads the latest rollout of each policy; sqlstore.Rollouts implements it. Errors match
+// catalog.ErrUnavailable if the database does not answer.
+type Rollouts interface {
+	// Heads returns the latest rollout of each policy.
+	Heads(ctx context.Context) ([]rollouts.Head, error)
+	// Record returns a rollout by its id. Errors: rollouts.ErrNotFound.
+	Record(ctx context.Context, id string) (*rollouts.Record, error)
+}
+
+// Backends reads the states of back ends; sqlstore.Entries implements it.
+type Backends interface {
+	// Status returns what is known of the reads of back ends, by uid.
+	Status(ctx context.Context) (map[string]configs.Status, error)
+}
+
+// Params are a Reader's collaborators, all required.
+type Params struct {
+	Rollouts     Rollouts
+	FleetSources fleetsync.States
+	Backends     Backends
+	Mail         notify.Mail
+}
+
+// Reader reads problems. It is safe for concurrent use.
+type Reader struct {
+	p Params
+
+	mu    sync.Mutex
+	known map[string]knownRelease // by the uid of the policy
+}
+
+// knownRelease sums up one version of a rollout.
+type knownRelease struct {
+	head    rollouts.Head
+	release problems.Release
+}
+
+// New returns a Reader that knows nothing yet.
+func New(p Params) *Reader { return &Reader{p: p} }
+
+// Kinds are the kinds of objects that a Reader knows about.
+func Kinds() []catalog.Kind {
+	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindNotifier, catalog.KindConfigBackend}
+}
+
+// Problems returns what is wrong with objects of its kinds. It asks the database once for each kind that
+// is among them. Errors match catalog.ErrUnavailable if the database does not answer.
+func (r *Reader) Problems(ctx context.Context, objects []catalog.Object) ([]problems.Item, error) {
+	seen := map[catalog.Kind][]catalog.Object{}
+	for _, object := range objects {
+		seen[object.Key().Kind] = append(seen[object.Key().Kind], object)
+	}
+	var all []problems.Item
+	for _, kind := range Kinds() {
+		if len(seen[kind]) == 0 {
+			continue
+		}
+		of, err := r.kind(ctx, kind, seen[kind])
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range seen[kind] {
+			all = append(all, of(object)...)
+		}
+	}
+	return all, nil
+}
+
+// kind reads the states of objects of one kind, and returns what gives their problems.
+func (r *Reader) kind(ctx context.Context, kind catalog.Kind, objects []catalog.Object) (of func(catalog.Object) []problems.Item, err error) {
+	switch kind { //nolint:exhaustive // see Kinds
+	case catalog.KindRolloutPolicy:
+		latest, err := r.releases(ctx)
+		return each(func(p *catalog.RolloutPolicy) []problems.Item { return problems.OfRollout(p, latest[p.UID]) }), err
+	case catalog.KindFleetSource:
+		states, err := r.p.FleetSources.States(ctx, uidsOf(objects))
+		return each(func(s *catalog.FleetSource) []problems.Item {
+			return problems.OfFleetSource(s, states[s.UID].Problem, states[s.UID].Held)
+		}), err
+	case catalog.KindNotifier:
+		bags, err := r.p.Mail.Mailbags(ctx, uidsOf(objects))
+		return each(func(n *catalog.Notifier) []problems.Item {
+			bag := bags[n.UID]
+			return problems.OfNotifier(n, bag.Dead, bag.Waiting, bag.LastError, bag.LastErrorAt)
+		}), err
+	default:
+		states, err := r.p.Backends.Status(ctx)
+		return each(func(b *catalog.ConfigBackend) []problems.Item {
+			state := states[b.UID]
+			return problems.OfBackend(b, state.Problem, state.Failing, state.Entries, state.ReadAt)
+		}), err
+	}
+}
+
+// releases returns the latest rollouts by the uid of their policy. It reads each of their versions once.
+func (r *Reader) releases(ctx context.Context) (map[string]problems.Release, error) {
+	heads, err := r.p.Rollouts.Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	last := r.known
+	r.mu.Unlock()
+	known, all := make(map[string]knownRelease, len(heads)), make(map[string]problems.Release, len(heads))
+	for _, head := range heads {
+		one, ok := last[head.PolicyUID]
+		if !ok || one.head != head {
+			record, err := r.p.Rollouts.Record(ctx, head.ID)
+			if errors.Is(err, rollouts.ErrNotFound) {
+				continue // the policy was deleted meanwhile
+			}
+			if err != nil {
+				return nil, err
+			}
+			one = knownRelease{head: head, release: problems.ReleaseOf(record.Number, &record.Run)}
+		}
+		known[head.PolicyUID], all[head.PolicyUID] = one, one.release
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = known
+	return all, nil
+}
+
+// each makes a function of one kind of objects one of objects.
+func each[O catalog.Object](of func(O) []problems.Item) func(catalog.Object) []problems.Item {
+	return func(object catalog.Object) []problems.Item {
+		o, ok := object.(O)
+		if !ok {
+			return nil
+		}
+		return of(o)
+	}
+}
+
+func uidsOf(objects []catalog.Object) []string {
+	uids := make([]string, len(objects))
+	for i, object := range objects {
+		uids[i] = object.Meta().UID
+	}
+	return uids
+}
