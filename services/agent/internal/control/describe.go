@@ -111,7 +111,11 @@ func (d *Describer) describe(started *timestamppb.Timestamp) *distributorv1.Clus
 		},
 	}
 	if d.params.Summary != nil {
-		report.Overview = overviewOf(d.params.Summary.Current())
+		current := d.params.Summary.Current()
+		report.Overview = overviewOf(current)
+		if current.Nodes != nil {
+			report.Provider = current.Nodes.Provider
+		}
 		report.Nodes = report.GetOverview().GetNodes().GetCount()
 	}
 	return report

@@ -40,7 +40,7 @@ func sameBase(a, b *distributorv1.ClusterReport) bool {
 	return a != nil && b != nil && a.GetAgentVersion() == b.GetAgentVersion() &&
 		a.GetKubernetesVersion() == b.GetKubernetesVersion() && a.GetNodes() == b.GetNodes() &&
 		proto.Equal(a.GetStartedAt(), b.GetStartedAt()) && slices.Equal(a.GetCapabilities(), b.GetCapabilities()) &&
-		proto.Equal(a.GetLock(), b.GetLock())
+		proto.Equal(a.GetLock(), b.GetLock()) && a.GetProvider() == b.GetProvider()
 }
 
 // newsIn returns the parts of a cluster that a request contains.
@@ -66,7 +66,7 @@ func (n clusterNews) of(cluster *distributorv1.ClusterReport, full bool) *distri
 	}
 	sent := &distributorv1.ClusterReport{
 		AgentVersion: cluster.GetAgentVersion(), KubernetesVersion: cluster.GetKubernetesVersion(), Nodes: cluster.GetNodes(),
-		StartedAt: cluster.GetStartedAt(), Capabilities: cluster.GetCapabilities(), Lock: cluster.GetLock(),
+		StartedAt: cluster.GetStartedAt(), Capabilities: cluster.GetCapabilities(), Lock: cluster.GetLock(), Provider: cluster.GetProvider(),
 	}
 	if full || n.nodes || n.pods || n.warnings {
 		sent.Overview = &distributorv1.ClusterOverview{}

@@ -143,6 +143,8 @@ func TestOverview(t *testing.T) {
 			n.Capacity == overview.Resources{CPUMillis: 8000, MemoryBytes: 16 << 30, Pods: 220} &&
 			n.Allocatable == overview.Resources{CPUMillis: 7800, MemoryBytes: 14 << 30, Pods: 220}
 	})
+	patch("/api/v1/nodes/node-0", `{"metadata":{"labels":{"kubernetes.azure.com/cluster":"MC_a_b_westeurope"}}}`)
+	v.await(t, "where the nodes run", func(o overview.Overview) bool { return o.Nodes.Provider == "aks" })
 	for i := range 6 {
 		post(defaultPods, fmt.Sprintf(`{"metadata":{"name":"pod-%d"},"spec":{"containers":[{"name":"c","image":"example.test/x"}]}}`, i))
 	}

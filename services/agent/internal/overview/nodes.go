@@ -31,6 +31,8 @@ type Node struct {
 	Capacity, Allocatable Resources
 	// Kubelet is the version of its kubelet.
 	Kubelet string
+	// Provider is where the node runs, such as aks. Empty: it does not show it.
+	Provider string
 }
 
 // nodes holds all nodes and their sums.
@@ -38,6 +40,8 @@ type nodes struct {
 	each     map[string]keptNode
 	sum      NodesPart // without Kubelets
 	kubelets map[unique.Handle[string]]int
+	// providers counts the nodes that show where they run.
+	providers map[string]int
 }
 
 // keptNode is a Node that shares the text of its version with others.
@@ -45,16 +49,17 @@ type keptNode struct {
 	ready, cordoned       bool
 	capacity, allocatable Resources
 	kubelet               unique.Handle[string]
+	provider              string
 }
 
 func newNodes() nodes {
-	return nodes{each: map[string]keptNode{}, kubelets: map[unique.Handle[string]]int{}}
+	return nodes{each: map[string]keptNode{}, kubelets: map[unique.Handle[string]]int{}, providers: map[string]int{}}
 }
 
 func (n *nodes) put(key string, node Node) (changed bool) {
 	now := keptNode{
 		ready: node.Ready, cordoned: node.Cordoned, capacity: node.Capacity, allocatable: node.Allocatable,
-		kubelet: unique.Make(truncate(node.Kubelet, maxWord)),
+		kubelet: unique.Make(truncate(node.Kubelet, maxWord)), provider: node.Provider,
 	}
 	before, had := n.each[key]
 	if had && before == now {
@@ -91,6 +96,11 @@ func (n *nodes) count(node keptNode, sign int) {
 	if n.kubelets[node.kubelet] += sign; n.kubelets[node.kubelet] == 0 {
 		delete(n.kubelets, node.kubelet)
 	}
+	if node.provider != "" {
+		if n.providers[node.provider] += sign; n.providers[node.provider] == 0 {
+			delete(n.providers, node.provider)
+		}
+	}
 }
 
 func (n *nodes) part() *NodesPart {
@@ -101,6 +111,11 @@ func (n *nodes) part() *NodesPart {
 	})
 	for _, version := range versions[:min(len(versions), MaxKubelets)] {
 		part.Kubelets[version.Value()] = n.kubelets[version]
+	}
+	for provider, count := range n.providers {
+		if part.Provider == "" || count > n.providers[part.Provider] || count == n.providers[part.Provider] && provider < part.Provider {
+			part.Provider = provider
+		}
 	}
 	return &part
 }

@@ -107,7 +107,7 @@ type Judgement struct {
 
 // SameFacts reports whether the conditions of global services see no difference between two reports.
 func SameFacts(a, b ClusterReport) bool {
-	return a.KubernetesVersion == b.KubernetesVersion && a.AgentVersion == b.AgentVersion && slices.Equal(a.Capabilities, b.Capabilities)
+	return a.KubernetesVersion == b.KubernetesVersion && a.AgentVersion == b.AgentVersion && a.Provider == b.Provider && slices.Equal(a.Capabilities, b.Capabilities)
 }
 
 // settleDepartures ends the departures of a global service if an edit answers the question that they ask:

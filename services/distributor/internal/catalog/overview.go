@@ -20,6 +20,8 @@ type ClusterReport struct {
 	Overview     ClusterOverview `json:"overview,omitzero"`
 	// Lock is nil from agents that do not report it.
 	Lock *ClusterLock `json:"lock,omitempty"`
+	// Provider is where the cluster runs, if its nodes show it.
+	Provider string `json:"provider,omitempty"`
 }
 
 // ClusterLock is what keeps services without an account from having the agent's own rights.
@@ -33,7 +35,7 @@ type ClusterLock struct {
 
 // Zero reports whether nothing was reported.
 func (r ClusterReport) Zero() bool {
-	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero() && r.Lock == nil
+	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero() && r.Lock == nil && r.Provider == ""
 }
 
 // Over returns the report as it reads after last: parts of the overview that it leaves out are as

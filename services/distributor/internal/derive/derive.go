@@ -410,7 +410,7 @@ func (c *Cluster) Facts() map[string]any {
 		"name": name, "project": project, "labels": texts(c.Cluster.Labels), "annotations": texts(c.Cluster.Annotations),
 	}
 	if report.KubernetesVersion != "" {
-		c.facts["kubernetes"] = kubernetes(report.KubernetesVersion)
+		c.facts["kubernetes"] = kubernetes(report.KubernetesVersion, report.Provider)
 	}
 	if report.AgentVersion != "" {
 		c.facts["agent"] = map[string]any{"version": report.AgentVersion, "capabilities": report.Capabilities}
@@ -428,8 +428,8 @@ func texts(given map[string]string) map[string]any {
 
 // kubernetes returns what a version such as v1.31.4-gke.1 says. The numbers are left out where it says
 // none.
-func kubernetes(version string) map[string]any {
-	facts := map[string]any{"version": version, "provider": providerOf(version)}
+func kubernetes(version, provider string) map[string]any {
+	facts := map[string]any{"version": version, "provider": cmp.Or(providerOf(version), provider)}
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	if number, err := strconv.Atoi(major); err == nil {

@@ -84,6 +84,24 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// TestProviders takes a provider from the version, and else from what the agent saw of the nodes.
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ version, reported, want string }{
+		{"v1.33.2-gke.1", "", "gke"}, {"v1.31.4-eks-1a2b3c", "", "eks"}, {"v1.33.2", "aks", "aks"}, {"v1.28.100-akslts", "", "aks"},
+		{"v1.33.2+k3s1", "aks", "k3s"}, {"v1.33.2", "", ""},
+	} {
+		of := cluster("c", nil, c.version)
+		of.Cluster.Agent.Report.Provider = c.reported
+		g := compiled(t, web(func(s *catalog.GlobalServiceSpec) {
+			s.Clusters = catalog.ClusterTarget{When: "self.kubernetes.provider == '" + c.want + "'"}
+		}))
+		if _, ok, err := g.Matches(t.Context(), of); !ok || err != nil {
+			t.Errorf("%+v: got %v, %v", c, ok, err)
+		}
+	}
+}
+
 // TestAnExpressionThatFailsSelects keeps a condition that cannot be decided from taking services away.
 func TestAnExpressionThatFailsSelects(t *testing.T) {
 	t.Parallel()

@@ -123,7 +123,7 @@ func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, ke
 	// What conditions of global services read stays until the new agent reports, so that no service is
 	// removed meanwhile.
 	facts := catalog.ClusterReport{
-		AgentVersion: cmp.Or(last.AgentVersion, agentVersion), KubernetesVersion: last.KubernetesVersion, Capabilities: last.Capabilities,
+		AgentVersion: cmp.Or(last.AgentVersion, agentVersion), KubernetesVersion: last.KubernetesVersion, Capabilities: last.Capabilities, Provider: last.Provider,
 	}
 	row.PublicKey, row.Report, row.Revision = key, columnOf(facts), t.revision
 	row.KeyGeneration++

@@ -203,7 +203,7 @@ func describe(said, last catalog.ClusterReport, full bool) (string, catalog.Clus
 		said = said.Over(last)
 	}
 	// An agent that has just started does not know the version yet. Services that depend on it stay.
-	said.KubernetesVersion = cmp.Or(said.KubernetesVersion, last.KubernetesVersion)
+	said.KubernetesVersion, said.Provider = cmp.Or(said.KubernetesVersion, last.KubernetesVersion), cmp.Or(said.Provider, last.Provider)
 	text, err := encode(said)
 	return text, said, err
 }

@@ -1982,7 +1982,10 @@ type ClusterReport struct {
 	// agent without "render:steps" and, for example, "render:helm" what needs them (AGENT_OUTDATED).
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// How the agent limits the service accounts of services. Unset from agents that do not report it.
-	Lock          *ClusterLock `protobuf:"bytes,7,opt,name=lock,proto3" json:"lock,omitempty"`
+	Lock *ClusterLock `protobuf:"bytes,7,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Where the cluster runs, as its nodes show it: aks, whose versions do not. Empty: they show nothing, or the agent may not
+	// read them. The hub keeps the last one that is not empty.
+	Provider      string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2064,6 +2067,13 @@ func (x *ClusterReport) GetLock() *ClusterLock {
 		return x.Lock
 	}
 	return nil
+}
+
+func (x *ClusterReport) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
 }
 
 // ClusterLock is what keeps services without a service account from being applied with the agent's
@@ -3383,7 +3393,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
 	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\x12:\n" +
 	"\vrender_wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"renderWait\"\xd0\x02\n" +
+	"renderWait\"\xec\x02\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
@@ -3392,7 +3402,8 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"started_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12@\n" +
 	"\boverview\x18\x05 \x01(\v2$.leat.distributor.v1.ClusterOverviewR\boverview\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x124\n" +
-	"\x04lock\x18\a \x01(\v2 .leat.distributor.v1.ClusterLockR\x04lock\"`\n" +
+	"\x04lock\x18\a \x01(\v2 .leat.distributor.v1.ClusterLockR\x04lock\x12\x1a\n" +
+	"\bprovider\x18\b \x01(\tR\bprovider\"`\n" +
 	"\vClusterLock\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\x12\x10\n" +
 	"\x03hub\x18\x02 \x01(\bR\x03hub\x12)\n" +

@@ -39,6 +39,7 @@ func ClusterReportMessage(r catalog.ClusterReport) *distributorv1.ClusterReport 
 		Overview:          overviewMessage(r.Overview),
 		Capabilities:      r.Capabilities,
 		Lock:              lockMessage(r.Lock),
+		Provider:          r.Provider,
 	}
 }
 
@@ -96,7 +97,8 @@ func ClusterReportOf(m *distributorv1.ClusterReport) catalog.ClusterReport {
 		Overview: catalog.ClusterOverview{
 			Nodes: nodesOf(m.GetOverview().GetNodes()), Pods: podsOf(m.GetOverview().GetPods()), Warnings: warningsOf(m.GetOverview().GetWarnings()),
 		},
-		Lock: lockOf(m.GetLock()),
+		Lock:     lockOf(m.GetLock()),
+		Provider: cut(m.GetProvider()),
 	}
 }
 
