@@ -96,9 +96,38 @@ func (s *Substitution) Mask(text string) string {
 	// The longest come first, so that nothing is left of a secret that contains another one.
 	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, secret := range all {
+		if len(secret) <= shortSecret {
+			text = maskWords(text, secret)
+			continue
+		}
 		text = strings.ReplaceAll(text, secret, masked)
 	}
 	return text
+}
+
+// maskWords replaces a secret where it is a word of its own. Inside of a longer word, such as a letter of
+// it, it shows nothing.
+func maskWords(text, secret string) string {
+	var out strings.Builder
+	for from := 0; ; {
+		i := strings.Index(text[from:], secret)
+		if i < 0 {
+			out.WriteString(text[from:])
+			return out.String()
+		}
+		at, end := from+i, from+i+len(secret)
+		out.WriteString(text[from:at])
+		if at > 0 && isWordByte(text[at-1]) && isWordByte(secret[0]) || end < len(text) && isWordByte(text[end]) && isWordByte(secret[len(secret)-1]) {
+			out.WriteString(secret)
+		} else {
+			out.WriteString(masked)
+		}
+		from = end
+	}
+}
+
+func isWordByte(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '_' || b >= 0x80
 }
 
 // maskError returns an error whose message holds no secret. A nil Substitution has no secrets.

@@ -14,7 +14,7 @@ func TestMask(t *testing.T) {
 	s := render.NewSubstitution(render.Variables{
 		Values: map[string]string{"HOST": "example.test"},
 		Secrets: map[string]string{
-			"PASSWORD": "hunter2", "LONGER": "hunter2hunter2", "EMPTY": "", "KEY": "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\n}\n",
+			"PASSWORD": "hunter2", "LONGER": "hunter2hunter2", "EMPTY": "", "SHORT": "p", "PIN": "a-1", "KEY": "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\n}\n",
 		},
 	})
 	for text, want := range map[string]string{
@@ -22,6 +22,8 @@ func TestMask(t *testing.T) {
 		"hunter2hunter2hunter2":            "(masked)(masked)",
 		"MIIBVgIBADANBgkq\n}\nend":         "(masked)\n}\nend",
 		"nothing":                          "nothing",
+		"templates/p.yaml: port p of 8p":   "templates/(masked).yaml: port (masked) of 8p",
+		"pin a-1, not ba-1 nor a-12":       "pin (masked), not ba-1 nor a-12",
 	} {
 		if got := s.Mask(text); got != want {
 			t.Errorf("mask %q: got %q, want %q", text, got, want)

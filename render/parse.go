@@ -228,10 +228,13 @@ func checkMetadata(object *unstructured.Unstructured) error {
 	return nil
 }
 
+// errNoKind is the error for a text that can be read and is not a manifest.
+var errNoKind = errors.New("has no kind; in a folder without a kustomization every .yaml, .yml and .json file is a manifest, " +
+	"so leave out what is not one with the source's exclude, or name the manifests in a kustomization.yaml")
+
 func missing(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" {
-		return errors.New("has no kind; in a folder without a kustomization every .yaml, .yml and .json file is a manifest, " +
-			"so leave out what is not one with the source's exclude, or name the manifests in a kustomization.yaml")
+		return errNoKind
 	}
 	return fmt.Errorf("%s has no apiVersion", object.GetKind())
 }

@@ -36,7 +36,8 @@ func (f *Files) recognize(name string, err error) error {
 			break
 		}
 	}
-	if bytes.Contains(f.content[name], []byte("{{")) {
+	// A text that can be read, such as a dashboard with {{ in its legends, is not a template.
+	if bytes.Contains(f.content[name], []byte("{{")) && !errors.Is(invalid.Cause, errNoKind) {
 		recognized.Cause = fmt.Errorf("looks like a template of a Helm chart, but no folder above it holds Chart.yaml; add that to the source, "+
 			"or leave the file out with the source's exclude: %w", invalid.Cause)
 		return &recognized

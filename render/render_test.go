@@ -167,6 +167,10 @@ func TestErrors(t *testing.T) {
 			files: map[string]string{"a.yaml": "kind: A\nmetadata:\n  name: {{ .Name }}\n"},
 			want:  []string{"a.yaml: document 1: looks like a template", "invalid map key"},
 		},
+		"dashboard": {
+			files: map[string]string{"board.json": `{"title": "web", "legend": "{{instance}}"}`},
+			want:  []string{"board.json: document 1: has no kind", "exclude"},
+		},
 		"kustomization below": {
 			files: map[string]string{"web/kustomization.yaml": "resources: [a.yaml]\n", "web/a.yaml": configMap("a")},
 			want:  []string{"web/kustomization.yaml: document 1: is a kustomization", "make web the path", "resources", "exclude"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/document"
 )
 
 // whoCan is `leat access who-can`.
@@ -62,9 +64,23 @@ func (w *holders) args(_ *cobra.Command, args []string) (err error) {
 		return failure.Usage("--cluster is required")
 	}
 	w.request.Cluster = w.session.Reference("Cluster", w.cluster)
+	// An API server takes any verb, so an unknown one is no error.
+	if verbs := kubernetesVerbs(); !slices.Contains(verbs, args[0]) {
+		if _, err := fmt.Fprintf(w.session.Err, "Warning: Kubernetes itself has no verb %q%s\n", args[0], document.Suggest(args[0], verbs)); err != nil {
+			return err
+		}
+	}
 	w.request.Attributes = attributes(args[0], args[1], w.namespace)
 	w.request.Since, w.request.Until, err = span("--at", w.at, w.now())
 	return err
+}
+
+// kubernetesVerbs are the verbs that Kubernetes itself has.
+func kubernetesVerbs() []string {
+	return []string{
+		"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "head", "options", "post", "put",
+		"use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "*",
+	}
 }
 
 // span returns the beginning and the end of a day, or a time as both. Empty: neither.
