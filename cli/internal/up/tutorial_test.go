@@ -121,24 +121,53 @@ func TestTutorial(t *testing.T) {
 	r := newReader(t, checkout,
 		"LEAT_CONFIG="+summary.Config, "PATH="+strings.Join(path, string(os.PathListSeparator)), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-	printed, commands := "", 0
-	for _, block := range fences(string(page)) {
+	before, after, ok := strings.Cut(string(page), restartMark)
+	if !ok {
+		t.Fatalf("docs/tutorial.md does not say %q", restartMark)
+	}
+	f := follower{reader: r, repository: summary.Repository, checkout: checkout}
+	f.follow(t, before)
+	p.stop(t)
+	p = startUp(t, leat, filepath.Join(root, "up"), "--clusters", "3")
+	summary = p.ready(t)
+	// A person's ports stay the same.
+	f.repository = summary.Repository
+	r.run(t, "git remote set-url origin "+summary.Repository+"\nrm clusters.kubeconfig\nleat kubeconfig --all --file clusters.kubeconfig")
+	f.follow(t, after)
+	if f.commands < 10 {
+		t.Errorf("docs/tutorial.md has %d blocks of commands, want its whole story", f.commands)
+	}
+	p.stop(t)
+}
+
+// restartMark is where the page says that leat up may be stopped and started again.
+const restartMark = "<!-- The test stops leat up here, and starts it again. -->"
+
+// follower follows a page.
+type follower struct {
+	*reader
+
+	repository, checkout string
+	commands             int
+}
+
+// follow runs the commands of a part of the page, and compares what they print with what it shows.
+func (f *follower) follow(t *testing.T, page string) {
+	t.Helper()
+	printed := ""
+	for _, block := range fences(page) {
 		switch block.kind {
 		case "sh":
-			printed = r.run(t, strings.ReplaceAll(block.text, defaultRepository, summary.Repository))
-			commands++
+			printed = f.run(t, strings.ReplaceAll(block.text, defaultRepository, f.repository))
+			f.commands++
 		case "text":
 			if missing := shown(printed, block.text); missing != "" {
 				t.Errorf("docs/tutorial.md shows\n%s\nbut the commands printed\n%s", missing, printed)
 			}
 		case "yaml":
-			checkExample(t, checkout, block.text)
+			checkExample(t, f.checkout, block.text)
 		}
 	}
-	if commands < 8 {
-		t.Errorf("docs/tutorial.md has %d blocks of commands, want its whole story", commands)
-	}
-	p.stop(t)
 }
 
 // checkExample compares a document of the page with the files that the reader copies.

@@ -57,8 +57,9 @@ func wait(s *session.Session) *cobra.Command {
 
 For completed and approval the exit code is 1 as soon as the rollout cannot get there without somebody: it goes back, halted,
 was aborted or replaced.
-With --commit it waits for a rollout that brings that commit, so that a script which has just pushed does not see the
-rollout before. A commit that changes nothing in the folders of the policy's services begins none.`,
+With --commit it waits for a rollout that brings that commit, and with --number for the rollout of that number, so that a
+script which has just pushed or edited something does not see the rollout before. A commit that changes nothing in the
+folders of the policy's services begins none.`,
 		Example: `  git push && leat rollout wait shops --commit $(git rev-parse HEAD) --for approval
   leat rollout approve shops && leat rollout wait shops`,
 		Args: onePolicy,
@@ -71,6 +72,8 @@ rollout before. A commit that changes nothing in the folders of the policy's ser
 	}
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().StringVar(&w.commit, "commit", "", "wait for a rollout that brings this commit")
+	cmd.Flags().Int64Var(&w.number, "number", 0, "wait for the rollout of this number; 0 means the latest")
+	cmd.MarkFlagsMutuallyExclusive("commit", "number")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait")
 	return cmd
 }
@@ -79,6 +82,7 @@ type waiter struct {
 	session *session.Session
 	goal    goal
 	commit  string
+	number  int64
 	timeout time.Duration
 
 	last *fleetv1.Rollout
@@ -118,7 +122,10 @@ func (w *waiter) wait(ctx context.Context, reference, name string) error {
 // wanted returns the rollout to wait for among those of a policy, the latest first; nil if it has not begun.
 func (w *waiter) wanted(all []*fleetv1.Rollout) *fleetv1.Rollout {
 	i := slices.IndexFunc(all, func(r *fleetv1.Rollout) bool {
-		return w.commit == "" || slices.ContainsFunc(r.GetContents(), func(c *fleetv1.RolloutContent) bool {
+		if w.commit == "" {
+			return w.number == 0 || r.GetNumber() == w.number
+		}
+		return slices.ContainsFunc(r.GetContents(), func(c *fleetv1.RolloutContent) bool {
 			return strings.HasPrefix(c.GetCommit(), w.commit)
 		})
 	})
@@ -168,10 +175,14 @@ func (w *waiter) hasArrived(name string) (bool, error) {
 
 func (w *waiter) unreached(name string) error {
 	if w.last == nil {
-		message := fmt.Sprintf("no rollout of %s has begun within %s", name, w.timeout)
-		if w.commit != "" {
-			message = fmt.Sprintf("no rollout of %s with commit %s has begun within %s", name, w.commit, w.timeout)
+		which := "no rollout of " + name
+		switch {
+		case w.commit != "":
+			which += " with commit " + w.commit
+		case w.number > 0:
+			which = fmt.Sprintf("no rollout %d of %s", w.number, name)
 		}
+		message := fmt.Sprintf("%s has begun within %s", which, w.timeout)
 		return failure.New(message, "See in leat get repositories whether the commit was fetched; one that changes no folder of the policy's services begins no rollout.")
 	}
 	return failure.New(fmt.Sprintf("%s is not where it was waited for after %s: %s", name, w.timeout, w.told), "leat rollout status "+name+" shows each member.")

@@ -47,8 +47,11 @@ func sourceChanges(name string, from, to Source, add func(string, ...any)) {
 	}
 	a, b := from.Normal(), to.Normal()
 	for _, field := range []struct{ name, from, to string }{
-		{"repository", a.Repository, b.Repository}, {word, a.Ref.text(), b.Ref.text()}, {"path", a.Path, b.Path},
-		{"chart", a.Chart, b.Chart}, {"mount", from.Mount, to.Mount},
+		{"repository", a.Repository, b.Repository},
+		{word, a.Ref.text(), b.Ref.text()},
+		{"path", a.Path, b.Path},
+		{"chart", a.Chart, b.Chart},
+		{"mount", from.Mount, to.Mount},
 	} {
 		if field.from != field.to {
 			add("%s %s %s -> %s", name, field.name, cmp.Or(field.from, "none"), cmp.Or(field.to, "none"))

@@ -71,7 +71,7 @@ func collectAdmissions(ctx context.Context, db bun.IDB, query *bun.SelectQuery, 
 	}
 	for digests := range slices.Chunk(slices.Sorted(maps.Keys(specs)), maxKeys) {
 		var stored []*stagedRow
-		if err := db.NewSelect().Model(&stored).Where("digest IN (?)", bun.In(digests)).Scan(ctx); err != nil {
+		if err := db.NewSelect().Model(&stored).Where("digest IN (?)", bun.List(digests)).Scan(ctx); err != nil {
 			return err
 		}
 		for _, row := range stored {
@@ -167,7 +167,7 @@ func heldReading(ctx context.Context, t *tx, repository string) ([]catalog.Key, 
 	var keys []catalog.Key
 	for some := range slices.Chunk(digests, maxKeys) {
 		var names []string
-		query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("service").Where("spec IN (?)", bun.In(some))
+		query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("service").Where("spec IN (?)", bun.List(some))
 		if err := query.Order("service").Limit(int64(maxDependents-len(keys))).Scan(ctx, &names); err != nil {
 			return nil, translate("read admissions of specs", err)
 		}
