@@ -181,7 +181,7 @@ func putPlan(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // putService stores a service in a state: service NAME
-// healthy|pending|failed|stale|unfetched|drifted|guarded|held|tested|warned|dry|contested|released|resolved.
+// healthy|pending|failed|stale|unfetched|drifted|guarded|held|pinned|tested|warned|dry|contested|released|resolved.
 // NAME may end with @CLUSTER, which is demo otherwise.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
@@ -256,6 +256,8 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	case "contested":
 		service.Metadata.Labels = map[string]string{fleettest.Contested: ""}
+	case "pinned":
+		service.Status.Hold = &fleetv1.ContentHold{PinnedRevision: 3, PinnedBy: "ada"}
 	case "held":
 		service.Metadata.Labels = map[string]string{fleettest.Held: ""}
 	case "guarded":

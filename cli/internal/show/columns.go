@@ -208,11 +208,16 @@ func serviceCells(s *fleetv1.Service, now time.Time) []cell {
 	}
 }
 
-// concern shows the problem of a service or, without one, the test that it waits for.
+// concern shows the problem of a service or, without one, the test that it waits for, or that it is pinned.
 func concern(status *fleetv1.ServiceStatus, now time.Time) cell {
 	running := status.GetReport().GetRunningTest()
-	if status.GetProblem() != nil || running == nil {
+	switch pinned := status.GetHold().GetPinnedRevision(); {
+	case status.GetProblem() != nil:
 		return problem(status.GetProblem())
+	case running == nil && pinned > 0:
+		return cell{oneLine(fmt.Sprintf("pinned to revision %d by %s", pinned, status.GetHold().GetPinnedBy())), yellow}
+	case running == nil:
+		return cell{}
 	}
 	text := fmt.Sprintf("waits for test %s, for %s", objectName(running.GetRef()), span(now.Sub(running.GetStartedAt().AsTime())))
 	if message := running.GetMessage(); message != "" {
