@@ -119,6 +119,7 @@ The columns "hub" are the same roles for the whole hub; members of ` + "`leat:ad
 
 Calls without a valid token are ` + "`UNAUTHENTICATED`" + `, but for those that are for anyone.
 A token counts for the kind of caller that it was issued to, and for the one service that it names.
+[agent/reads.md](agent/reads.md) lists what the agent of a cluster reads for a service, by which reader.
 
 `)
 	service := ""
