@@ -41,7 +41,7 @@ func (s *Sinks) email(ctx context.Context, d notify.Delivery) (answer string, er
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if err := s.deliver(&boundedConn{Conn: conn, left: maxHeader}, sink, d); err != nil {
-		return "", smtpError(err)
+		return "", smtpError(err, s.isOpen(conn.RemoteAddr()))
 	}
 	return "the mail server took the message", nil
 }
@@ -134,13 +134,17 @@ func (s *Sinks) mail(sink *catalog.EmailSink, d notify.Delivery) []byte {
 	return b.Bytes()
 }
 
-// smtpError returns a refusal for an answer of the server: one that begins with 5 would come again.
-func smtpError(err error) error {
+// smtpError returns a refusal for an answer of the server: one that begins with 5 would come again. Of a
+// server in a private network it has the code alone.
+func smtpError(err error, isOpen bool) error {
 	answer, ok := errors.AsType[*textproto.Error](err)
 	if !ok {
 		return err
 	}
-	text := printable(answer.Error())
+	text := fmt.Sprint(answer.Code)
+	if isOpen {
+		text = printable(answer.Error())
+	}
 	return &notify.RefusedError{Message: "the mail server answered " + strings.ToValidUTF8(text[:min(len(text), maxAnswer)], ""), Permanent: answer.Code >= 500}
 }
 

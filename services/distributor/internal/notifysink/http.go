@@ -13,7 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +99,8 @@ func (s *Sinks) slack(ctx context.Context, d notify.Delivery) (string, error) {
 	return s.post(ctx, d, d.Secrets.URL.Reveal(), header, body)
 }
 
-// post sends a body once.
+// post sends a body once. It returns the receiver's status, and the beginning of its body unless the
+// receiver is in a private network: people who may write a notifier may not be able to read there.
 func (s *Sinks) post(ctx context.Context, d notify.Delivery, url string, header http.Header, body []byte) (string, error) {
 	client, err := s.newClient(d.Notifier)
 	if err != nil {
@@ -109,6 +112,11 @@ func (s *Sinks) post(ctx context.Context, d notify.Delivery, url string, header 
 	}
 	request.Header = header
 	request.Header.Set("User-Agent", "leat")
+	isOpen, peer := s.isOpen, net.Addr(nil)
+	request = request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(made httptrace.GotConnInfo) { peer = made.Conn.RemoteAddr() }}))
+	if proxy, err := http.ProxyFromEnvironment(request); err != nil || proxy != nil {
+		isOpen = func(net.Addr) bool { return false }
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", err
@@ -118,7 +126,10 @@ func (s *Sinks) post(ctx context.Context, d notify.Delivery, url string, header 
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", fmt.Errorf("read answer: %w", err)
 	}
-	answer := strings.TrimSpace(response.Status + " " + printable(string(text)))
+	answer := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
+	if isOpen(peer) {
+		answer = strings.TrimSpace(response.Status + " " + printable(string(text)))
+	}
 	return answer, refusal(response, answer, s.p.Now())
 }
 

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ const (
 type Params struct {
 	// Guard says which addresses may be dialled.
 	Guard dialguard.Guard
+	// IsPrivate reports whether a network is one that not everybody reaches. Of a receiver there, people
+	// see the status and no body. Nil: dialguard.Private.
+	IsPrivate func(address netip.Addr) bool
 	// Source is what messages name as their source, such as the hub's public URL.
 	Source string
 	// Now returns the time; nil: the system's.
@@ -58,6 +62,9 @@ var _ notify.Sink = (*Sinks)(nil)
 func New(p Params) *Sinks {
 	if p.Now == nil {
 		p.Now = time.Now
+	}
+	if p.IsPrivate == nil {
+		p.IsPrivate = dialguard.Private
 	}
 	return &Sinks{p: p}
 }
@@ -106,6 +113,13 @@ func (s *Sinks) newClient(n *catalog.Notifier) (*http.Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// isOpen reports whether people may see what a receiver at an address answers: everybody could ask it,
+// because its network is not private. An address that is not known, such as one behind a proxy, is not.
+func (s *Sinks) isOpen(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && !s.p.IsPrivate(tcp.AddrPort().Addr())
 }
 
 func (s *Sinks) dialer() *net.Dialer {

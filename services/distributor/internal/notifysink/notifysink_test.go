@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +125,39 @@ func TestSecSinksAreBounded(t *testing.T) {
 	guarded := notifysink.New(notifysink.Params{})
 	if _, err := send(guarded, server.URL+"/target"); isReached || !refused(t, err).Permanent {
 		t.Errorf("the hub's own machine was dialled: %t, %v", isReached, err)
+	}
+}
+
+// TestSecPrivateReceiversShowTheirStatusAlone: what a receiver in a private network answers, also in the
+// words after its status, reaches nobody. Of others, people see the beginning.
+func TestSecPrivateReceiversShowTheirStatusAlone(t *testing.T) {
+	t.Parallel()
+	code := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d hunter2-phrase\r\nContent-Length: 12\r\n\r\nhunter2-body", code)
+		_ = conn.Close()
+	}))
+	defer server.Close()
+	for _, isPrivate := range []bool{true, false} {
+		s := notifysink.New(notifysink.Params{Guard: dialguard.Guard{AllowLocal: true}, IsPrivate: func(netip.Addr) bool { return isPrivate }})
+		for _, sink := range []catalog.Sink{
+			{Type: catalog.SinkWebhook}, {Type: catalog.SinkSlack},
+			{Type: catalog.SinkCommitStatus, Commit: &catalog.CommitSink{Provider: catalog.ForgeGitHub, URL: server.URL + "/"}},
+		} {
+			for _, code = range []int{http.StatusOK, http.StatusForbidden, http.StatusTemporaryRedirect} {
+				d := delivery(sink, catalog.NotifierSecrets{URL: secret.Text(server.URL), Token: "t"})
+				d.Commit, d.Tally, d.URL = notify.Commit{Repository: "r", ID: strings.Repeat("ab", 20)}, notify.Tally{Healthy: 2}, "https://git.example/acme/shop.git"
+				answer, err := s.Send(t.Context(), d)
+				text := answer + fmt.Sprint(err)
+				if strings.Contains(text, "hunter2") == isPrivate || !strings.Contains(text, fmt.Sprint(code)) {
+					t.Errorf("%s, private %t: got %q with the code %d", sink.Type, isPrivate, text, code)
+				}
+			}
+		}
 	}
 }

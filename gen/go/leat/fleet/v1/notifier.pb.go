@@ -1234,7 +1234,8 @@ type TestNotifierResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sink took the message.
 	Accepted bool `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// What the sink answered, or why it was not reached: at most 1 KiB.
+	// What the sink answered, or why it was not reached: at most 1 KiB. Of a sink in a private network, or
+	// behind a proxy, the status alone.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// The id of the message.
 	Id            string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
