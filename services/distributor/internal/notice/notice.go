@@ -84,6 +84,10 @@ const (
 	MaxText = 4 << 10
 	// textTimeout bounds the evaluation of an expression for one message.
 	textTimeout = time.Second
+	// maxTextCost bounds its cost in CEL's own unit. A text that names every event of a full message costs
+	// about a thousand. A notifier may send 600 messages a minute, and the leader sends those of all
+	// projects, so the bound of other expressions would be more than a core for each notifier.
+	maxTextCost = 10_000
 )
 
 // Event is one thing that happened to one object. Names are as people write them from the project
@@ -216,7 +220,7 @@ func (m Message) Text(ctx context.Context, source string) (string, error) {
 	if source == "" {
 		return shorten(m.defaultText(), MaxText), nil
 	}
-	compiled, err := expression.Compile(source, expression.Text)
+	compiled, err := expression.CompileWithin(source, expression.Text, maxTextCost)
 	if err != nil {
 		return shorten(m.defaultText(), MaxText), err
 	}

@@ -6,6 +6,7 @@ package people
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -32,6 +34,14 @@ import (
 const (
 	// queryPause is the least time between two messages of WatchQuery.
 	queryPause = time.Second
+	// queriesAtOnce and queriesWaiting bound the queries of one person at a replica, whatever tokens they
+	// have: how many run, and how many wait for one to end.
+	queriesAtOnce  = 4
+	queriesWaiting = 60
+	// queryBurst is the time that one person's queries may take after a rest, and queryShare what they
+	// get back of the time that passes: 15 s of each minute.
+	queryBurst = 20 * time.Second
+	queryShare = 0.25
 	// maxProblems bounds the groups of GetFleetStatus.
 	maxProblems = 200
 )
@@ -44,6 +54,8 @@ type Queries struct {
 	views  *find.Views
 	// standing knows what is wrong with what many services follow from.
 	standing *standing.Reader
+	// spending is by the names of people.
+	spending *admission.Spending
 }
 
 var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
@@ -51,7 +63,9 @@ var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
 // NewQueries returns the service that finds objects among many.
 func NewQueries(people *Service, others *standing.Reader) *Queries {
 	index := find.NewIndex(fleet.Finding{View: people.d.View})
-	return &Queries{people: people, index: index, views: find.NewViews(index), standing: others}
+	return &Queries{people: people, index: index, views: find.NewViews(index), standing: others, spending: admission.NewSpending(admission.Allowance{
+		AtOnce: queriesAtOnce, Waiting: queriesWaiting, Burst: queryBurst, Share: queryShare,
+	})}
 }
 
 // QueryFleet implements QueryServiceHandler.
@@ -105,8 +119,35 @@ func fleetQueryOf(m *fleetv1.FleetQuery) (*find.Query, error) {
 	return q, fielderr.Within("query", err)
 }
 
+// begin waits until the caller may run a query, and returns the function that ends it. The error is
+// RESOURCE_EXHAUSTED if the caller's queries have taken too much of the replica's time.
+func (s *Queries) begin(ctx context.Context, c *caller) (end func(), err error) {
+	end, wait, err := s.spending.Begin(ctx, c.Name)
+	switch {
+	case errors.Is(err, admission.ErrSpent):
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, fmt.Sprintf(
+			"your queries took more than %s of the hub's time; wait as told, and narrow them by a project or a cluster, or leave terms out", queryBurst,
+		), rpcerr.RetryAfter(wait))
+	case errors.Is(err, admission.ErrCrowded):
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, fmt.Sprintf(
+			"you have %d queries at once at this replica; wait for their answers", queriesAtOnce+queriesWaiting,
+		), rpcerr.RetryAfter(time.Second))
+	}
+	return end, err
+}
+
 // run returns the result of a query, as far as the caller may see it.
 func (s *Queries) run(ctx context.Context, c *caller, q *find.Query) (*find.Result, error) {
+	end, err := s.begin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return s.ask(ctx, c, q)
+}
+
+// ask is run for callers that have begun.
+func (s *Queries) ask(ctx context.Context, c *caller, q *find.Query) (*find.Result, error) {
 	viewer := func() find.Viewer { return c.viewer(q) }
 	var result *find.Result
 	var err error
@@ -214,8 +255,17 @@ func (w *queryWatch) look(ctx context.Context, must bool) error {
 	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
 		return nil
 	}
-	w.generation, w.caller.rights = generation, rights
-	result, err := w.service.run(ctx, w.caller, w.query)
+	w.caller.rights = rights
+	end, err := w.service.begin(ctx, w.caller)
+	if err != nil && w.counts != nil && ctx.Err() == nil {
+		return nil // the caller keeps what it has, and the stream looks again after the next pause
+	}
+	if err != nil {
+		return err
+	}
+	w.generation = generation
+	result, err := w.service.ask(ctx, w.caller, w.query)
+	end()
 	if err != nil {
 		return err
 	}
@@ -268,6 +318,11 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 	if err != nil {
 		return nil, wire.Error(err)
 	}
+	end, err := s.begin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only}
 	response := &fleetv1.GetFleetStatusResponse{}
 	// Services come first: the problems of clusters depend on what uses them.
