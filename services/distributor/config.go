@@ -23,8 +23,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 )
 
-// minAdminToken is the shortest admin token, prefix included, in bytes.
-const minAdminToken = 20
+// minAdminToken is the shortest admin token, prefix included, in bytes: what 16 random bytes are in
+// hexadecimal digits, or more.
+const minAdminToken = 32
 
 // minAuditRetention is the shortest time for which records of changes are kept.
 const minAuditRetention = 24 * time.Hour
@@ -170,7 +171,7 @@ func (c *Config) check() error {
 		errs = append(errs, err)
 	}
 	if token := c.AdminToken.Reveal(); token != "" && (len(token) < minAdminToken || !strings.HasPrefix(token, admission.APITokenPrefix)) {
-		errs = append(errs, fmt.Errorf("--distributor-admin-token: got %d bytes, want at least %d that begin with %s",
+		errs = append(errs, fmt.Errorf("--distributor-admin-token: got %d bytes, want at least %d that begin with %s, such as: echo leat_$(openssl rand -hex 32)",
 			len(token), minAdminToken, admission.APITokenPrefix))
 	}
 	if err := c.Keys.check(&c.Service); err != nil {

@@ -109,6 +109,7 @@ func TestRunRefusesSettings(t *testing.T) {
 		"short secret":      func(c *distributor.Config) { c.Service.Secret = "short" },
 		"admin token":       func(c *distributor.Config) { c.AdminToken = "admin-token-without-prefix" },
 		"short admin token": func(c *distributor.Config) { c.AdminToken = "leat_short" },
+		"guessable token":   func(c *distributor.Config) { c.AdminToken = "leat_0123456789abcdefghijklmnop" },
 		"database":          func(c *distributor.Config) { c.DatabaseURL = "mysql://" + filepath.ToSlash(c.DataDir) },
 	} {
 		cfg := good
