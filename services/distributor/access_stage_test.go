@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -89,9 +90,9 @@ type stage struct {
 	callers []caller
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T, change ...func(*distributor.Config)) *stage {
 	t.Helper()
-	s := &stage{gate: newGate(t), content: newFolder(t, "c1", "one"), ci: startCI(t)}
+	s := &stage{gate: newGate(t, change...), content: newFolder(t, "c1", "one"), ci: startCI(t)}
 	s.demo(t, s.content)
 	s.apply(t, slackDocument("chat", "https://chat.example/hook"), setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}}))
 	s.apply(t, globalDocument("everywhere", "none"))

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor"
+)
+
+// canary is a secret that stands in one place of a hub. Its length is a multiple of three, so that it is
+// found in base64, too.
+func canary(place string) string {
+	text := "canary-" + place + "-"
+	return text + strings.Repeat("0", 48-len(text))
+}
+
+// plant puts a canary into every kind of secret that documents have, and returns them by their places.
+func (s *stage) plant(t *testing.T) map[string]string {
+	t.Helper()
+	planted := map[string]string{}
+	put := func(place string) string {
+		planted[place] = canary(place)
+		return planted[place]
+	}
+	app := serviceDocument("app", "one", "demo", "app")
+	app.GetService().Spec.Config = &fleetv1.ServiceConfig{Values: map[string]string{"SIZE": "small"}, Secrets: map[string]string{"PASSWORD": put("service")}}
+	set := setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"TOKEN": put("set")}})
+	global := globalDocument("everywhere", "one")
+	global.GetGlobalService().Spec.Template.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"KEY": put("global")}}
+	global.GetGlobalService().Spec.Overrides = []*fleetv1.ServiceOverride{{
+		Name: "all", Clusters: &fleetv1.ClusterTarget{All: true}, Config: &fleetv1.ServiceConfig{Secrets: map[string]string{"KEY": put("override")}},
+	}}
+	basic := repositoryDocument("basic")
+	basic.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
+		Basic: &gitcachev1.BasicCredential{Username: "u", Password: put("password")},
+	}}
+	basic.GetRepository().Spec.ProxyUrl = "https://u:" + put("proxy") + "@proxy.example:8080"
+	webhook := fleetdoc.Of(&fleetv1.Notifier{Metadata: &typev1.Metadata{Name: "hook"}, Spec: &fleetv1.NotifierSpec{
+		Sink: &fleetv1.NotifierSpec_Webhook{Webhook: &fleetv1.WebhookSink{Url: new("https://hook.example/" + put("url")), HmacKey: new(put("hmac"))}},
+	}})
+	provider := providerDocument("planted", "https://planted.example")
+	provider.GetIdentityProvider().Spec.ClientSecret = new(put("client"))
+	back := vaultDocument("https://vault.example", put("vault"))
+	back.GetConfigBackend().Metadata.Name = "planted"
+	applied := s.apply(t, app, set, global, basic, webhook, slackDocument("chat", "https://chat.example/"+put("slack")), provider, back)
+	for place, text := range planted {
+		if strings.Contains(protojson.Format(applied), text) {
+			t.Errorf("the answer to an apply has the secret of %s", place)
+		}
+	}
+	return planted
+}
+
+// TestSecCanariesStayHidden puts a secret into every place of documents that keeps one, and searches for it
+// in everything that people of each role can obtain: each call that changes nothing, an apply that is
+// refused and one that is a dry run, and the hub's log and metrics.
+func TestSecCanariesStayHidden(t *testing.T) {
+	t.Parallel()
+	log := &notes{}
+	internal, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, func(c *distributor.Config) {
+		c.Serve.InternalListener = internal
+		c.Telemetry.LogOutput, c.Telemetry.LogLevel = io.MultiWriter(log, t.Output()), "debug"
+	})
+	planted := s.plant(t)
+	for _, c := range s.callers {
+		if c.kind == people && !c.isAccess && c.again == nil && len(c.token) > 20 {
+			planted["token of "+c.name] = c.token
+		}
+	}
+	search := func(t *testing.T, where, text string) {
+		t.Helper()
+		for place, secret := range planted {
+			inBase64 := base64.StdEncoding.EncodeToString([]byte(secret[:len(secret)/3*3]))
+			if strings.Contains(text, secret) || strings.Contains(text, inBase64) {
+				t.Errorf("%s shows the secret of %s", where, place)
+			}
+		}
+	}
+	// The names of a request are those of the table of calls, and of what was planted beside them.
+	others := map[string][]string{"Repository": {"basic"}, "Notifier": {"hook"}, "IdentityProvider": {"planted"}, "ConfigBackend": {"planted"}, "Service": {"everywhere@one"}}
+	asked := 0
+	for i, method := range methods() {
+		if i%20 == 19 {
+			s.renew(t)
+		}
+		options, _ := method.Options().(*descriptorpb.MethodOptions)
+		r, ok := rights[fmt.Sprintf("%s/%s", method.Parent().Name(), method.Name())]
+		if !ok || options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+			continue
+		}
+		for _, c := range s.callers {
+			if c.kind != people && c.kind != stranger && c.kind != ended || c.isAgain {
+				continue
+			}
+			names := []string{r.name}
+			if r.as != "" {
+				names = append(names, r.as)
+			}
+			for kind, more := range others {
+				if r.name != "" && strings.HasSuffix(string(method.Name()), kind) {
+					names = append(names, more...)
+				}
+			}
+			for _, name := range names {
+				asked++
+				search(t, fmt.Sprintf("%s of %q to %s", method.Name(), name, c.name), s.whole(t, method, c.token, r.with(name)))
+			}
+		}
+	}
+	if asked < 500 {
+		t.Errorf("asked %d times, want every read by everybody", asked)
+	}
+	s.renew(t)
+	for _, c := range s.callers {
+		if c.kind != people || c.isAgain {
+			continue
+		}
+		for _, isDry := range []bool{true, false} {
+			// A changed value next to a secret is what messages about a document might quote.
+			document := serviceDocument("app", "absent", "demo", "app")
+			document.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": planted["service"], "not a key": planted["set"]}}
+			res, err := s.fleet(t, c.token).Apply(t.Context(), &fleetv1.ApplyRequest{DryRun: isDry, Documents: []*fleetv1.Document{document}})
+			search(t, "a refused apply to "+c.name, fmt.Sprint(protojson.Format(res), err))
+		}
+	}
+	search(t, "the log", log.String())
+	metrics, err := http.DefaultClient.Do(newRequest(t, http.MethodGet, "http://"+internal.Addr().String()+"/metrics", "", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = metrics.Body.Close() }()
+	text, err := io.ReadAll(metrics.Body)
+	if err != nil || !strings.Contains(string(text), "leat_") {
+		t.Errorf("got %d bytes of metrics, %v", len(text), err)
+	}
+	search(t, "the metrics", string(text))
+}
+
+// whole makes a call and returns everything that is answered: of a stream, the first messages.
+func (s *stage) whole(t *testing.T, method protoreflect.MethodDescriptor, token, request string) string {
+	t.Helper()
+	if !method.IsStreamingServer() {
+		r := s.call(t, method, token, request, formPost)
+		return fmt.Sprint(r.header, r.body, r.message)
+	}
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
+	req := newRequest(t, http.MethodPost, fmt.Sprintf("%s/%s/%s", s.url, method.Parent().FullName(), method.Name()), token, append(frame, request...))
+	req.Header.Set("Content-Type", "application/connect+json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(res.Body, head); err != nil {
+		return fmt.Sprint(res.Header) // refused without a message
+	}
+	message, err := io.ReadAll(io.LimitReader(res.Body, int64(binary.BigEndian.Uint32(head[1:]))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(slices.Sorted(maps.Keys(res.Header)), res.Header, string(message))
+}
