@@ -56,7 +56,7 @@ TEST = tools/test/run.sh
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin ci
+.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -149,6 +149,9 @@ vulncheck: ## Check the modules of each program for known advisories, also those
 
 pin: ## Write the current digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
 	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
+
+pinned: ## Fail if an image has no digest, which CI does for a tagged commit
+	@$(GO) run ./test/supply/cmd/leat-supply pinned Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
 
 ci: ## What CI runs
 	@.ci/run

@@ -77,6 +77,21 @@ func Images(content string) []string {
 	return found
 }
 
+// Unpinned returns the images of a content that are not Leat's own and have no digest.
+func Unpinned(content string) ([]Image, error) {
+	var found []Image
+	for _, text := range Images(content) {
+		image, err := ParseImage(text)
+		if err != nil {
+			return nil, err
+		}
+		if !image.IsOwn() && image.Digest == "" {
+			found = append(found, image)
+		}
+	}
+	return found, nil
+}
+
 // Registries requests digests from image registries.
 type Registries struct {
 	Client *http.Client

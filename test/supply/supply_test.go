@@ -270,6 +270,11 @@ func TestPin(t *testing.T) {
 		if want := strings.ReplaceAll(content, "IMAGE", image+"@"+digest); pinned != want || len(images) == 0 {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, pinned, want)
 		}
+		before, err1 := supply.Unpinned(once)
+		after, err2 := supply.Unpinned(pinned)
+		if err1 != nil || err2 != nil || len(before) == 0 || len(after) != 0 {
+			t.Errorf("%s: got %v and %v, %v and %v without a digest, want none after they were pinned", name, before, after, err1, err2)
+		}
 		old := strings.ReplaceAll(content, "IMAGE", image+"@sha256:"+strings.Repeat("a", 64))
 		again, _, err := registries.Pin(t.Context(), old)
 		if err != nil || again != pinned {

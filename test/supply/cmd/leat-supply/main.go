@@ -47,8 +47,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return sbom(out, args[1], args[2:])
 	case len(args) > 1 && args[0] == "pin":
 		return pin(ctx, out, args[1:])
+	case len(args) > 1 && args[0] == "pinned":
+		return pinned(out, args[1:])
 	}
-	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE…")
+	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE… | pinned FILE…")
 }
 
 // vulncheck fails if an advisory applies. An empty location means localDatabase, if it exists.
@@ -111,6 +113,29 @@ func sbom(out io.Writer, folder string, programs []string) error {
 			return err
 		}
 		say(out, f.Name())
+	}
+	return nil
+}
+
+// pinned fails if a file names an image without a digest.
+func pinned(out io.Writer, files []string) error {
+	count := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		images, err := supply.Unpinned(string(content))
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, image := range images {
+			say(out, fmt.Sprintf("%s: %s has no digest", file, image))
+		}
+		count += len(images)
+	}
+	if count > 0 {
+		return fmt.Errorf("%d images have no digest; write them with make pin", count)
 	}
 	return nil
 }
