@@ -40,7 +40,12 @@ func (l AllowList) String() string {
 
 // Validate checks the patterns. The error is a *fielderr.Error whose path begins with path.
 func (l AllowList) Validate(path string) error {
-	return fielderr.Each(path+".allow", "patterns", l, maxAllowed, func(path, pattern string) error {
+	return l.ValidateItems(path + ".allow")
+}
+
+// ValidateItems is Validate for a list whose own path is path.
+func (l AllowList) ValidateItems(path string) error {
+	return fielderr.Each(path, "patterns", l, maxAllowed, func(path, pattern string) error {
 		switch {
 		case pattern == "":
 			return fielderr.New(path, "is empty; leave it out, or write ** for everything")
@@ -86,9 +91,12 @@ type Limits struct {
 	ClusterScopedKinds AllowList `json:"clusterScopedKinds,omitzero"`
 	// ServiceAccounts are NAMESPACE/NAME. With a list, a service is never applied as the agent itself.
 	ServiceAccounts AllowList `json:"serviceAccounts,omitzero"`
+	// ClusterAnnotations are keys of annotations of the cluster that templates see. The hub sets it in
+	// plans, and no project's document has it.
+	ClusterAnnotations AllowList `json:"clusterAnnotations,omitzero"`
 }
 
 // IsZero reports whether everything is allowed.
 func (l Limits) IsZero() bool {
-	return l.Namespaces == nil && l.ClusterScopedKinds == nil && l.ServiceAccounts == nil
+	return l.Namespaces == nil && l.ClusterScopedKinds == nil && l.ServiceAccounts == nil && l.ClusterAnnotations == nil
 }

@@ -36,6 +36,7 @@ func limitsMessage(l *syncpolicy.Limits) *typev1.ServiceLimits {
 	}
 	return &typev1.ServiceLimits{
 		Namespaces: AllowListMessage(l.Namespaces), ClusterScopedKinds: AllowListMessage(l.ClusterScopedKinds), ServiceAccounts: AllowListMessage(l.ServiceAccounts),
+		ClusterAnnotations: AllowListMessage(l.ClusterAnnotations),
 	}
 }
 

@@ -51,6 +51,7 @@ func limits(m *typev1.ServiceLimits) *syncpolicy.Limits {
 	}
 	return &syncpolicy.Limits{
 		Namespaces: AllowList(m.GetNamespaces()), ClusterScopedKinds: AllowList(m.GetClusterScopedKinds()), ServiceAccounts: AllowList(m.GetServiceAccounts()),
+		ClusterAnnotations: AllowList(m.GetClusterAnnotations()),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"time"
 
@@ -219,6 +220,10 @@ func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, erro
 	cluster, err := r.Cluster.ClusterFacts(ctx)
 	if err != nil {
 		return render.Facts{}, err
+	}
+	if limits := s.Spec.Policy.Limits; limits != nil && limits.ClusterAnnotations != nil {
+		cluster.Annotations = maps.Clone(cluster.Annotations)
+		maps.DeleteFunc(cluster.Annotations, func(key, _ string) bool { return !limits.ClusterAnnotations.Allows(key) })
 	}
 	_, name := objectname.Split(s.Name)
 	facts := render.Facts{Cluster: cluster, Service: render.ServiceFacts{Name: name, Namespace: s.Spec.NamespaceOrDefault()}}

@@ -103,6 +103,12 @@ func isTighter(list, than syncpolicy.AllowList) bool {
 	})
 }
 
+// isListed reports whether the second list of a share has everything that the first one has. A share
+// without a list has nothing.
+func isListed(list, in syncpolicy.AllowList) bool {
+	return isTighter(append(syncpolicy.AllowList{}, list...), append(syncpolicy.AllowList{}, in...))
+}
+
 // holdsFor reports whether the person could give the permission in that scope for as long as they like.
 func (r *Rights) holdsFor(scope catalog.AccessBindingSpec, p catalog.Permission) bool {
 	return r.MayGive(scope, catalog.RoleSpec{Permissions: []catalog.Permissible{{Verbs: []string{p.Verb}, Resources: []string{p.Resource}}}}) == nil
@@ -110,12 +116,14 @@ func (r *Rights) holdsFor(scope catalog.AccessBindingSpec, p catalog.Permission)
 
 // mayShare decides about what a project shares. Each piece of a share that is not shared with the same
 // projects already must be the person's to give: the use of a repository, and everything in a cluster,
-// because services of other projects have the agent's rights there.
+// because services of other projects have the agent's rights there, and read the annotations that it lists.
 func (r *Rights) mayShare(project string, from, to []catalog.ProjectShare) error {
 	for _, share := range to {
 		known := slices.DeleteFunc(slices.Clone(from), func(s catalog.ProjectShare) bool { return !includes(s.Projects, share.Projects) })
 		for _, piece := range piecesOf(share.Clusters) {
-			isKnown := slices.ContainsFunc(known, func(s catalog.ProjectShare) bool { return includes(s.Clusters, piece) })
+			isKnown := slices.ContainsFunc(known, func(s catalog.ProjectShare) bool {
+				return includes(s.Clusters, piece) && isListed(share.ClusterAnnotations, s.ClusterAnnotations)
+			})
 			if !isKnown && !r.mayShareClusters(project, piece) {
 				return lacksShare("the role admin", piece, "cluster", "clusters", project)
 			}

@@ -124,7 +124,11 @@ func checkServiceConfig(ctx context.Context, tx Tx, service *Service, own *Proje
 	if err := checkSetList(ctx, tx, own, service.Spec.ConfigSets); err != nil {
 		return err
 	}
-	return checkConfig(ctx, tx, service.Spec.Config, own, new(FactsOf(service.Name, cluster)))
+	owner, err := ownProject(ctx, tx, cluster.Name)
+	if err != nil {
+		return err
+	}
+	return checkConfig(ctx, tx, service.Spec.Config, own, new(FactsOf(service.Name, cluster, own, owner)))
 }
 
 // checkConfig refuses references that lead nowhere for objects of a project. Without facts it leaves

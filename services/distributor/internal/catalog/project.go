@@ -38,6 +38,9 @@ type ProjectShare struct {
 	Repositories Selection `json:"repositories,omitzero"`
 	Clusters     Selection `json:"clusters,omitzero"`
 	ConfigSets   Selection `json:"configSets,omitzero"`
+	// ClusterAnnotations are patterns of keys of annotations that the others know of these clusters.
+	// Nil: they know none.
+	ClusterAnnotations syncpolicy.AllowList `json:"clusterAnnotations,omitzero"`
 }
 
 // Selection selects objects of one kind: those of the names and those of the labels together. The zero
@@ -139,7 +142,7 @@ func (s *ProjectSpec) settle() {
 	for i := range s.Shares {
 		share := &s.Shares[i]
 		share.Projects, share.Repositories, share.Clusters = share.Projects.settled(), share.Repositories.settled(), share.Clusters.settled()
-		share.ConfigSets = share.ConfigSets.settled()
+		share.ConfigSets, share.ClusterAnnotations = share.ConfigSets.settled(), asSet(share.ClusterAnnotations)
 	}
 	if len(s.ConfigSets) == 0 {
 		s.ConfigSets = nil

@@ -53,12 +53,15 @@ func validateShare(field string, share ProjectShare) error {
 		return fielderr.New(field+".projects", "is required: names, labels, or all: true")
 	case share.Repositories.isZero() && share.Clusters.isZero() && share.ConfigSets.isZero():
 		return fielderr.New(field, "shares nothing; select repositories, clusters or config_sets")
+	case share.Clusters.isZero() && len(share.ClusterAnnotations) > 0:
+		return fielderr.New(field+".cluster_annotations", "belongs to clusters, and the share selects none")
 	}
 	return cmp.Or(
 		share.Projects.validate(field+".projects"),
 		share.Repositories.validate(field+".repositories"),
 		share.Clusters.validate(field+".clusters"),
 		share.ConfigSets.validate(field+".config_sets"),
+		share.ClusterAnnotations.ValidateItems(field+".cluster_annotations"),
 	)
 }
 

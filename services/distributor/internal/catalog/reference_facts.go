@@ -40,8 +40,10 @@ type ConfigFacts struct {
 	Labels, Annotations     map[string]string
 }
 
-// FactsOf returns the facts of the service with that path in its cluster.
-func FactsOf(service string, cluster *Cluster) ConfigFacts {
+// FactsOf returns the facts of the service with that path, of the project own, in a cluster of the
+// project owner.
+func FactsOf(service string, cluster *Cluster, own, owner *Project) ConfigFacts {
+	cluster = cluster.SeenBy(own, owner)
 	project, name := objectname.Split(objectname.LocalPath(service))
 	facts := ConfigFacts{Project: project, Service: name}
 	facts.ClusterProject, facts.Cluster = objectname.Split(cluster.Name)
@@ -142,13 +144,22 @@ func (f ConfigFacts) value(name string) (string, error) {
 	}
 	switch {
 	case !isThere:
-		return "", &FactError{Fact: name, IsMissing: true, Why: "is not set at the service's cluster"}
+		return "", &FactError{Fact: name, IsMissing: true, Why: f.missing(name)}
 	case value == "" || len(value) > maxFactBytes:
 		return "", &FactError{Fact: name, Why: fmt.Sprintf("has a value of %d bytes; from 1 to %d are allowed in a reference", len(value), maxFactBytes)}
 	case value == "." || value == ".." || strings.ContainsFunc(value, isNotFactRune):
 		return "", &FactError{Fact: name, Why: "has a value that is not allowed in a reference: only letters, digits, '-', '_' and '.' are, and not . or .. alone"}
 	}
 	return value, nil
+}
+
+// missing returns why the cluster has no such label or annotation. It is one text whether another
+// project has the annotation to itself or there is none.
+func (f ConfigFacts) missing(name string) string {
+	if f.Project != f.ClusterProject && strings.HasPrefix(name, factClusterAnnotation) {
+		return fmt.Sprintf("is not set at the service's cluster, or project %q does not share it: a share lists it in cluster_annotations", f.ClusterProject)
+	}
+	return "is not set at the service's cluster"
 }
 
 func isNotFactRune(r rune) bool {

@@ -166,8 +166,12 @@ func (g *Global) Spec() *catalog.GlobalService { return g.global }
 // selects reports whether a target selects a cluster, and how. What a cluster does not have makes an
 // expression false.
 func (t target) selects(ctx context.Context, c *Cluster) (how string, ok bool, err error) {
-	if how, ok = t.Selects(c.Cluster); !ok || t.when == nil {
+	if how, ok = t.Selects(c.Seen); !ok || t.when == nil {
 		return how, ok, nil
+	}
+	if c.IsLentBare && strings.Contains(t.When, "annotations") {
+		return how, true, fielderr.New(t.field, "reads annotations, and no share of project %q lists annotations of the cluster for this project (cluster_annotations)",
+			objectname.Project(c.Seen.Name))
 	}
 	holds, err := t.when.Holds(ctx, c.Facts())
 	switch {
@@ -205,7 +209,7 @@ func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.S
 	ctx = expression.WithBudget(ctx, MaxCost)
 	service, field, err := g.derive(ctx, c, how)
 	if err != nil {
-		return nil, failure(g.global, c.Cluster, field, err)
+		return nil, failure(g.global, c.Seen, field, err)
 	}
 	return service, nil
 }
@@ -246,7 +250,7 @@ func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.S
 	if err != nil {
 		return nil, v.field, catalog.InBody(v.field, err)
 	}
-	return g.service(c.Cluster, v.derivation(g.global, how), shared), "", nil
+	return g.service(c.Seen, v.derivation(g.global, how), shared), "", nil
 }
 
 // service returns the service of a cluster with some content.
@@ -325,7 +329,7 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 		return known, nil
 	}
 	body := v.tree.With(texts)
-	service := body.Service(g.global.DerivedPath(c.Cluster.Name))
+	service := body.Service(g.global.DerivedPath(c.Seen.Name))
 	if err := service.Validate(); err != nil {
 		return nil, err
 	}
@@ -395,8 +399,18 @@ func WithSecrets(g *catalog.GlobalService, service *catalog.Service) catalog.Con
 // Cluster is a cluster with its facts, which are made when an expression asks for them. It is for one
 // goroutine at a time.
 type Cluster struct {
-	Cluster *catalog.Cluster
-	facts   map[string]any
+	// Seen is the cluster as the global service's project knows it: see [catalog.Cluster.SeenBy].
+	Seen *catalog.Cluster
+	// IsLentBare is what [catalog.Cluster.IsLentBare] reports.
+	IsLentBare bool
+
+	facts map[string]any
+}
+
+// ClusterFor returns a cluster of the project owner as global services of the project own see it. Either
+// project may be nil.
+func ClusterFor(cluster *catalog.Cluster, own, owner *catalog.Project) *Cluster {
+	return &Cluster{Seen: cluster.SeenBy(own, owner), IsLentBare: cluster.IsLentBare(own, owner)}
 }
 
 // Facts returns what expressions see as self. A field that is not known is left out.
@@ -404,10 +418,10 @@ func (c *Cluster) Facts() map[string]any {
 	if c.facts != nil {
 		return c.facts
 	}
-	project, name := objectname.Split(c.Cluster.Name)
-	report := c.Cluster.Agent.Report
+	project, name := objectname.Split(c.Seen.Name)
+	report := c.Seen.Agent.Report
 	c.facts = map[string]any{
-		"name": name, "project": project, "labels": texts(c.Cluster.Labels), "annotations": texts(c.Cluster.Annotations),
+		"name": name, "project": project, "labels": texts(c.Seen.Labels), "annotations": texts(c.Seen.Annotations),
 	}
 	if report.KubernetesVersion != "" {
 		c.facts["kubernetes"] = kubernetes(report.KubernetesVersion, report.Provider)

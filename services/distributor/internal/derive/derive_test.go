@@ -22,7 +22,7 @@ import (
 )
 
 func cluster(name string, labels map[string]string, version string) *derive.Cluster {
-	return &derive.Cluster{Cluster: &catalog.Cluster{
+	return &derive.Cluster{Seen: &catalog.Cluster{
 		Metadata: catalog.Metadata{Name: name, UID: "uid-of-" + name, Labels: labels},
 		Agent:    catalog.Agent{Report: catalog.ClusterReport{KubernetesVersion: version, AgentVersion: version}},
 	}}
@@ -78,7 +78,7 @@ func TestMatches(t *testing.T) {
 		for at, want := range map[*derive.Cluster]string{eu: c.eu, bare: c.bare} {
 			how, ok, err := g.Matches(t.Context(), at)
 			if err != nil || ok != (want != "") || ok && how != want {
-				t.Errorf("%+v, %s: got %q, %v, %v, want %q", c.target, at.Cluster.Name, how, ok, err, want)
+				t.Errorf("%+v, %s: got %q, %v, %v, want %q", c.target, at.Seen.Name, how, ok, err, want)
 			}
 		}
 	}
@@ -92,12 +92,46 @@ func TestProviders(t *testing.T) {
 		{"v1.33.2+k3s1", "aks", "k3s"}, {"v1.33.2", "", ""},
 	} {
 		of := cluster("c", nil, c.version)
-		of.Cluster.Agent.Report.Provider = c.reported
+		of.Seen.Agent.Report.Provider = c.reported
 		g := compiled(t, web(func(s *catalog.GlobalServiceSpec) {
 			s.Clusters = catalog.ClusterTarget{When: "self.kubernetes.provider == '" + c.want + "'"}
 		}))
 		if _, ok, err := g.Matches(t.Context(), of); !ok || err != nil {
 			t.Errorf("%+v: got %v, %v", c, ok, err)
+		}
+	}
+}
+
+// TestSecConditionsOnHiddenAnnotationsAreUndecided: a condition on annotations that no share lists selects
+// the cluster with an error, so that it takes no service away and shows nothing.
+func TestSecConditionsOnHiddenAnnotationsAreUndecided(t *testing.T) {
+	t.Parallel()
+	shop := &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}}
+	owner := func(lists ...string) *catalog.Project {
+		return &catalog.Project{Metadata: catalog.Metadata{Name: "default"}, Spec: catalog.ProjectSpec{Shares: []catalog.ProjectShare{{
+			Projects: catalog.Selection{All: true}, Clusters: catalog.Selection{All: true}, ClusterAnnotations: lists,
+		}}}}
+	}
+	eu := cluster("eu", map[string]string{"region": "eu"}, "").Seen
+	eu.Annotations = map[string]string{"team": "a", "closed": "hunter2"}
+	for _, c := range []struct {
+		when      string
+		lists     []string
+		isOK      bool
+		isDecided bool
+	}{
+		{"self.labels.region == 'eu'", nil, true, true},
+		{"self.annotations.team == 'a'", nil, true, false},
+		{"!('closed' in self.annotations)", nil, true, false},
+		{"self.annotations.closed == 'hunter2'", nil, true, false},
+		{"self.annotations.team == 'a'", []string{"team"}, true, true},
+		{"self.annotations.closed == 'hunter2'", []string{"team"}, false, true},
+		{"'closed' in self.annotations", []string{"team"}, false, true},
+	} {
+		g := compiled(t, web(func(s *catalog.GlobalServiceSpec) { s.Clusters = catalog.ClusterTarget{When: c.when} }))
+		_, ok, err := g.Matches(t.Context(), derive.ClusterFor(eu, shop, owner(c.lists...)))
+		if ok != c.isOK || (err == nil) != c.isDecided {
+			t.Errorf("%s with %q: got %v, %v", c.when, c.lists, ok, err)
 		}
 	}
 }
@@ -240,12 +274,12 @@ func TestDerivationIsPure(t *testing.T) {
 		var clusters []*catalog.Cluster
 		for i := range rapid.IntRange(1, 8).Draw(t, "clusters") {
 			labels := map[string]string{"region": rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"), "size": fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "size"))}
-			clusters = append(clusters, cluster(fmt.Sprint("c", i), labels, "").Cluster)
+			clusters = append(clusters, cluster(fmt.Sprint("c", i), labels, "").Seen)
 		}
 		derived := func(clusters []*catalog.Cluster) map[string]*catalog.Service {
 			c, services := compiled(t, g), map[string]*catalog.Service{}
 			for _, cluster := range clusters {
-				service, err := c.Derive(t.Context(), &derive.Cluster{Cluster: cluster}, "all")
+				service, err := c.Derive(t.Context(), &derive.Cluster{Seen: cluster}, "all")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -298,7 +332,7 @@ func TestSecConditionsAreCheap(t *testing.T) {
 	c := compiled(t, web(func(s *catalog.GlobalServiceSpec) {
 		s.Clusters.When = "lists.range(100).all(a, lists.range(100).all(b, a + b >= 0))"
 	}))
-	if _, ok, err := c.Matches(t.Context(), cluster("berlin", nil, "")); !ok || !errors.Is(derive.Failure(c.Spec(), cluster("berlin", nil, "").Cluster, err), expression.ErrTooExpensive) {
+	if _, ok, err := c.Matches(t.Context(), cluster("berlin", nil, "")); !ok || !errors.Is(derive.Failure(c.Spec(), cluster("berlin", nil, "").Seen, err), expression.ErrTooExpensive) {
 		t.Errorf("got %v, %v, want a selected cluster with an error", ok, err)
 	}
 }

@@ -60,8 +60,11 @@ type basis struct {
 	departures map[string]catalog.Departures
 	// facts are those of the clusters that were derived for, which several global services share. Nil
 	// keeps none.
-	facts map[string]*derive.Cluster
+	facts map[factsKey]*derive.Cluster
 }
+
+// factsKey is a cluster as a project sees it. The project is empty for the cluster's own.
+type factsKey struct{ cluster, project string }
 
 // work is one global service with the clusters for which it is to be derived.
 type work struct {
@@ -207,7 +210,7 @@ func factsDiffer(a, b *catalog.Cluster) bool {
 func basisLocked(c *Catalog) basis {
 	return basis{
 		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
-		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), facts: map[string]*derive.Cluster{},
+		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), facts: map[factsKey]*derive.Cluster{},
 	}
 }
 
@@ -315,11 +318,13 @@ func (b *batch) markProject(last, next *catalog.Project, name string) {
 }
 
 // usesChanged returns the clusters of a project that another project may use either before or after a
-// change of their owner.
+// change of their owner, or of which it knows other annotations.
 func (b *batch) usesChanged(by, last, next *catalog.Project, owner string) []string {
 	var changed []string
 	for name, cluster := range b.clusters {
-		if by != nil && objectname.Project(name) == owner && by.MayUseCluster(last, cluster) != by.MayUseCluster(next, cluster) {
+		if by != nil && objectname.Project(name) == owner && (by.MayUseCluster(last, cluster) != by.MayUseCluster(next, cluster) ||
+			!slices.Equal(cluster.AnnotationsFor(by, last), cluster.AnnotationsFor(by, next)) ||
+			cluster.IsLentBare(by, last) != cluster.IsLentBare(by, next)) {
 			changed = append(changed, name)
 		}
 	}
@@ -386,23 +391,35 @@ func (w *work) decide(ctx context.Context, on *basis, clusters []*catalog.Cluste
 
 // verdict derives one global service for one cluster.
 func (b *basis) verdict(ctx context.Context, g *derive.Global, cluster *catalog.Cluster) verdict {
-	facts, ok := b.facts[cluster.Name]
-	if !ok {
-		if facts = (&derive.Cluster{Cluster: cluster}); b.facts != nil {
-			b.facts[cluster.Name] = facts
-		}
-	}
+	own, owner := b.projects[objectname.Project(g.Spec().Name)], b.projects[objectname.Project(cluster.Name)]
+	facts := b.factsOf(cluster, g.Spec().Name)
 	v := verdict{cluster: cluster}
 	var how string
 	how, v.isSelected, v.err = g.Matches(ctx, facts)
 	if v.err == nil && !v.isSelected && b.isHeld(g.Spec(), cluster) {
 		how, v.isSelected = derive.Held(g.Spec(), cluster)
 	}
-	own := b.projects[objectname.Project(g.Spec().Name)]
-	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(b.projects[objectname.Project(cluster.Name)], cluster) {
+	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(owner, cluster) {
 		v.service, v.err = g.Derive(ctx, facts, how)
 	}
 	return v
+}
+
+// factsOf returns a cluster as expressions of a global service see it.
+func (b *basis) factsOf(cluster *catalog.Cluster, global string) *derive.Cluster {
+	project, owner := objectname.Project(global), objectname.Project(cluster.Name)
+	key := factsKey{cluster: cluster.Name}
+	if project != owner {
+		key.project = project
+	}
+	if facts, ok := b.facts[key]; ok {
+		return facts
+	}
+	facts := derive.ClusterFor(cluster, b.projects[project], b.projects[owner])
+	if b.facts != nil {
+		b.facts[key] = facts
+	}
+	return facts
 }
 
 // putBatchLocked applies the verdicts of a batch, and leaves the rest to the deriver. isFirst is true if this

@@ -221,6 +221,9 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		case *catalog.Cluster:
 			if old, ok := last.(*catalog.Cluster); ok {
 				addCluster(s, old, o)
+				if !maps.Equal(old.Labels, o.Labels) || !maps.Equal(old.Annotations, o.Annotations) {
+					s.addGuests(c.services, o.Name)
+				}
 				if !maps.Equal(old.Labels, o.Labels) {
 					c.labelChanges++
 				}
@@ -233,8 +236,13 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 			c.bindings.put(o)
 		case *catalog.Project:
 			old, _ := last.(*catalog.Project)
-			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) {
+			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) || old != nil && !maps.Equal(old.Labels, o.Labels) {
 				c.addServicesOfLocked(o.Name, s)
+			}
+			if !reflect.DeepEqual(old.AnnotationShares(), o.AnnotationShares()) {
+				for name := range c.names[catalog.KindCluster].inProject(o.Name, "") {
+					s.addGuests(c.services, name)
+				}
 			}
 		case *catalog.RolloutPolicy:
 			c.addServicesOfLocked(objectname.Project(o.Name), s)
@@ -340,10 +348,34 @@ func (c *Catalog) User(name string) (*catalog.User, bool) {
 	return user, ok
 }
 
-// AgentLimits returns the limits of a service's project that agents check, or nil.
+// AgentLimits returns the limits of a service that its agent checks, or nil: those of its project, and
+// which annotations its cluster is lent with.
 func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
-	project, _ := c.find(catalog.Key{Kind: catalog.KindProject, Name: objectname.Project(service)}).(*catalog.Project)
-	return project.AgentLimits()
+	_, path := objectname.SplitService(service)
+	own, limits := projectBy(c.Object, objectname.Project(service)), (*syncpolicy.Limits)(nil)
+	if own != nil {
+		limits = own.AgentLimits()
+	}
+	cluster, ok := c.Cluster(path)
+	if !ok {
+		return limits
+	}
+	if known := cluster.AnnotationsFor(own, projectBy(c.Object, objectname.Project(path))); known != nil {
+		all := syncpolicy.Limits{}
+		if limits != nil {
+			all = *limits
+		}
+		all.ClusterAnnotations = known
+		limits = &all
+	}
+	return limits
+}
+
+// projectBy returns a project by its name, or nil.
+func projectBy(find func(catalog.Key) (catalog.Object, bool), name string) *catalog.Project {
+	object, _ := find(catalog.Key{Kind: catalog.KindProject, Name: name})
+	project, _ := object.(*catalog.Project)
+	return project
 }
 
 // ProjectTotals counts the objects of a project.

@@ -3,7 +3,11 @@
 
 package fleet
 
-import "github.com/leatdev/leat/services/distributor/internal/catalog"
+import (
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
 
 // changeSet collects what a batch of changes touches. It is filled while the batch is applied, and
 // read afterwards to revise plans and to notify watchers. One goroutine owns it.
@@ -42,6 +46,15 @@ func (s *changeSet) addService(service *catalog.Service) {
 	s.addStatus(service)
 	s.addPlan(service.Spec.Cluster)
 	s.services[service.Spec.Cluster][service.Name] = struct{}{}
+}
+
+// addGuests adds the services of other projects in a cluster, whose entries say what they may know of it.
+func (s *changeSet) addGuests(services *plan.Index, cluster string) {
+	for _, name := range services.Services(cluster) {
+		if objectname.Project(name) != objectname.Project(cluster) {
+			s.addService(services.Service(name))
+		}
+	}
 }
 
 // addSources adds what a service named before a change, or names after it. isWanted reports whether a

@@ -26,6 +26,8 @@ var _ catalog.Members = Members{}
 type asked struct {
 	global   *catalog.GlobalService
 	compiled *derive.Global
+	// own is the project of the global service, and owner that of the cluster.
+	own, owner *catalog.Project
 }
 
 // Judge implements catalog.Members. All conditions share what a review may cost, equally, so that one
@@ -37,8 +39,8 @@ func (m Members) Judge(before, after *catalog.Cluster) []catalog.Judgement {
 	}
 	all := m.asked(after)
 	var judgements []catalog.Judgement
-	from, to := &derive.Cluster{Cluster: before}, &derive.Cluster{Cluster: after}
 	for _, a := range all {
+		from, to := derive.ClusterFor(before, a.own, a.owner), derive.ClusterFor(after, a.own, a.owner)
 		ctx := expression.WithBudget(context.Background(), reviewUnits/uint64(len(all)))
 		_, wasMet, err := a.compiled.Matches(ctx, from)
 		wasMet = wasMet || err != nil
@@ -62,6 +64,10 @@ func (m Members) asked(cluster *catalog.Cluster) []asked {
 	c := m.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	projectLocked := func(name string) *catalog.Project {
+		project, _ := c.objects[catalog.KindProject][objectname.Project(name)].(*catalog.Project)
+		return project
+	}
 	var all []asked
 	for _, path := range c.names[catalog.KindGlobalService].all() {
 		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
@@ -78,7 +84,7 @@ func (m Members) asked(cluster *catalog.Cluster) []asked {
 				continue // a later version of the hub wrote it, and nothing is derived
 			}
 		}
-		all = append(all, asked{global, compiled})
+		all = append(all, asked{global, compiled, projectLocked(global.Name), projectLocked(cluster.Name)})
 	}
 	return all
 }

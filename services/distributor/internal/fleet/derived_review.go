@@ -252,7 +252,7 @@ func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, clu
 		return true // it is a member, so its condition holds
 	}
 	// Expressions keep nothing of a call, so those of the deriver can be asked beside it.
-	_, ok, err := w.compiled.Matches(ctx, &derive.Cluster{Cluster: cluster})
+	_, ok, err := w.compiled.Matches(ctx, derive.ClusterFor(cluster, own, r.projects[objectname.Project(cluster.Name)]))
 	if !ok && err == nil && !w.isNew && r.isHeld(w.global, cluster) {
 		_, ok = derive.Held(w.global, cluster)
 	}

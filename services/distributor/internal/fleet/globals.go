@@ -180,7 +180,9 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if err != nil {
 		return catalog.Config{}, "", err
 	}
-	next, err := compiled.Derive(ctx, &derive.Cluster{Cluster: cluster}, service.Derived.Matched)
+	next, err := compiled.Derive(ctx, derive.ClusterFor(
+		cluster, projectBy(c.View.Object, objectname.Project(service.Name)), projectBy(c.View.Object, objectname.Project(cluster.Name)),
+	), service.Derived.Matched)
 	if err != nil {
 		return catalog.Config{}, "", err // the agent keeps what it has
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/layers"
 )
@@ -67,7 +68,11 @@ func TestLastLayerWinsWhole(t *testing.T) {
 func facts() catalog.ConfigFacts {
 	return catalog.FactsOf("shop.web@platform.berlin", &catalog.Cluster{Metadata: catalog.Metadata{
 		Name: "platform.berlin", Labels: pairs{"region": "eu", "topology.kubernetes.io/zone": "eu-1"}, Annotations: pairs{"example.com/folder": "f"},
-	}})
+	}}, &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}}, &catalog.Project{
+		Metadata: catalog.Metadata{Name: "platform"}, Spec: catalog.ProjectSpec{Shares: []catalog.ProjectShare{{
+			Projects: catalog.Selection{All: true}, Clusters: catalog.Selection{All: true}, ClusterAnnotations: syncpolicy.AllowList{"example.com/*"},
+		}}},
+	})
 }
 
 func TestCompose(t *testing.T) {

@@ -52,6 +52,20 @@ type Facts struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// For returns the facts that the service of an entry may know.
+func (f Facts) For(e Entry) Facts {
+	if e.Limits == nil || e.Limits.ClusterAnnotations == nil {
+		return f
+	}
+	known := map[string]string{}
+	for key, value := range f.Annotations {
+		if e.Limits.ClusterAnnotations.Allows(key) {
+			known[key] = value
+		}
+	}
+	return Facts{Labels: f.Labels, Annotations: known}
+}
+
 // IsZero reports whether nothing is known.
 func (f Facts) IsZero() bool { return len(f.Labels) == 0 && len(f.Annotations) == 0 }
 

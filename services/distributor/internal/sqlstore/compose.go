@@ -94,6 +94,10 @@ func (c *composer) composeOne(ctx context.Context, row *serviceRow, own *catalog
 	if cluster == nil {
 		return nil, fmt.Errorf("compose configuration of service %s: its cluster is not there", row.Name)
 	}
+	owner, err := c.project(ctx, objectname.Project(cluster.Name))
+	if err != nil {
+		return nil, err
+	}
 	out := &composition{row: row}
 	var in []layers.Layer
 	uses := map[string]bool{}
@@ -111,7 +115,7 @@ func (c *composer) composeOne(ctx context.Context, row *serviceRow, own *catalog
 	}
 	in = append(in, layers.Layer{Origin: layers.Origin{Kind: layers.OfService}, Project: row.Project, Config: own})
 	out.Composed = layers.Compose(layers.Input{
-		Layers: in, Facts: catalog.FactsOf(row.Name, cluster),
+		Layers: in, Facts: catalog.FactsOf(row.Name, cluster, project, owner),
 		Find: func(path string) *catalog.ConfigSet { return c.findFor(ctx, project, path) },
 	})
 	for path, isOpen := range uses {

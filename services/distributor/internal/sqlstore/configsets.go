@@ -122,6 +122,15 @@ func putProject(ctx context.Context, t *tx, meta metaColumns, project *catalog.P
 		}
 		affected = append(affected, users...)
 	}
+	if !reflect.DeepEqual(before.AnnotationShares(), project.AnnotationShares()) {
+		var guests []string
+		err := t.sql.NewSelect().Table("services").Column("uid").Where("project <> ?", project.Name).
+			Where("cluster_uid IN (SELECT uid FROM clusters WHERE project = ?)", project.Name).Scan(ctx, &guests)
+		if err != nil {
+			return err
+		}
+		affected = append(affected, guests...)
+	}
 	slices.Sort(affected)
 	_, err := settle(ctx, t, slices.Compact(affected), numbered)
 	return err

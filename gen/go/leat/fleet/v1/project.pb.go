@@ -185,9 +185,13 @@ type ProjectShare struct {
 	// The clusters that they may run in. Unset means none.
 	Clusters *Selection `protobuf:"bytes,3,opt,name=clusters,proto3" json:"clusters,omitempty"`
 	// The sets of configuration that they may use. Unset means none.
-	ConfigSets    *Selection `protobuf:"bytes,6,opt,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ConfigSets *Selection `protobuf:"bytes,6,opt,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
+	// Keys of annotations that services of the other projects see of these clusters, in references, in
+	// parameters and conditions of global services, and as facts of templates. They are patterns, as in
+	// ProjectLimits. At most 256. Empty means that they see the clusters' labels, and no annotation.
+	ClusterAnnotations []string `protobuf:"bytes,7,rep,name=cluster_annotations,json=clusterAnnotations,proto3" json:"cluster_annotations,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ProjectShare) Reset() {
@@ -244,6 +248,13 @@ func (x *ProjectShare) GetClusters() *Selection {
 func (x *ProjectShare) GetConfigSets() *Selection {
 	if x != nil {
 		return x.ConfigSets
+	}
+	return nil
+}
+
+func (x *ProjectShare) GetClusterAnnotations() []string {
+	if x != nil {
+		return x.ClusterAnnotations
 	}
 	return nil
 }
@@ -1108,13 +1119,14 @@ const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectLimitsB\x04\xa8\x9f\x19\rR\x06limits\x12:\n" +
 	"\x06quotas\x18\x04 \x01(\v2\x1c.leat.fleet.v1.ProjectQuotasB\x04\xa8\x9f\x19\rR\x06quotas\x12%\n" +
 	"\vconfig_sets\x18\a \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
-	"configSets\"\xf3\x01\n" +
+	"configSets\"\xa4\x02\n" +
 	"\fProjectShare\x124\n" +
 	"\bprojects\x18\x01 \x01(\v2\x18.leat.fleet.v1.SelectionR\bprojects\x12<\n" +
 	"\frepositories\x18\x02 \x01(\v2\x18.leat.fleet.v1.SelectionR\frepositories\x124\n" +
 	"\bclusters\x18\x03 \x01(\v2\x18.leat.fleet.v1.SelectionR\bclusters\x129\n" +
 	"\vconfig_sets\x18\x06 \x01(\v2\x18.leat.fleet.v1.SelectionR\n" +
-	"configSets\"i\n" +
+	"configSets\x12/\n" +
+	"\x13cluster_annotations\x18\a \x03(\tR\x12clusterAnnotations\"i\n" +
 	"\tSelection\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x124\n" +

@@ -421,8 +421,11 @@ type ServiceLimits struct {
 	ClusterScopedKinds *AllowList `protobuf:"bytes,2,opt,name=cluster_scoped_kinds,json=clusterScopedKinds,proto3" json:"cluster_scoped_kinds,omitempty"`
 	// Service accounts, NAMESPACE/NAME. Unset means any, and the agent itself.
 	ServiceAccounts *AllowList `protobuf:"bytes,3,opt,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Keys of annotations of the cluster that templates of the service see as facts. Unset means all. The
+	// hub sets it for a service whose cluster another project lends without all of its annotations.
+	ClusterAnnotations *AllowList `protobuf:"bytes,4,opt,name=cluster_annotations,json=clusterAnnotations,proto3" json:"cluster_annotations,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ServiceLimits) Reset() {
@@ -472,6 +475,13 @@ func (x *ServiceLimits) GetClusterScopedKinds() *AllowList {
 func (x *ServiceLimits) GetServiceAccounts() *AllowList {
 	if x != nil {
 		return x.ServiceAccounts
+	}
+	return nil
+}
+
+func (x *ServiceLimits) GetClusterAnnotations() *AllowList {
+	if x != nil {
+		return x.ClusterAnnotations
 	}
 	return nil
 }
@@ -1310,13 +1320,14 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	" \x01(\tB\x04\xa8\x9f\x19\x01R\x0eserviceAccount\x12;\n" +
 	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x12 \n" +
 	"\brequires\x18\f \x03(\tB\x04\xa8\x9f\x19\x02R\brequires\x129\n" +
-	"\x06limits\x18\r \x01(\v2\x1b.leat.type.v1.ServiceLimitsB\x04\xa8\x9f\x19\x02R\x06limits\"\xd7\x01\n" +
+	"\x06limits\x18\r \x01(\v2\x1b.leat.type.v1.ServiceLimitsB\x04\xa8\x9f\x19\x02R\x06limits\"\xa1\x02\n" +
 	"\rServiceLimits\x127\n" +
 	"\n" +
 	"namespaces\x18\x01 \x01(\v2\x17.leat.type.v1.AllowListR\n" +
 	"namespaces\x12I\n" +
 	"\x14cluster_scoped_kinds\x18\x02 \x01(\v2\x17.leat.type.v1.AllowListR\x12clusterScopedKinds\x12B\n" +
-	"\x10service_accounts\x18\x03 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\"!\n" +
+	"\x10service_accounts\x18\x03 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\x12H\n" +
+	"\x13cluster_annotations\x18\x04 \x01(\v2\x17.leat.type.v1.AllowListR\x12clusterAnnotations\"!\n" +
 	"\tAllowList\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\"\xa2\x01\n" +
 	"\x0eObjectSelector\x12\x1a\n" +
@@ -1448,20 +1459,21 @@ var file_leat_type_v1_sync_proto_depIdxs = []int32{
 	6,  // 10: leat.type.v1.ServiceLimits.namespaces:type_name -> leat.type.v1.AllowList
 	6,  // 11: leat.type.v1.ServiceLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
 	6,  // 12: leat.type.v1.ServiceLimits.service_accounts:type_name -> leat.type.v1.AllowList
-	7,  // 13: leat.type.v1.IgnoreRule.objects:type_name -> leat.type.v1.ObjectSelector
-	1,  // 14: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
-	3,  // 15: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
-	17, // 16: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
-	12, // 17: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
-	17, // 18: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
-	17, // 19: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
-	15, // 20: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
-	17, // 21: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	6,  // 13: leat.type.v1.ServiceLimits.cluster_annotations:type_name -> leat.type.v1.AllowList
+	7,  // 14: leat.type.v1.IgnoreRule.objects:type_name -> leat.type.v1.ObjectSelector
+	1,  // 15: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
+	3,  // 16: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
+	17, // 17: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
+	12, // 18: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
+	17, // 19: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
+	17, // 20: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
+	15, // 21: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
+	17, // 22: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_leat_type_v1_sync_proto_init() }

@@ -58,7 +58,7 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 		Installed: service.GetStatus().GetReport().GetAppliedAt() != nil,
 	}
 	if current, ok := s.d.View.Plan(cluster); ok {
-		res.Facts = wire.FactsMessage(current.Facts)
+		res.Facts = wire.FactsMessage(current.Facts.For(entry))
 	}
 	if cluster, ok := s.d.View.Cluster(cluster); ok {
 		res.KubernetesVersion = cluster.Agent.Report.KubernetesVersion

@@ -60,7 +60,7 @@ func projectOf(m *fleetv1.Project) (*catalog.Project, error) {
 		Shares: wire.Each(spec.GetShares(), func(share *fleetv1.ProjectShare) catalog.ProjectShare {
 			return catalog.ProjectShare{
 				Projects: selectionOf(share.GetProjects()), Repositories: selectionOf(share.GetRepositories()), Clusters: selectionOf(share.GetClusters()),
-				ConfigSets: selectionOf(share.GetConfigSets()),
+				ConfigSets: selectionOf(share.GetConfigSets()), ClusterAnnotations: share.GetClusterAnnotations(),
 			}
 		}),
 		Limits: catalog.ProjectLimits{
@@ -103,7 +103,7 @@ func projectMessage(p *catalog.Project, held fleet.Totals, use fleet.BundleUse) 
 			Shares: wire.Each(p.Spec.Shares, func(share catalog.ProjectShare) *fleetv1.ProjectShare {
 				return &fleetv1.ProjectShare{
 					Projects: selectionMessage(share.Projects), Repositories: selectionMessage(share.Repositories), Clusters: selectionMessage(share.Clusters),
-					ConfigSets: selectionMessage(share.ConfigSets),
+					ConfigSets: selectionMessage(share.ConfigSets), ClusterAnnotations: share.ClusterAnnotations,
 				}
 			}),
 			Limits: projectLimitsMessage(p.Spec.Limits),
