@@ -248,7 +248,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{
-			View: view, Enrolments: store, Intake: reports, Configs: fleet.Configs{View: view, Stored: store, Globals: sqlstore.Globals{Store: store}}, Issuer: issuer,
+			View: view, Enrolments: store, Intake: reports, Configs: fleet.Configs{View: view, Stored: store, Derived: sqlstore.Globals{Store: store}}, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife), JoinTokens: joinTokens,
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),

@@ -57,24 +57,35 @@ func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*
 		case fleetv1.ConfigState_CONFIG_STATE_UNSPECIFIED, fleetv1.ConfigState_CONFIG_STATE_CURRENT:
 		}
 		return []cell{
-			plain(k.GetKey()), plain(layerText(k.GetLayer(), k.GetSet())), plain(cmp.Or(k.GetResolvedReference(), k.GetReference())), plain(isSecret), state, plain(k.GetVersion()), ago(k.GetReadTime(), now),
+			plain(k.GetKey()), plain(layerText(k)), plain(cmp.Or(k.GetResolvedReference(), k.GetReference())), plain(isSecret), state, plain(k.GetVersion()), ago(k.GetReadTime(), now),
 			list(shadowsOf(k)), list(k.GetSameAs()), problem(k.GetProblem()),
 		}
 	})
 }
 
 // layerText names a layer: a set by its name and why the service has it.
-func layerText(layer, set string) string {
-	if set == "" {
-		return layer
+func layerText(of interface {
+	GetLayer() string
+	GetSet() string
+	GetOverride() string
+}) string {
+	text := of.GetLayer()
+	if of.GetSet() == "" && of.GetOverride() != "" {
+		return text + " " + of.GetOverride()
 	}
-	return layer + " " + set
+	if of.GetSet() != "" {
+		text += " " + of.GetSet()
+	}
+	if of.GetOverride() != "" {
+		text += " of override " + of.GetOverride()
+	}
+	return text
 }
 
 func shadowsOf(k *fleetv1.ConfigExplanation) []string {
 	var names []string
 	for _, shadow := range k.GetShadows() {
-		names = append(names, layerText(shadow.GetLayer(), shadow.GetSet()))
+		names = append(names, layerText(shadow))
 	}
 	return names
 }

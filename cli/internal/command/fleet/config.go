@@ -43,6 +43,7 @@ func explainConfig(s *session.Session) *cobra.Command {
 layers have the key, too, without effect, and what is wrong. It never shows a value.
 
 LAYER is project NAME for a ConfigSet that the project lists, set NAME for one that the service lists, or service. The last one that has a key wins.
+A derived service has set NAME for one that its global service lists, global for the template, and override NAME.
 REFERENCE is where the value is read, with the values of facts in their place.
 SAME AS are other keys of the service that have the same secret.
 STATE is current, stale while an earlier value is in use because the back end does not answer or has no such value any more, or missing.`,

@@ -27,6 +27,17 @@ const setListField = "spec.config_sets"
 type ConfigSet struct {
 	Metadata
 	Spec ConfigSetSpec
+	// SecretMarks stand for the secrets, by key. The store sets them.
+	SecretMarks map[string]SecretMark
+}
+
+// SecretMark stands for a secret where the secret itself is not known. Everybody may see that it is
+// another one than before, and nobody which it is.
+type SecretMark struct {
+	// Digest is a keyed digest.
+	Digest string `json:"digest"`
+	// Bytes is the length of the secret.
+	Bytes int `json:"bytes"`
 }
 
 // ConfigSetSpec is what a set holds.
@@ -68,9 +79,9 @@ func checkRoomForSet(ctx context.Context, tx Tx, project string) error {
 }
 
 // validateSetList checks the names of sets that a project or a service lists.
-func validateSetList(paths []string) error {
+func validateSetList(field string, paths []string) error {
 	seen := make(map[string]struct{}, len(paths))
-	return fielderr.Each(setListField, "sets", paths, MaxConfigSets, func(field, path string) error {
+	return fielderr.Each(field, "sets", paths, MaxConfigSets, func(field, path string) error {
 		if _, twice := seen[path]; twice {
 			return fielderr.New(field, "%q is listed twice", objectname.Display(path))
 		}
@@ -94,9 +105,9 @@ func (p *Project) SharesSet(with *Project, set *ConfigSet) bool {
 }
 
 // checkSetList refuses sets that do not exist, or that another project does not share.
-func checkSetList(ctx context.Context, tx Tx, own *Project, paths []string) error {
+func checkSetList(ctx context.Context, tx Tx, own *Project, field string, paths []string) error {
 	for i, path := range paths {
-		if _, err := own.referred(ctx, tx, Key{KindConfigSet, path}, fielderr.Indexed(setListField, i)); err != nil {
+		if _, err := own.referred(ctx, tx, Key{KindConfigSet, path}, fielderr.Indexed(field, i)); err != nil {
 			return err
 		}
 	}
@@ -108,37 +119,37 @@ func checkSetList(ctx context.Context, tx Tx, own *Project, paths []string) erro
 func checkSettled(ctx context.Context, tx Tx, object Object) error {
 	switch o := object.(type) {
 	case *Project:
-		return checkSetList(ctx, tx, o, o.Spec.ConfigSets)
+		return checkSetList(ctx, tx, o, setListField, o.Spec.ConfigSets)
 	case *ConfigSet:
 		own, err := ownProject(ctx, tx, o.Name)
 		if err != nil {
 			return err
 		}
-		return checkConfig(ctx, tx, o.Spec.Config, own, nil)
+		return checkConfig(ctx, tx, configPath, o.Spec.Config, own, nil)
 	}
 	return nil
 }
 
 // checkServiceConfig checks what the configuration of a service names.
 func checkServiceConfig(ctx context.Context, tx Tx, service *Service, own *Project, cluster *Cluster) error {
-	if err := checkSetList(ctx, tx, own, service.Spec.ConfigSets); err != nil {
+	if err := checkSetList(ctx, tx, own, setListField, service.Spec.ConfigSets); err != nil {
 		return err
 	}
 	owner, err := ownProject(ctx, tx, cluster.Name)
 	if err != nil {
 		return err
 	}
-	return checkConfig(ctx, tx, service.Spec.Config, own, new(FactsOf(service.Name, cluster, own, owner)))
+	return checkConfig(ctx, tx, configPath, service.Spec.Config, own, new(FactsOf(service.Name, cluster, own, owner)))
 }
 
-// checkConfig refuses references that lead nowhere for objects of a project. Without facts it leaves
-// those that hold facts to the services that use them.
-func checkConfig(ctx context.Context, tx Tx, config *Config, own *Project, facts *ConfigFacts) error {
+// checkConfig refuses references that lead nowhere for objects of a project. field is that of the
+// configuration. Without facts it leaves references that hold facts to the services that use them.
+func checkConfig(ctx context.Context, tx Tx, field string, config *Config, own *Project, facts *ConfigFacts) error {
 	if config == nil {
 		return nil
 	}
 	for _, key := range config.referenceKeys() {
-		if err := checkConfigReference(ctx, tx, referencePath(key), config.References[key], own, facts); err != nil {
+		if err := checkConfigReference(ctx, tx, field+".references["+key+"]", config.References[key], own, facts); err != nil {
 			return err
 		}
 	}

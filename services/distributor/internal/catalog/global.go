@@ -59,6 +59,8 @@ type ServiceTemplate struct {
 type ServiceOverride struct {
 	Name     string
 	Clusters ClusterTarget
+	// ConfigSets are paths of sets, lowest first, below Config. Nil or not empty.
+	ConfigSets []string
 	// Config is added to that of the template. Nil: nothing is.
 	Config *Config
 	Patch  ServicePatch
@@ -146,11 +148,12 @@ func (g *GlobalService) sameSpec(other Object) bool {
 
 func (t ServiceTemplate) same(o ServiceTemplate) bool {
 	return maps.Equal(t.Labels, o.Labels) && maps.Equal(t.Annotations, o.Annotations) && slices.Equal(t.Spec.Sources, o.Spec.Sources) &&
-		t.Spec.Wanted().Equal(o.Spec.Wanted()) && t.Spec.Config.equal(o.Spec.Config)
+		t.Spec.Wanted().Equal(o.Spec.Wanted()) && t.Spec.Config.equal(o.Spec.Config) && slices.Equal(t.Spec.ConfigSets, o.Spec.ConfigSets)
 }
 
 func (v ServiceOverride) same(o ServiceOverride) bool {
-	return v.Name == o.Name && reflect.DeepEqual(v.Clusters, o.Clusters) && reflect.DeepEqual(v.Patch, o.Patch) && v.Config.equal(o.Config)
+	return v.Name == o.Name && reflect.DeepEqual(v.Clusters, o.Clusters) && reflect.DeepEqual(v.Patch, o.Patch) && v.Config.equal(o.Config) &&
+		slices.Equal(v.ConfigSets, o.ConfigSets)
 }
 
 func (g *GlobalService) clone() Object { return new(*g) }
@@ -196,9 +199,16 @@ func (g *GlobalService) settle() {
 	g.Spec.Clusters = g.Spec.Clusters.settled()
 	g.Spec.Overrides = slices.Clone(g.Spec.Overrides)
 	for i := range g.Spec.Overrides {
-		g.Spec.Overrides[i].Clusters = g.Spec.Overrides[i].Clusters.settled()
+		override := &g.Spec.Overrides[i]
+		override.Clusters = override.Clusters.settled()
+		if len(override.ConfigSets) == 0 {
+			override.ConfigSets = nil
+		}
 	}
 	t := &g.Spec.Template
+	if len(t.Spec.ConfigSets) == 0 {
+		t.Spec.ConfigSets = nil
+	}
 	if len(t.Labels) == 0 {
 		t.Labels = nil
 	}
@@ -249,7 +259,9 @@ func withStoredSecrets(field string, given, stored *Config) (*Config, error) {
 	if given.Empty() {
 		return nil, nil
 	}
-	settled := &Config{Values: given.Values, Secrets: make(map[string]secret.Text, len(given.Secrets))}
+	settled := &Config{
+		Values: given.Values, Secrets: make(map[string]secret.Text, len(given.Secrets)), References: given.References, Restart: given.Restart,
+	}
 	for _, key := range slices.Sorted(maps.Keys(given.Secrets)) {
 		text := given.Secrets[key]
 		if text == "" {

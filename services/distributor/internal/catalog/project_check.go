@@ -36,7 +36,7 @@ func (p *Project) Validate() error {
 		validateQuota("spec.quotas.repositories", quotas.Repositories),
 		validateQuota("spec.quotas.bundle_bytes", quotas.BundleBytes),
 		validateQuota("spec.quotas.bytes_per_bundle", quotas.BytesPerBundle),
-		validateSetList(p.Spec.ConfigSets),
+		validateSetList(setListField, p.Spec.ConfigSets),
 	)
 }
 

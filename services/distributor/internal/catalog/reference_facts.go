@@ -43,7 +43,11 @@ type ConfigFacts struct {
 // FactsOf returns the facts of the service with that path, of the project own, in a cluster of the
 // project owner.
 func FactsOf(service string, cluster *Cluster, own, owner *Project) ConfigFacts {
-	cluster = cluster.SeenBy(own, owner)
+	return FactsOfSeen(service, cluster.SeenBy(own, owner))
+}
+
+// FactsOfSeen is FactsOf for a cluster as the service's project knows it: see [Cluster.SeenBy].
+func FactsOfSeen(service string, cluster *Cluster) ConfigFacts {
 	project, name := objectname.Split(objectname.LocalPath(service))
 	facts := ConfigFacts{Project: project, Service: name}
 	facts.ClusterProject, facts.Cluster = objectname.Split(cluster.Name)
@@ -72,6 +76,41 @@ func IsOptional(text string) bool { return strings.HasSuffix(text, "?") }
 // never expanded. What comes out has still to be parsed, and compared with what a back end allows.
 // Error: *FactError.
 func (f ConfigFacts) Expand(text string) (string, error) { return eachFact(text, f.value) }
+
+// FactNames returns the names of the facts that the text of a reference holds, in their order.
+func FactNames(text string) []string {
+	var names []string
+	// An error ends the text for Expand, too.
+	_, _ = eachFact(text, func(name string) (string, error) {
+		names = append(names, name)
+		return "", nil
+	})
+	return names
+}
+
+// Lookup returns the value of a fact, whether or not it may stand in a reference. It reports false for a
+// label or an annotation that the cluster does not have.
+func (f ConfigFacts) Lookup(name string) (value string, ok bool) {
+	if key, isLabel := strings.CutPrefix(name, factClusterLabel); isLabel {
+		value, ok = f.Labels[key]
+		return value, ok
+	}
+	if key, isAnnotation := strings.CutPrefix(name, factClusterAnnotation); isAnnotation {
+		value, ok = f.Annotations[key]
+		return value, ok
+	}
+	switch name {
+	case factProject:
+		value = f.Project
+	case factService:
+		value = f.Service
+	case factCluster:
+		value = f.Cluster
+	case factClusterProject:
+		value = f.ClusterProject
+	}
+	return value, true
+}
 
 // withoutFacts returns the text of a reference with one letter in the place of each fact, for checks
 // that do not depend on values.
@@ -126,22 +165,7 @@ func isFact(name string) bool {
 
 // value returns the value of a fact, if it may stand in a path.
 func (f ConfigFacts) value(name string) (string, error) {
-	value, isThere := "", true
-	if key, ok := strings.CutPrefix(name, factClusterLabel); ok {
-		value, isThere = f.Labels[key]
-	} else if key, ok := strings.CutPrefix(name, factClusterAnnotation); ok {
-		value, isThere = f.Annotations[key]
-	}
-	switch name {
-	case factProject:
-		value = f.Project
-	case factService:
-		value = f.Service
-	case factCluster:
-		value = f.Cluster
-	case factClusterProject:
-		value = f.ClusterProject
-	}
+	value, isThere := f.Lookup(name)
 	switch {
 	case !isThere:
 		return "", &FactError{Fact: name, IsMissing: true, Why: f.missing(name)}

@@ -112,7 +112,7 @@ func (s *Service) Validate() error {
 		s.validateCluster(),
 		fielderr.Within("spec", s.Spec.Wanted().Validate(s.LocalName())),
 		s.Spec.Config.validate(),
-		validateSetList(s.Spec.ConfigSets),
+		validateSetList(setListField, s.Spec.ConfigSets),
 		validateSources(s.Spec.Sources),
 	)
 }

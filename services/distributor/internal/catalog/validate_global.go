@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
@@ -251,20 +252,26 @@ func (g *GlobalService) validateTemplate() error {
 	if len(spec.Sources) == 0 {
 		return fielderr.New(templateField+".sources", "is required: name at least one source")
 	}
+	fields := g.configFields()
 	for i, config := range g.Configs() {
-		if config != nil && len(config.References) > 0 {
-			return fielderr.New(g.configFields()[i]+".references",
-				"cannot be derived; keep the value in the configuration as a secret, or write services of their own for these clusters")
+		if config == nil {
+			continue
 		}
-		if config != nil && config.Restart {
-			return fielderr.New(g.configFields()[i]+".restart", "is for services of their own, and not for derived ones")
+		for _, key := range config.referenceKeys() {
+			if text := config.References[key]; !IsHubReference(text) && !clusterref.Is(text) {
+				return fielderr.New(fields[i]+".references["+key+"]",
+					"leads to a back end, and derived services are given no values of these; keep the value as a secret, or write services of their own for these clusters")
+			}
 		}
 	}
-	return nil
+	return validateSetList(templateField+".config_sets", spec.ConfigSets)
 }
 
 func (g *GlobalService) validateOverride(field string, o ServiceOverride) error {
-	if err := cmp.Or(ValidateName(field+".name", o.Name), o.Clusters.validateTarget(field+".clusters")); err != nil {
+	err := cmp.Or(
+		ValidateName(field+".name", o.Name), o.Clusters.validateTarget(field+".clusters"), validateSetList(field+".config_sets", o.ConfigSets),
+	)
+	if err != nil {
 		return err
 	}
 	return fielderr.Each(field+".sources", "items", o.Patch.Sources, MaxSources, func(field string, p SourcePatch) error {
@@ -311,6 +318,9 @@ func (g *GlobalService) validateSize() error {
 			total += len(key) + len(text)
 		}
 		for key, text := range config.Secrets {
+			total += len(key) + len(text)
+		}
+		for key, text := range config.References {
 			total += len(key) + len(text)
 		}
 	}
@@ -406,6 +416,21 @@ func checkGlobal(ctx context.Context, tx Tx, g *GlobalService) error {
 			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return checkGlobalConfig(ctx, tx, g, own)
+}
+
+// checkGlobalConfig checks what the configurations of a global service name. References that hold facts are
+// left to the derived services, which have their clusters.
+func checkGlobalConfig(ctx context.Context, tx Tx, g *GlobalService, own *Project) error {
+	fields := g.configFields()
+	for i, layer := range g.configLayers() {
+		if err := checkSetList(ctx, tx, own, strings.TrimSuffix(fields[i], ".config")+".config_sets", layer.Sets); err != nil {
+			return err
+		}
+		if err := checkConfig(ctx, tx, fields[i], layer.Config, own, nil); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,6 @@ import (
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/parameter"
@@ -80,6 +79,15 @@ type Global struct {
 	variants map[string]*variant
 	// parser compiles the parameters of all variants.
 	parser parameter.Parser
+
+	// sets are what configurations are composed of beside the global service, and hasConfig reports
+	// whether that has one.
+	sets      Sets
+	hasConfig bool
+	// plain are the settings of all contents if it has none.
+	plain settings
+	// looked are the sets that configurations looked for.
+	looked map[string]struct{}
 }
 
 // target is a choice of clusters. when is nil if nothing is asked.
@@ -107,8 +115,11 @@ type content struct {
 	labels, annotations map[string]string
 	sources             []catalog.Source
 	options             *syncpolicy.Options
-	config              *catalog.Config
-	configDigest        string
+	// config and configSets are those of the documents alone.
+	config     *catalog.Config
+	configSets []string
+	// settings are nil if the global service says nothing of a configuration.
+	settings *settings
 }
 
 // CompileSelection returns a global service of which Matches can be asked, and nothing else.
@@ -119,7 +130,7 @@ func CompileSelection(g *catalog.GlobalService) (*Global, error) {
 
 // Compile returns a global service ready to derive from. A valid one always compiles.
 func Compile(g *catalog.GlobalService) (*Global, error) {
-	compiled := &Global{global: g, variants: map[string]*variant{}}
+	compiled := &Global{global: g, variants: map[string]*variant{}, hasConfig: g.HasConfig(), looked: map[string]struct{}{}}
 	var err error
 	if compiled.clusters, err = newTarget("spec.clusters", g.Spec.Clusters); err != nil {
 		return nil, err
@@ -206,12 +217,42 @@ func Held(g *catalog.GlobalService, cluster *catalog.Cluster) (how string, ok bo
 // Derive returns the service for a cluster that the global service selects in the given way. The error is an
 // *Error.
 func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, error) {
+	member, err := g.Resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return member.Service(how), nil
+}
+
+// Member is what a global service is for one cluster, with all expressions evaluated. It is for one
+// goroutine at a time, like its Global.
+type Member struct {
+	g       *Global
+	cluster *catalog.Cluster
+	variant *variant
+	content *content
+}
+
+// Resolve evaluates the expressions of a global service for a cluster that it selects. The error is an
+// *Error.
+func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Member, error) {
 	ctx = expression.WithBudget(ctx, MaxCost)
-	service, field, err := g.derive(ctx, c, how)
+	member, field, err := g.resolve(ctx, c)
 	if err != nil {
 		return nil, failure(g.global, c.Seen, field, err)
 	}
-	return service, nil
+	return member, nil
+}
+
+// Service returns the service of the cluster, which the global service selects in the given way.
+func (m *Member) Service(how string) *catalog.Service {
+	return m.g.service(m.cluster, m.variant.derivation(m.g.global, how), m.content, m.g.configure(m.content, m.cluster))
+}
+
+// Compose returns the whole configuration of the service. Its secrets are those that the global service and
+// the sets of Use hold.
+func (m *Member) Compose() Composition {
+	return compose(m.g.global, m.g.sets, m.g.settingsOf(m.content), catalog.FactsOfSeen(m.g.global.DerivedPath(m.cluster.Name), m.cluster), opened)
 }
 
 // failure returns the error of one cluster.
@@ -231,7 +272,7 @@ func Failure(global *catalog.GlobalService, cluster *catalog.Cluster, err error)
 	return failure(global, cluster, "spec.clusters", err)
 }
 
-func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, string, error) {
+func (g *Global) resolve(ctx context.Context, c *Cluster) (*Member, string, error) {
 	var overrides []int
 	for i, t := range g.overrides {
 		_, ok, err := t.selects(ctx, c)
@@ -250,18 +291,20 @@ func (g *Global) derive(ctx context.Context, c *Cluster, how string) (*catalog.S
 	if err != nil {
 		return nil, v.field, catalog.InBody(v.field, err)
 	}
-	return g.service(c.Seen, v.derivation(g.global, how), shared), "", nil
+	return &Member{g: g, cluster: c.Seen, variant: v, content: shared}, "", nil
 }
 
-// service returns the service of a cluster with some content.
-func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, shared *content) *catalog.Service {
+// service returns the service of a cluster with some content and configuration.
+func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, shared *content, config *configuration) *catalog.Service {
 	meta := g.global.Metadata
 	meta.Name, meta.UID = g.global.DerivedPath(cluster.Name), catalog.DerivedUID(meta.UID, cluster.UID)
 	meta.Labels, meta.Annotations = shared.labels, shared.annotations
 	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not what is derived
 	return &catalog.Service{
-		Metadata: meta, ConfigDigest: shared.configDigest, Derived: from,
-		Spec: catalog.ServiceSpec{Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config},
+		Metadata: meta, ConfigDigest: config.digest, ConfigProblem: config.problem, ConfigWaits: config.waits, Derived: from,
+		Spec: catalog.ServiceSpec{
+			Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config, ConfigSets: shared.configSets,
+		},
 	}
 }
 
@@ -269,7 +312,7 @@ func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, sha
 // change nothing of it, and remove nothing.
 func Waiting(of *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
 	g := &Global{global: of}
-	waiting := g.service(cluster, &catalog.Derivation{Global: g.global.Name, GlobalUID: g.global.UID}, &content{})
+	waiting := g.service(cluster, &catalog.Derivation{Global: g.global.Name, GlobalUID: g.global.UID}, &content{}, none)
 	waiting.ConfigWaits, waiting.ConfigProblem = true, problem
 	return waiting
 }
@@ -330,6 +373,7 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 	}
 	body := v.tree.With(texts)
 	service := body.Service(g.global.DerivedPath(c.Seen.Name))
+	service.Spec.Config = shown(g.global, v.overrides, body.Values)
 	if err := service.Validate(); err != nil {
 		return nil, err
 	}
@@ -339,7 +383,10 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 	if v.options != nil {
 		made.options = v.options
 	}
-	made.config, made.configDigest = g.config(body.Values, v.overrides)
+	if g.hasConfig {
+		made.config, made.configSets = service.Spec.Config, setsOf(g.global, v.overrides)
+		made.settings = &settings{overrides: v.overrides, values: body.Values}
+	}
 	if len(v.contents) >= maxShared {
 		clear(v.contents)
 	}
@@ -354,46 +401,6 @@ func keyOf(texts []string) digest.Digest {
 		s.Text(text)
 	}
 	return s.Digest()
-}
-
-// config returns the configuration without secrets, and its digest: equal for equal content of one global
-// service, whichever cluster has it. Who sees it learns nothing of a secret, because the digests of
-// secrets are keyed.
-func (g *Global) config(values map[string]string, overrides []int) (*catalog.Config, string) {
-	layers := g.global.SecretLayers(overrides)
-	if len(values)+len(layers) == 0 {
-		return nil, ""
-	}
-	config := &catalog.Config{Values: values, Secrets: make(map[string]secret.Text, len(layers))}
-	e := digest.NewSequence("leat.derived.config.v1", g.global.UID)
-	e.Number(int64(len(values)))
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		e.Text(key)
-		e.Text(values[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(layers)) {
-		config.Secrets[key] = ""
-		e.Text(key)
-		if layer := layers[key]; layer < len(g.global.SecretDigests) {
-			e.Text(g.global.SecretDigests[layer][key])
-		}
-	}
-	return config, e.Digest().String()
-}
-
-// WithSecrets returns the configuration of a derived service with its secrets, given the global service
-// that it was derived from, with its own.
-func WithSecrets(g *catalog.GlobalService, service *catalog.Service) catalog.Config {
-	shown := service.Spec.Config
-	if shown == nil || service.Derived == nil {
-		return catalog.Config{}
-	}
-	whole := catalog.Config{Values: shown.Values, Secrets: map[string]secret.Text{}}
-	configs := g.Configs()
-	for key, layer := range g.SecretLayers(service.Derived.Overrides) {
-		whole.Secrets[key] = configs[layer].Secrets[key]
-	}
-	return whole
 }
 
 // Cluster is a cluster with its facts, which are made when an expression asks for them. It is for one

@@ -188,7 +188,11 @@ func TestOverridesInOrder(t *testing.T) {
 			got.Spec.Sources[0].Path != want.path || !maps.Equal(got.Spec.Config.Values, want.values) {
 			t.Errorf("%v: got %+v with %+v, want %+v", want.labels, got.Spec, got.Spec.Config, want)
 		}
-		if whole := derive.WithSecrets(g, got); !maps.Equal(whole.Secrets, want.secrets) || !maps.Equal(whole.Values, want.values) {
+		member, err := c.Resolve(t.Context(), cluster("c", want.labels, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole := member.Compose().Literals(); !maps.Equal(whole.Secrets, want.secrets) || !maps.Equal(whole.Values, want.values) {
 			t.Errorf("%v: got %v, want %v", want.labels, whole, want.secrets)
 		}
 		for key, text := range got.Spec.Config.Secrets {

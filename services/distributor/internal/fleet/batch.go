@@ -58,6 +58,9 @@ type basis struct {
 	globals  map[string]*catalog.GlobalService
 	// departures are by the uid of the global service.
 	departures map[string]catalog.Departures
+	// sets are of configuration, and version is that of derive.Sets.
+	sets    map[string]*catalog.ConfigSet
+	version uint64
 	// facts are those of the clusters that were derived for, which several global services share. Nil
 	// keeps none.
 	facts map[factsKey]*derive.Cluster
@@ -65,6 +68,15 @@ type basis struct {
 
 // factsKey is a cluster as a project sees it. The project is empty for the cluster's own.
 type factsKey struct{ cluster, project string }
+
+// composing returns what configurations are composed of in this state.
+func (b *basis) composing() derive.Sets {
+	return derive.Sets{
+		Version: b.version,
+		Project: func(name string) *catalog.Project { return b.projects[name] },
+		Set:     func(path string) *catalog.ConfigSet { return b.sets[path] },
+	}
+}
 
 // work is one global service with the clusters for which it is to be derived.
 type work struct {
@@ -131,10 +143,11 @@ type touched struct {
 	services []string
 	globals  []string
 	projects map[string]*catalog.Project // before the batch
+	sets     map[string]struct{}
 }
 
 func (t *touched) isEmpty() bool {
-	return len(t.clusters)+len(t.services)+len(t.globals)+len(t.projects) == 0
+	return len(t.clusters)+len(t.services)+len(t.globals)+len(t.projects)+len(t.sets) == 0
 }
 
 // newBatch returns what a batch of changes means for derived services, with nothing decided yet.
@@ -146,6 +159,9 @@ func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 		return &batch{}
 	}
 	b := &batch{basis: basisLocked(c), works: map[string]*work{}}
+	if len(t.projects)+len(t.sets) > 0 {
+		b.version++
+	}
 	b.apply(changes)
 	for path, global := range b.globals {
 		_, hasJob := c.derived.jobs[path]
@@ -154,13 +170,14 @@ func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 	}
 	c.mu.RUnlock()
 	b.mark(t)
+	b.markConfigs(t)
 	maps.DeleteFunc(b.works, func(_ string, w *work) bool { return w.isEmpty() })
 	return b
 }
 
 // touchedLocked returns the objects of a batch that matter for derived services.
 func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
-	t := touched{projects: map[string]*catalog.Project{}}
+	t := touched{projects: map[string]*catalog.Project{}, sets: map[string]struct{}{}}
 	for _, stone := range changes.Deleted {
 		object := c.objectLocked(stone.Key)
 		if object == nil || object.Meta().UID != stone.UID {
@@ -171,7 +188,12 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 			t.projects[o.Name] = o
 		case *catalog.Service:
 			t.services = append(t.services, o.Name)
+		case *catalog.ConfigSet:
+			t.sets[o.Name] = struct{}{}
 		}
+	}
+	for _, next := range changes.ConfigSets {
+		t.sets[next.Name] = struct{}{}
 	}
 	for _, next := range changes.Clusters {
 		last, _ := c.objects[catalog.KindCluster][next.Name].(*catalog.Cluster)
@@ -211,6 +233,7 @@ func basisLocked(c *Catalog) basis {
 	return basis{
 		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
 		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), facts: map[factsKey]*derive.Cluster{},
+		sets: objectsLocked[*catalog.ConfigSet](c, catalog.KindConfigSet), version: c.derived.version,
 	}
 }
 
@@ -230,6 +253,7 @@ func (b *basis) apply(changes *catalog.Changes) {
 		remove(b.clusters, catalog.KindCluster, stone)
 		remove(b.projects, catalog.KindProject, stone)
 		remove(b.globals, catalog.KindGlobalService, stone)
+		remove(b.sets, catalog.KindConfigSet, stone)
 	}
 	if standing := catalog.DefaultProject(); b.projects[standing.Name] == nil {
 		b.projects[standing.Name] = standing
@@ -242,6 +266,9 @@ func (b *basis) apply(changes *catalog.Changes) {
 	}
 	for _, next := range changes.Globals {
 		b.globals[next.Name] = next
+	}
+	for _, next := range changes.ConfigSets {
+		b.sets[next.Name] = next
 	}
 	for _, request := range changes.Requests {
 		if b.departures[request.GlobalUID][request.ServiceUID] == request.Departure {
@@ -315,6 +342,42 @@ func (b *batch) markProject(last, next *catalog.Project, name string) {
 			w.add(cluster)
 		}
 	}
+}
+
+// markConfigs adds the global services whose configurations may be composed otherwise: those that looked for
+// a set that the batch has, or whose project lists other sets, or for which other sets are shared.
+func (b *batch) markConfigs(t touched) {
+	isListed, isShared := map[string]bool{}, map[string]bool{}
+	for name, last := range t.projects {
+		next := b.projects[name]
+		isListed[name] = last == nil || next == nil || !slices.Equal(last.Spec.ConfigSets, next.Spec.ConfigSets)
+		isShared[name] = last == nil || next == nil || !reflect.DeepEqual(last.Spec.Shares, next.Spec.Shares)
+	}
+	isTouched := func(path string) bool {
+		_, isChanged := t.sets[path]
+		return isChanged || isShared[objectname.Project(path)]
+	}
+	for path, w := range b.works {
+		if isListed[objectname.Project(path)] || b.looks(w, isTouched) {
+			w.isAll = true
+		}
+	}
+}
+
+// looks reports whether services of a global service look for a set of which that is true, as far as it is
+// known.
+func (b *batch) looks(w *work, isTouched func(path string) bool) bool {
+	if !w.isDeriver {
+		return w.compiled != nil && w.compiled.Looks(isTouched)
+	}
+	// The deriver has it, and nobody else may ask.
+	for path := range b.sets {
+		if isTouched(path) {
+			own := b.projects[objectname.Project(w.global.Name)]
+			return w.global.HasConfig() || own != nil && len(own.Spec.ConfigSets) > 0
+		}
+	}
+	return false
 }
 
 // usesChanged returns the clusters of a project that another project may use either before or after a
@@ -400,6 +463,7 @@ func (b *basis) verdict(ctx context.Context, g *derive.Global, cluster *catalog.
 		how, v.isSelected = derive.Held(g.Spec(), cluster)
 	}
 	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(owner, cluster) {
+		g.Use(b.composing())
 		v.service, v.err = g.Derive(ctx, facts, how)
 	}
 	return v
@@ -426,6 +490,7 @@ func (b *basis) factsOf(cluster *catalog.Cluster, global string) *derive.Cluster
 // replica knew nothing of the catalog before.
 func putBatchLocked(c *Catalog, b *batch, isFirst bool, s *changeSet) {
 	d := c.derived
+	d.version = max(d.version, b.version)
 	for path, w := range b.works {
 		isUnknown := isFirst || isUnknownLocked(c, path)
 		if w.isNew {

@@ -35,6 +35,8 @@ type derivations struct {
 	// departures are by the uid of the global service. A map of one is replaced and never changed, because
 	// evaluations read it without the lock.
 	departures map[string]catalog.Departures
+	// version is that of the projects and sets that configurations are composed of.
+	version uint64
 
 	// jobs are what is not derived yet, by path.
 	jobs map[string]*job
@@ -114,7 +116,9 @@ func putWaitingLocked(c *Catalog, global *catalog.GlobalService, cluster *catalo
 }
 
 // isWaiting reports whether a service stands in the place of one that was never derived.
-func isWaiting(service *catalog.Service) bool { return service.Derived != nil && service.ConfigWaits }
+func isWaiting(service *catalog.Service) bool {
+	return service.Derived != nil && len(service.Spec.Sources) == 0
+}
 
 // maySelectLocked reports whether a global service selects a cluster if its condition holds there.
 func maySelectLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster) bool {
@@ -138,7 +142,7 @@ func mayUseLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cl
 // kept returns what a cluster has of a global service that cannot be derived for it: what it had, or else
 // a service that waits.
 func kept(global *catalog.GlobalService, cluster *catalog.Cluster, current *catalog.Service, problem *catalog.Problem) *catalog.Service {
-	if current == nil || current.UID != catalog.DerivedUID(global.UID, cluster.UID) || current.ConfigWaits {
+	if current == nil || current.UID != catalog.DerivedUID(global.UID, cluster.UID) || isWaiting(current) {
 		return derive.Waiting(global, cluster, problem)
 	}
 	last := *current

@@ -64,11 +64,11 @@ func (j *job) covers(cluster string) bool {
 type pass struct {
 	scope
 
-	projects   map[string]*catalog.Project
-	departures map[string]catalog.Departures
-	clusters   []*catalog.Cluster
-	verdicts   []verdict
-	spent      time.Duration
+	// on has the projects, the sets and the departures.
+	on       basis
+	clusters []*catalog.Cluster
+	verdicts []verdict
+	spent    time.Duration
 	// isSettled is that of the job when its turn began.
 	isSettled bool
 }
@@ -247,7 +247,11 @@ func (d Deriver) next(at time.Time) (*job, time.Duration) {
 	if j != nil && j.pass == nil {
 		j.pass = &pass{
 			scope: j.scope, clusters: j.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster)),
-			projects: objectsLocked[*catalog.Project](c, catalog.KindProject), departures: maps.Clone(c.derived.departures),
+			on: basis{
+				departures: maps.Clone(c.derived.departures),
+				projects:   objectsLocked[*catalog.Project](c, catalog.KindProject),
+				sets:       objectsLocked[*catalog.ConfigSet](c, catalog.KindConfigSet), version: c.derived.version,
+			},
 		}
 		j.scope = scope{}
 	}
@@ -295,7 +299,7 @@ func (d Deriver) turn(ctx context.Context, j *job) {
 	if compiled == nil {
 		return
 	}
-	on, begun := basis{projects: p.projects, departures: p.departures}, time.Now()
+	begun := time.Now()
 	slice, end := d.Slice, d.Timeout-p.spent
 	if !p.isSettled {
 		// A first turn is interrupted even within one cluster, because agents wait for it.
@@ -305,7 +309,7 @@ func (d Deriver) turn(ctx context.Context, j *job) {
 	bounded, cancel := context.WithTimeout(ctx, end)
 	defer cancel()
 	for i := 0; len(p.verdicts) < len(p.clusters) && bounded.Err() == nil && (i == 0 || time.Since(begun) < slice); i++ {
-		v := on.verdict(bounded, compiled, p.clusters[len(p.verdicts)])
+		v := p.on.verdict(bounded, compiled, p.clusters[len(p.verdicts)])
 		if bounded.Err() != nil {
 			break // the evaluation may have ended early
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
 )
 
 // GlobalStatus is what is known of a global service.
@@ -146,10 +145,21 @@ func isBehind(c *Catalog, path string) bool {
 	return derivationProblemLocked(c, path) != nil
 }
 
-// GlobalSecrets reads global services with their secrets; sqlstore.Globals implements it.
-type GlobalSecrets interface {
-	// GlobalService returns the global service with that uid. Error: *catalog.NotFoundError.
-	GlobalService(ctx context.Context, uid string) (*catalog.GlobalService, error)
+// DerivedConfigs composes configurations of derived services with their secrets; sqlstore.Globals implements
+// it.
+type DerivedConfigs interface {
+	// DerivedConfig returns the configuration of a derived service in its SeenCluster, and its digest, as they
+	// follow from what is stored now. Errors: *catalog.NotFoundError, catalog.ErrUnavailable.
+	DerivedConfig(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (catalog.Config, string, error)
+}
+
+// SeenCluster returns the cluster of a service as the service's project knows it: see
+// [catalog.Cluster.SeenBy].
+func SeenCluster(v *View, service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
+	if cluster, ok = v.Cluster(service.Spec.Cluster); !ok {
+		return nil, false
+	}
+	return cluster.SeenBy(projectBy(v.Object, objectname.Project(service.Name)), projectBy(v.Object, objectname.Project(cluster.Name))), true
 }
 
 // Configs are the configurations of all services, with their secrets, which the view does not keep. It
@@ -157,7 +167,7 @@ type GlobalSecrets interface {
 type Configs struct {
 	View    *View
 	Stored  catalog.Configs
-	Globals GlobalSecrets
+	Derived DerivedConfigs
 }
 
 // Config returns the configuration of a service in a plan, given its path and its uid, and its digest.
@@ -168,26 +178,16 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if !ok || service.Derived == nil || service.UID != uid {
 		return c.Stored.Config(ctx, uid)
 	}
-	cluster, ok := c.View.Cluster(service.Spec.Cluster)
+	cluster, ok := SeenCluster(c.View, service)
 	if !ok {
 		return catalog.Config{}, "", &catalog.NotFoundError{Key: service.Key()}
 	}
-	global, err := c.Globals.GlobalService(ctx, service.Derived.GlobalUID)
+	config, digest, err := c.Derived.DerivedConfig(ctx, service, cluster)
 	if err != nil {
 		return catalog.Config{}, "", err
 	}
-	compiled, err := derive.Compile(global)
-	if err != nil {
-		return catalog.Config{}, "", err
-	}
-	next, err := compiled.Derive(ctx, derive.ClusterFor(
-		cluster, projectBy(c.View.Object, objectname.Project(service.Name)), projectBy(c.View.Object, objectname.Project(cluster.Name)),
-	), service.Derived.Matched)
-	if err != nil {
-		return catalog.Config{}, "", err // the agent keeps what it has
-	}
-	if next.ConfigDigest != service.ConfigDigest && isBehind(c.View.Catalog, global.Name) {
+	if digest != service.ConfigDigest && isBehind(c.View.Catalog, service.Derived.Global) {
 		return catalog.Config{}, "", catalog.ErrBehind
 	}
-	return derive.WithSecrets(global, next), next.ConfigDigest, nil
+	return config, digest, nil
 }

@@ -6,6 +6,7 @@ package layers
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
@@ -20,6 +21,8 @@ type Input struct {
 	Facts  catalog.ConfigFacts
 	// Find returns a set that the service's project may use. Nil: the project has no such set.
 	Find func(path string) *catalog.ConfigSet
+	// Bytes returns the length of what an item stands for. Nil: it is that of its text.
+	Bytes func(Item) int
 }
 
 // Key is one key of a composed configuration.
@@ -43,6 +46,9 @@ type Composed struct {
 	Keys map[string]Key
 	// Sets are those that references looked for, by path. False: there was none to use.
 	Sets map[string]bool
+	// Facts are the names of the facts that references held, in the order in which they were met. Facts
+	// with equal values make an equal configuration.
+	Facts []string
 	// Problem is what is wrong; nil: nothing. Waits means that the service must not be changed until
 	// that is corrected.
 	Problem *catalog.Problem
@@ -65,10 +71,13 @@ func Compose(in Input) Composed {
 		out.tooLarge(fmt.Sprintf("the layers have %d keys together; at most %d are allowed", len(won), catalog.MaxConfigKeys))
 		return out
 	}
+	if in.Bytes == nil {
+		in.Bytes = func(item Item) int { return len(item.Text) }
+	}
 	total := 0
 	for _, name := range sortedKeys(won) {
-		key := in.follow(won[name], out.Sets)
-		if total += len(name) + len(key.Final.Text); total > catalog.MaxConfigBytes {
+		key := in.follow(won[name], &out)
+		if total += len(name) + in.Bytes(key.Final); total > catalog.MaxConfigBytes {
 			out.Keys = map[string]Key{}
 			out.tooLarge(fmt.Sprintf("the layers have more than %d bytes together", catalog.MaxConfigBytes))
 			return out
@@ -95,21 +104,35 @@ func problemOf(name string, key Key) *catalog.Problem {
 
 // String names the layer for people.
 func (o Origin) String() string {
-	if o.Set == "" {
-		return "the " + string(o.Kind)
+	text := "the " + string(o.Kind)
+	switch {
+	case o.Set != "":
+		text = "the set " + objectname.Display(o.Set)
+	case o.Kind == OfGlobal:
+		text = "the global service"
+	case o.Kind == OfOverride:
+		return text + " " + o.Override
 	}
-	return "the set " + objectname.Display(o.Set)
+	if o.Override != "" {
+		text += " of the override " + o.Override
+	}
+	return text
 }
 
 // follow finds what an item leads to, through any number of sets. A reference that may be missing makes
 // everything that it leads to optional.
-func (in Input) follow(won Won, looked map[string]bool) Key {
+func (in Input) follow(won Won, out *Composed) Key {
 	key := Key{Won: won, Final: won.Item}
 	seen := map[catalog.HubReference]struct{}{}
 	isOptional := false
 	for key.Final.Form == Reference {
 		raw := key.Final.Text.Reveal()
 		isOptional = isOptional || catalog.IsOptional(raw)
+		for _, fact := range catalog.FactNames(raw) {
+			if !slices.Contains(out.Facts, fact) {
+				out.Facts = append(out.Facts, fact)
+			}
+		}
 		text, err := in.Facts.Expand(raw)
 		if err != nil {
 			missing, ok := errors.AsType[*catalog.FactError](err)
@@ -128,7 +151,7 @@ func (in Input) follow(won Won, looked map[string]bool) Key {
 		}
 		seen[place] = struct{}{}
 		set := in.Find(reference.Set)
-		looked[reference.Set] = set != nil
+		out.Sets[reference.Set] = set != nil
 		if set == nil {
 			return key.end(&MissingError{At: text}, isOptional)
 		}

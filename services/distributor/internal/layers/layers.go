@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package layers composes the configuration of a service from layers: sets that its project lists,
-// sets that it lists itself, and its own document.
+// sets that it lists itself, and its own document. A derived service has the sets and the document of
+// its global service in the place of its own, and those of each override after them.
 //
 // # Promises
 //
@@ -30,6 +31,8 @@ type Origin struct {
 	Kind Kind
 	// Set is the path of the set that the layer is; empty if it is not a set.
 	Set string
+	// Override is the name of the override that has the layer; empty if none has.
+	Override string
 }
 
 // Kind says why a service has a layer.
@@ -39,8 +42,12 @@ type Kind string
 const (
 	// OfProject are the sets that the service's project lists.
 	OfProject Kind = "project"
-	// OfSet are the sets that the service lists.
+	// OfSet are the sets that the service lists, or its global service, or an override of that.
 	OfSet Kind = "set"
+	// OfGlobal is the template of the global service of a derived service.
+	OfGlobal Kind = "global"
+	// OfOverride is an override of the global service.
+	OfOverride Kind = "override"
 	// OfService is the service's own document.
 	OfService Kind = "service"
 )
@@ -56,7 +63,7 @@ type Layer struct {
 
 // SetLayer returns the layer of a set.
 func SetLayer(kind Kind, set *catalog.ConfigSet) Layer {
-	return Layer{Origin: Origin{kind, set.Name}, Project: objectname.Project(set.Name), Config: set.Spec.Config}
+	return Layer{Origin: Origin{Kind: kind, Set: set.Name}, Project: objectname.Project(set.Name), Config: set.Spec.Config}
 }
 
 // Form is what stands under a key.
@@ -118,7 +125,7 @@ func itemOf(set *catalog.ConfigSet, key string) (Item, bool) {
 	if config == nil {
 		return Item{}, false
 	}
-	item := Item{Origin: Origin{OfSet, set.Name}, Project: objectname.Project(set.Name)}
+	item := Item{Origin: Origin{Kind: OfSet, Set: set.Name}, Project: objectname.Project(set.Name)}
 	if text, ok := config.Values[key]; ok {
 		item.Text = secret.Text(text)
 		return item, true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -26,6 +27,8 @@ type setRow struct {
 	Project string            `bun:"project"`
 	Spec    column[setColumn] `bun:"spec"`
 	Sealed  []byte            `bun:"sealed"`
+	// Marks stand for the secrets. Sets that earlier versions wrote have none.
+	Marks column[map[string]catalog.SecretMark] `bun:"marks"`
 }
 
 // setColumn is what anybody may see of a set.
@@ -40,7 +43,7 @@ type setColumn struct {
 // set returns the row without its secrets.
 func (r *setRow) set() *catalog.ConfigSet {
 	spec := r.Spec.v
-	return &catalog.ConfigSet{Metadata: r.metadata(), Spec: catalog.ConfigSetSpec{
+	return &catalog.ConfigSet{Metadata: r.metadata(), SecretMarks: r.Marks.v, Spec: catalog.ConfigSetSpec{
 		Description: spec.Description, Config: configColumn{Values: spec.Values, Secrets: spec.Secrets, References: spec.References}.shown(),
 	}}
 }
@@ -73,10 +76,10 @@ func putSet(ctx context.Context, t *tx, meta metaColumns, set *catalog.ConfigSet
 			if err != nil {
 				return fmt.Errorf("set %s: %w", set.Name, err)
 			}
-			row.Sealed = sealed
+			row.Sealed, row.Marks = sealed, columnOf(marksOf(t.store, set.UID, config.Secrets))
 		}
 	}
-	if err := t.upsert(ctx, row, "spec", "sealed"); err != nil {
+	if err := t.upsert(ctx, row, "spec", "sealed", "marks"); err != nil {
 		return err
 	}
 	users, err := usersOfSets(ctx, t, "cu.set_name = ?", set.Name)
@@ -85,6 +88,17 @@ func putSet(ctx context.Context, t *tx, meta metaColumns, set *catalog.ConfigSet
 	}
 	_, err = settle(ctx, t, users, numbered)
 	return err
+}
+
+// marksOf returns what stands for the secrets of a set. The uid keeps apart sets that hold the same ones.
+func marksOf(s *Store, uid string, secrets map[string]secret.Text) map[string]catalog.SecretMark {
+	marks := make(map[string]catalog.SecretMark, len(secrets))
+	for key, text := range secrets {
+		marks[key] = catalog.SecretMark{
+			Digest: s.keys.digests.Load().Fingerprint(keyedSecret("leat.set.secret.v1\x00", uid, key, text)), Bytes: len(text),
+		}
+	}
+	return marks
 }
 
 // usersOfSets returns the uids of the services that looked for the selected sets.
@@ -166,13 +180,16 @@ func putCluster(ctx context.Context, t *tx, cluster *catalog.Cluster, row *clust
 	return err
 }
 
-// usersOf returns some of what names a set: projects that list it, sets that refer to it, and services
-// that use it. Projects and sets are JSON, so it reads all of them; sets are rarely deleted.
+// usersOf returns some of what names a set: projects that list it, sets and global services that refer to
+// it, and services that use it. Except for services these are JSON, so it reads all of them; sets are rarely
+// deleted.
 func usersOf(ctx context.Context, t *tx, name string) ([]catalog.Key, error) {
 	var projects []*projectRow
 	var sets []*setRow
+	var globals []*globalRow
 	var services []string
 	err := errors.Join(
+		t.sql.NewSelect().Model(&globals).ExcludeColumn("secrets").Order("name").Scan(ctx),
 		t.sql.NewSelect().Model(&projects).Order("name").Scan(ctx),
 		t.sql.NewSelect().Model(&sets).ExcludeColumn("sealed").Order("name").Scan(ctx),
 		t.sql.NewSelect().TableExpr("config_uses AS cu").Column("s.name").Join("JOIN services AS s ON s.uid = cu.service_uid").
@@ -190,6 +207,11 @@ func usersOf(ctx context.Context, t *tx, name string) ([]catalog.Key, error) {
 	for _, row := range sets {
 		if row.Name != name && refersTo(row, name) && len(keys) < maxDependents {
 			keys = append(keys, row.set().Key())
+		}
+	}
+	for _, row := range globals {
+		if row.global().NamesSet(name) && len(keys) < maxDependents {
+			keys = append(keys, catalog.Key{Kind: catalog.KindGlobalService, Name: row.Name})
 		}
 	}
 	for _, service := range services {

@@ -23,20 +23,19 @@ import (
 func (e *Entries) Explain(ctx context.Context, serviceUID string) (all []configs.Explained, err error) {
 	err = e.store.opening(ctx, func(ctx context.Context) error {
 		return e.store.read(ctx, "explain configuration", func(ctx context.Context, tx bun.Tx) error {
-			all, err = explain(ctx, newTx(e.store, tx), serviceUID)
+			c := newComposer(newTx(e.store, tx))
+			found, err := c.compose(ctx, []string{serviceUID})
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			all, err = explain(ctx, c, found[0])
 			return err
 		})
 	})
 	return all, err
 }
 
-func explain(ctx context.Context, t *tx, serviceUID string) ([]configs.Explained, error) {
-	c := newComposer(t)
-	found, err := c.compose(ctx, []string{serviceUID})
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	s := found[0]
+func explain(ctx context.Context, c *composer, s *composition) ([]configs.Explained, error) {
 	places, err := c.placesOf(ctx, s.references)
 	if err != nil {
 		return nil, err
@@ -62,15 +61,20 @@ func (e *Entries) Shown(ctx context.Context, serviceUID string) (config *catalog
 			if err != nil || len(found) == 0 {
 				return err
 			}
-			config = found[0].literals
-			for key := range config.Secrets {
-				config.Secrets[key] = ""
-			}
-			config.References = found[0].references
+			config = shown(found[0])
 			return nil
 		})
 	})
 	return config, err
+}
+
+func shown(s *composition) *catalog.Config {
+	config := s.literals
+	for key := range config.Secrets {
+		config.Secrets[key] = ""
+	}
+	config.References = s.references
+	return config
 }
 
 // explainKey explains one key without its value.

@@ -36,15 +36,20 @@ type globalColumn struct {
 	Annotations map[string]string     `json:"annotations,omitempty"`
 	Template    specColumn            `json:"template"`
 	Values      map[string]string     `json:"values,omitempty"`
+	References  map[string]string     `json:"references,omitempty"`
+	Restart     bool                  `json:"restart,omitempty"`
 	Overrides   []overrideColumn      `json:"overrides,omitempty"`
 	Paused      bool                  `json:"paused,omitempty"`
 	Removal     catalog.RemovalPolicy `json:"removal,omitzero"`
 }
 
 type overrideColumn struct {
-	Name     string                `json:"name"`
-	Clusters catalog.ClusterTarget `json:"clusters"`
-	Values   map[string]string     `json:"values,omitempty"`
+	Name       string                `json:"name"`
+	Clusters   catalog.ClusterTarget `json:"clusters"`
+	ConfigSets []string              `json:"configSets,omitempty"`
+	Values     map[string]string     `json:"values,omitempty"`
+	References map[string]string     `json:"references,omitempty"`
+	Restart    bool                  `json:"restart,omitempty"`
 	catalog.ServicePatch
 }
 
@@ -82,13 +87,13 @@ func globalColumnOf(spec catalog.GlobalServiceSpec) globalColumn {
 		Description: spec.Description, Clusters: spec.Clusters, Labels: t.Labels, Annotations: t.Annotations, Template: specOf(t.Spec),
 		Paused: spec.Paused, Removal: spec.Removal,
 	}
-	if t.Spec.Config != nil {
-		c.Values = t.Spec.Config.Values
+	if config := t.Spec.Config; config != nil {
+		c.Values, c.References, c.Restart = config.Values, config.References, config.Restart
 	}
 	for _, override := range spec.Overrides {
-		o := overrideColumn{Name: override.Name, Clusters: override.Clusters, ServicePatch: override.Patch}
-		if override.Config != nil {
-			o.Values = override.Config.Values
+		o := overrideColumn{Name: override.Name, Clusters: override.Clusters, ConfigSets: override.ConfigSets, ServicePatch: override.Patch}
+		if config := override.Config; config != nil {
+			o.Values, o.References, o.Restart = config.Values, config.References, config.Restart
 		}
 		c.Overrides = append(c.Overrides, o)
 	}
@@ -104,8 +109,8 @@ func (r *globalRow) withSecrets(secrets []map[string]string) *catalog.GlobalServ
 	options := c.Template.Options
 	options.Paused = options.Paused && !c.Template.Unpaused
 	digests := r.Digests.v
-	configOf := func(layer int, values map[string]string) *catalog.Config {
-		config := &catalog.Config{Values: values, Secrets: map[string]secret.Text{}}
+	configOf := func(layer int, values, references map[string]string, restart bool) *catalog.Config {
+		config := &catalog.Config{Values: values, Secrets: map[string]secret.Text{}, References: references, Restart: restart}
 		if layer < len(digests) {
 			for key := range digests[layer] {
 				config.Secrets[key] = ""
@@ -122,12 +127,13 @@ func (r *globalRow) withSecrets(secrets []map[string]string) *catalog.GlobalServ
 	g := &catalog.GlobalService{Metadata: r.metadata(), SecretDigests: digests, Spec: catalog.GlobalServiceSpec{
 		Description: c.Description, Clusters: c.Clusters, Paused: c.Paused, Removal: c.Removal,
 		Template: catalog.ServiceTemplate{Labels: c.Labels, Annotations: c.Annotations, Spec: catalog.ServiceSpec{
-			Sources: c.Template.Sources, Options: &options, Config: configOf(0, c.Values),
+			Sources: c.Template.Sources, Options: &options, Config: configOf(0, c.Values, c.References, c.Restart), ConfigSets: c.Template.ConfigSets,
 		}},
 	}}
 	for i, o := range c.Overrides {
 		g.Spec.Overrides = append(g.Spec.Overrides, catalog.ServiceOverride{
-			Name: o.Name, Clusters: o.Clusters, Patch: o.ServicePatch, Config: configOf(i+1, o.Values),
+			Name: o.Name, Clusters: o.Clusters, Patch: o.ServicePatch, ConfigSets: o.ConfigSets,
+			Config: configOf(i+1, o.Values, o.References, o.Restart),
 		})
 	}
 	return g
@@ -165,7 +171,7 @@ func putGlobal(ctx context.Context, t *tx, meta metaColumns, g *catalog.GlobalSe
 		if config != nil {
 			for key, text := range config.Secrets {
 				plain[key], hasSecrets = text.Reveal(), true
-				keyed[key] = t.store.keys.digests.Load().Fingerprint(globalSecret(g.UID, key, text))
+				keyed[key] = t.store.keys.digests.Load().Fingerprint(keyedSecret("leat.global.secret.v1\x00", g.UID, key, text))
 			}
 		}
 		secrets, digests = append(secrets, plain), append(digests, keyed)
@@ -195,10 +201,10 @@ func putGlobal(ctx context.Context, t *tx, meta metaColumns, g *catalog.GlobalSe
 	return err
 }
 
-// globalSecret writes a secret down for its digest. The uid keeps apart global services that hold the
-// same one: nobody is to learn that they do.
-func globalSecret(uid, key string, text secret.Text) []byte {
-	b := []byte("leat.global.secret.v1\x00")
+// keyedSecret writes a secret down for its digest. The uid keeps apart objects that hold the same one:
+// nobody is to learn that they do.
+func keyedSecret(begin, uid, key string, text secret.Text) []byte {
+	b := []byte(begin)
 	for _, s := range []string{uid, key, text.Reveal()} {
 		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
 	}

@@ -2160,7 +2160,9 @@ type ConfigExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The layer that sets the key: project for a set that the project lists, set for one that the service lists, or service.
+	// The layer that sets the key: project for a set that the project lists, set for one that the service lists, or service. For a
+	// derived service, set is one that its global service lists, global stands for the configuration of the template, and override for
+	// that of an override.
 	Layer string `protobuf:"bytes,2,opt,name=layer,proto3" json:"layer,omitempty"`
 	// The reference as the layer holds it. Empty for a value that stands in the document.
 	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
@@ -2176,7 +2178,7 @@ type ConfigExplanation struct {
 	NextReadTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_read_time,json=nextReadTime,proto3" json:"next_read_time,omitempty"`
 	// What was wrong the last time. Unset if nothing was.
 	Problem *v1.Problem `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
-	// The set of the layer: NAME, or PROJECT/NAME for one of another project. Empty for the layer service.
+	// The set of the layer: NAME, or PROJECT/NAME for one of another project. Empty for a layer that is not a set.
 	Set string `protobuf:"bytes,12,opt,name=set,proto3" json:"set,omitempty"`
 	// The reference with the values of facts in their place, at the end of all hub:// references. Empty if it is that of the layer.
 	ResolvedReference string `protobuf:"bytes,13,opt,name=resolved_reference,json=resolvedReference,proto3" json:"resolved_reference,omitempty"`
@@ -2185,7 +2187,9 @@ type ConfigExplanation struct {
 	// The other keys of the service that have the same secret. Empty for what is no secret.
 	SameAs []string `protobuf:"bytes,15,rep,name=same_as,json=sameAs,proto3" json:"same_as,omitempty"`
 	// What lower layers have under the key, the highest first.
-	Shadows       []*ConfigShadowed `protobuf:"bytes,16,rep,name=shadows,proto3" json:"shadows,omitempty"`
+	Shadows []*ConfigShadowed `protobuf:"bytes,16,rep,name=shadows,proto3" json:"shadows,omitempty"`
+	// The override of the layer, or the one that lists its set. Empty for other layers.
+	Override      string `protobuf:"bytes,17,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2318,17 +2322,26 @@ func (x *ConfigExplanation) GetShadows() []*ConfigShadowed {
 	return nil
 }
 
+func (x *ConfigExplanation) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
+}
+
 // ConfigShadowed is what a layer has under a key that a higher layer sets, too. It holds no value.
 type ConfigShadowed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The layer.
 	Layer string `protobuf:"bytes,1,opt,name=layer,proto3" json:"layer,omitempty"`
-	// The set of the layer. Empty for the layer service.
+	// The set of the layer. Empty for a layer that is not a set.
 	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
 	// The reference. Empty for a value that stands in the document.
 	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Whether it is a secret of the document.
-	Secret        bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
+	Secret bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
+	// The override of the layer, or the one that lists its set. Empty for other layers.
+	Override      string `protobuf:"bytes,5,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2389,6 +2402,13 @@ func (x *ConfigShadowed) GetSecret() bool {
 		return x.Secret
 	}
 	return false
+}
+
+func (x *ConfigShadowed) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
 }
 
 var File_leat_fleet_v1_config_backend_proto protoreflect.FileDescriptor
@@ -2523,7 +2543,7 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"T\n" +
 	"\x1cExplainServiceConfigResponse\x124\n" +
-	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\"\x96\x04\n" +
+	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\"\xb2\x04\n" +
 	"\x11ConfigExplanation\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\tR\x05layer\x12\x1c\n" +
@@ -2538,12 +2558,14 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\x12resolved_reference\x18\r \x01(\tR\x11resolvedReference\x12\x18\n" +
 	"\athrough\x18\x0e \x03(\tR\athrough\x12\x17\n" +
 	"\asame_as\x18\x0f \x03(\tR\x06sameAs\x127\n" +
-	"\ashadows\x18\x10 \x03(\v2\x1d.leat.fleet.v1.ConfigShadowedR\ashadows\"n\n" +
+	"\ashadows\x18\x10 \x03(\v2\x1d.leat.fleet.v1.ConfigShadowedR\ashadows\x12\x1a\n" +
+	"\boverride\x18\x11 \x01(\tR\boverride\"\x8a\x01\n" +
 	"\x0eConfigShadowed\x12\x14\n" +
 	"\x05layer\x18\x01 \x01(\tR\x05layer\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\tR\x03set\x12\x1c\n" +
 	"\treference\x18\x03 \x01(\tR\treference\x12\x16\n" +
-	"\x06secret\x18\x04 \x01(\bR\x06secret*w\n" +
+	"\x06secret\x18\x04 \x01(\bR\x06secret\x12\x1a\n" +
+	"\boverride\x18\x05 \x01(\tR\boverride*w\n" +
 	"\vConfigState\x12\x1c\n" +
 	"\x18CONFIG_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONFIG_STATE_CURRENT\x10\x01\x12\x16\n" +

@@ -102,7 +102,7 @@ type GlobalServiceSpec struct {
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// The clusters. Required. Clusters that the project may not use are left out, and counted in the status.
 	Clusters *ClusterTarget `protobuf:"bytes,2,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// The service, without a cluster. Its configuration may hold no references to back ends. Required.
+	// The service, without a cluster. Its configuration, and the sets that it lists, are those of the global service. Required.
 	Template *ServiceSpec `protobuf:"bytes,3,opt,name=template,proto3" json:"template,omitempty"`
 	// Labels of the derived services.
 	TemplateLabels map[string]string `protobuf:"bytes,4,rep,name=template_labels,json=templateLabels,proto3" json:"template_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -288,8 +288,8 @@ type ServiceOverride struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The clusters. Required.
 	Clusters *ClusterTarget `protobuf:"bytes,2,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// Values and secrets that are added to those of the template, or replace those with the same key. Unset means none. It may hold no
-	// references.
+	// Values, secrets and references that are added to those of the template, or replace those with the same key. Its restart adds to
+	// that of the template. Unset means none.
 	Config *ServiceConfig `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	// What is different in the sources. At most 16.
 	Sources []*SourceOverride `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"`
@@ -300,7 +300,10 @@ type ServiceOverride struct {
 	// Replaces dry_run.
 	DryRun *bool `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
 	// Replaces the whole policy.
-	Policy        *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Sets that are used over the template and over earlier overrides, and below config: NAME, or PROJECT/NAME for one that another
+	// project shares. At most 16.
+	ConfigSets    []string `protobuf:"bytes,9,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +390,13 @@ func (x *ServiceOverride) GetDryRun() bool {
 func (x *ServiceOverride) GetPolicy() *v1.SyncPolicy {
 	if x != nil {
 		return x.Policy
+	}
+	return nil
+}
+
+func (x *ServiceOverride) GetConfigSets() []string {
+	if x != nil {
+		return x.ConfigSets
 	}
 	return nil
 }
@@ -1332,7 +1342,7 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\x03all\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01R\x03all\x12\x1a\n" +
 	"\x05names\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\x05names\x124\n" +
 	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\x12\x18\n" +
-	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\x9b\x03\n" +
+	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\xc2\x03\n" +
 	"\x0fServiceOverride\x12\x18\n" +
 	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x124\n" +
@@ -1341,7 +1351,9 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01H\x00R\tnamespace\x88\x01\x01\x12!\n" +
 	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\x06paused\x88\x01\x01\x12\"\n" +
 	"\adry_run\x18\a \x01(\bB\x04\xa8\x9f\x19\x01H\x02R\x06dryRun\x88\x01\x01\x120\n" +
-	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policyB\f\n" +
+	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12%\n" +
+	"\vconfig_sets\x18\t \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
+	"configSetsB\f\n" +
 	"\n" +
 	"_namespaceB\t\n" +
 	"\a_pausedB\n" +

@@ -25,6 +25,9 @@ type Configs interface {
 	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
 	// Shown returns what anybody may see of a service's configuration, of all layers together.
 	Shown(ctx context.Context, serviceUID string) (*catalog.Config, error)
+	// ExplainDerived and ShownDerived are these for a derived service, given its cluster as the service's project knows it.
+	ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]configs.Explained, error)
+	ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (*catalog.Config, error)
 	// Status returns what is known of the reads of back ends, by uid.
 	Status(ctx context.Context) (map[string]configs.Status, error)
 	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
@@ -100,7 +103,12 @@ func (s *Service) ExplainServiceConfig(
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.d.Configs.Explain(ctx, record.Object.Meta().UID)
+	var all []configs.Explained
+	if service, cluster, ok := s.derived(record); ok {
+		all, err = s.d.Configs.ExplainDerived(ctx, service, cluster)
+	} else {
+		all, err = s.d.Configs.Explain(ctx, record.Object.Meta().UID)
+	}
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -116,16 +124,28 @@ func (s *Service) ExplainServiceConfig(
 	return res, nil
 }
 
+// derived returns a derived service with its cluster. It reports false for a service of another kind.
+func (s *Service) derived(record fleet.Record) (*catalog.Service, *catalog.Cluster, bool) {
+	service, ok := record.Object.(*catalog.Service)
+	if !ok || service.Derived == nil {
+		return nil, nil, false
+	}
+	cluster, ok := fleet.SeenCluster(s.d.View, service)
+	return service, cluster, ok
+}
+
 // explanation names sets as people do in the project.
 func explanation(x configs.Explained, project string) *fleetv1.ConfigExplanation {
 	m := &fleetv1.ConfigExplanation{
 		Key: x.Key, Layer: string(x.Layer.Kind), Set: setName(x.Layer, project), Reference: x.Reference, ResolvedReference: x.Resolved,
 		Through: formatNames(x.Through, project), SameAs: x.SameAs, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
 		ReadTime: catalogwire.Timestamp(x.ReadAt), NextReadTime: catalogwire.Timestamp(x.NextAt), Problem: catalogwire.ProblemMessage(x.Problem),
+		Override: x.Layer.Override,
 	}
 	for _, shadow := range x.Shadows {
 		m.Shadows = append(m.Shadows, &fleetv1.ConfigShadowed{
 			Layer: string(shadow.Layer.Kind), Set: setName(shadow.Layer, project), Reference: shadow.Reference, Secret: shadow.IsSecret,
+			Override: shadow.Layer.Override,
 		})
 	}
 	switch {

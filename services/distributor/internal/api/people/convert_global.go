@@ -72,11 +72,9 @@ func templateOf(m *fleetv1.ServiceSpec, project string) (catalog.ServiceSpec, er
 	if err != nil {
 		return catalog.ServiceSpec{}, fielderr.Within("spec.template", err)
 	}
-	if len(m.GetConfigSets()) > 0 {
-		return catalog.ServiceSpec{}, fielderr.New("spec.template.config_sets", "is for services of their own; a global service holds its values itself")
-	}
 	spec := catalog.ServiceSpec{
 		Cluster: m.GetCluster(), Sources: wire.Each(m.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(m.GetConfig()),
+		ConfigSets: m.GetConfigSets(),
 	}
 	return spec, parseReferences(&spec, project)
 }
@@ -89,8 +87,12 @@ func overrideOf(field string, m *fleetv1.ServiceOverride, project string) (catal
 	if err != nil {
 		return catalog.ServiceOverride{}, err
 	}
+	sets, err := parseEach(field+".config_sets", m.GetConfigSets(), project, objectname.Parse)
+	if err != nil {
+		return catalog.ServiceOverride{}, err
+	}
 	o := catalog.ServiceOverride{
-		Name: m.GetName(), Clusters: clusters, Config: configOf(m.GetConfig()),
+		Name: m.GetName(), Clusters: clusters, ConfigSets: sets, Config: configOf(m.GetConfig()),
 		Patch: catalog.ServicePatch{Namespace: m.Namespace, Paused: m.Paused, DryRun: m.DryRun},
 	}
 	for _, source := range m.GetSources() {
@@ -150,7 +152,7 @@ func targetMessage(t catalog.ClusterTarget, project string) *fleetv1.ClusterTarg
 
 func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.ServiceOverride {
 	m := &fleetv1.ServiceOverride{
-		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: configMessage(o.Config),
+		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: configMessage(o.Config), ConfigSets: formatNames(o.ConfigSets, project),
 		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, DryRun: o.Patch.DryRun,
 	}
 	for _, patch := range o.Patch.Sources {

@@ -49,7 +49,12 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 	service := messageOf[*fleetv1.Service](record)
 	var config *catalog.Config
 	if entry.ConfigDigest != "" {
-		if config, err = s.d.Configs.Shown(ctx, record.Object.Meta().UID); err != nil {
+		if service, cluster, ok := s.derived(record); ok {
+			config, err = s.d.Configs.ShownDerived(ctx, service, cluster)
+		} else {
+			config, err = s.d.Configs.Shown(ctx, record.Object.Meta().UID)
+		}
+		if err != nil {
 			return nil, wire.Error(err)
 		}
 	}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/clusterref"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+)
+
+// maxDerivations bounds how often a configuration is derived again because its global service has changed
+// in between.
+const maxDerivations = 5
+
+// errChanged means that a global service has changed since its expressions were evaluated.
+var errChanged = errors.New("the global service has changed")
+
+// derivedMember is a derived service as it follows from one state of the database.
+type derivedMember struct {
+	*composition
+
+	service *catalog.Service
+}
+
+// member derives a service of a cluster, as its project knows that, from what is stored now, and calls use within the transaction that
+// has read it. Expressions are evaluated before the transaction, because they may take long. Errors:
+// *catalog.NotFoundError, catalog.ErrUnavailable.
+func (g Globals) member(
+	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster, use func(ctx context.Context, c *composer, m derivedMember) error,
+) error {
+	for range maxDerivations {
+		global, err := g.GlobalService(ctx, service.Derived.GlobalUID)
+		if err != nil {
+			return err
+		}
+		compiled, err := derive.Compile(global)
+		if err != nil {
+			return err
+		}
+		resolved, err := compiled.Resolve(ctx, &derive.Cluster{Seen: cluster})
+		if err != nil {
+			return fmt.Errorf("%w: %w", catalog.ErrUnavailable, err) // the agent keeps what it has
+		}
+		err = g.Store.opening(ctx, func(ctx context.Context) error {
+			return g.Store.read(ctx, "read configuration", func(ctx context.Context, sqlTx bun.Tx) error {
+				t := newTx(g.Store, sqlTx)
+				isSame, err := t.sql.NewSelect().Table("global_services").
+					Where("uid = ? AND resource_version = ?", global.UID, global.ResourceVersion).Exists(ctx)
+				if err != nil {
+					return err
+				}
+				if !isSame {
+					return errChanged
+				}
+				c := newComposer(t)
+				compiled.Use(c.derivedSets(ctx))
+				m := derivedMember{service: resolved.Service(service.Derived.Matched)}
+				composed := resolved.Compose()
+				if c.err != nil {
+					return c.err
+				}
+				m.composition = &composition{Composed: composed.Composed, literals: composed.Literals(), references: composed.References()}
+				m.literals.Restart, m.literals.References = composed.Restart, clusterref.Of(m.references)
+				maps.DeleteFunc(m.references, func(_, text string) bool { return clusterref.Is(text) })
+				return use(ctx, c, m)
+			})
+		})
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", catalog.ErrUnavailable, errChanged)
+}
+
+// derivedSets returns projects and sets as derived services are composed of them. An error is the
+// composer's.
+func (c *composer) derivedSets(ctx context.Context) derive.Sets {
+	return derive.Sets{
+		Version: 1,
+		Project: func(name string) *catalog.Project {
+			project, err := c.project(ctx, name)
+			c.err = errors.Join(c.err, err)
+			return project
+		},
+		Set: func(path string) *catalog.ConfigSet { return c.set(ctx, path) },
+	}
+}
+
+// DerivedConfig implements fleet.DerivedConfigs.
+func (g Globals) DerivedConfig(
+	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
+) (config catalog.Config, digest string, err error) {
+	err = g.member(ctx, service, cluster, func(_ context.Context, _ *composer, m derivedMember) error {
+		config, digest = catalog.Config{}, m.service.ConfigDigest
+		if digest != "" {
+			config = *withGiven(m.literals, m.given)
+		}
+		return nil
+	})
+	return config, digest, err
+}
+
+// ExplainDerived is Explain for a derived service.
+func (e *Entries) ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (all []configs.Explained, err error) {
+	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
+		all, err = explain(ctx, c, m.composition)
+		return err
+	})
+	return all, err
+}
+
+// ShownDerived is Shown for a derived service.
+func (e *Entries) ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (config *catalog.Config, err error) {
+	err = Globals{e.store}.member(ctx, service, cluster, func(_ context.Context, _ *composer, m derivedMember) error {
+		config = shown(m.composition)
+		return nil
+	})
+	return config, err
+}
