@@ -189,6 +189,10 @@ const (
 	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
 	// smaller.
 	ConfigTooLarge Reason = 216
+	// Derived services refer to back ends in too many different ways, by facts in their references, or to too
+	// many paths of one back end. The message names the bound. What is applied stays; a service that never
+	// had the value waits. Use labels with fewer values in references, such as one for the region.
+	ConfigTooManyVariants Reason = 238
 	// A service cannot be derived from its global service for this cluster: a parameter or an expression
 	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
 	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
@@ -312,6 +316,7 @@ var names = map[Reason]string{
 	ConfigStale:                "CONFIG_STALE",
 	ConfigReferenceInvalid:     "CONFIG_REFERENCE_INVALID",
 	ConfigTooLarge:             "CONFIG_TOO_LARGE",
+	ConfigTooManyVariants:      "CONFIG_TOO_MANY_VARIANTS",
 	DerivationFailed:           "DERIVATION_FAILED",
 	DerivationTooExpensive:     "DERIVATION_TOO_EXPENSIVE",
 	DerivationPending:          "DERIVATION_PENDING",

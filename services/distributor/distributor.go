@@ -261,7 +261,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	starting.finish()
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher, driver: rolling.driver, fleetSources: fleetSources}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, variants: fleet.VariantKeeper{View: view, Store: sqlstore.Variants{Store: store}, Logger: logger}, notifier: notifying.dispatcher, driver: rolling.driver, fleetSources: fleetSources}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Started: internal, Logger: logger, Meter: tel.Meter(scope),
 	})

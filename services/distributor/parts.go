@@ -38,6 +38,8 @@ type parts struct {
 	records *journal.Journal
 	uses    *admission.Uses
 	reader  *configs.Reader
+	// variants keeps what derived services are given of back ends.
+	variants fleet.VariantKeeper
 	// notifier notifies other systems.
 	notifier *notify.Dispatcher
 	// driver drives rollouts.
@@ -58,7 +60,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer cancel()
 	for _, part := range []func(context.Context) error{
 		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.view.MonitorArrivals, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run,
-		fleet.NewDeriver(p.view).Run, p.settled(p.notifier.Run), p.settled(p.driver.Run), p.fleetSources.Run,
+		fleet.NewDeriver(p.view).Run, p.variants.Run, p.settled(p.notifier.Run), p.settled(p.driver.Run), p.fleetSources.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

@@ -114,6 +114,8 @@ type Derivation struct {
 	Overrides []int
 	// OverrideNames are their names.
 	OverrideNames []string
+	// Config is nil if the configuration leads to no back end.
+	Config *DerivedConfig
 }
 
 // DerivedUID returns the uid of the service that is derived for a cluster, given both uids: the same

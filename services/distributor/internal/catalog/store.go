@@ -95,6 +95,8 @@ type FleetChanges struct {
 	ConfigSets []*ConfigSet
 	// Globals are without their secrets: only their keys.
 	Globals []*GlobalService
+	// Variants may have ended.
+	Variants []VariantState
 	// Requests are the latest requests for syncs of derived services, their exceptions and departures.
 	Requests []SyncRequest
 	Policies []*RolloutPolicy

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
@@ -251,18 +250,6 @@ func (g *GlobalService) validateTemplate() error {
 	}
 	if len(spec.Sources) == 0 {
 		return fielderr.New(templateField+".sources", "is required: name at least one source")
-	}
-	fields := g.configFields()
-	for i, config := range g.Configs() {
-		if config == nil {
-			continue
-		}
-		for _, key := range config.referenceKeys() {
-			if text := config.References[key]; !IsHubReference(text) && !clusterref.Is(text) {
-				return fielderr.New(fields[i]+".references["+key+"]",
-					"leads to a back end, and derived services are given no values of these; keep the value as a secret, or write services of their own for these clusters")
-			}
-		}
 	}
 	return validateSetList(templateField+".config_sets", spec.ConfigSets)
 }

@@ -4,8 +4,6 @@
 package derive
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,7 +11,6 @@ import (
 	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/layers"
@@ -74,6 +71,8 @@ type configuration struct {
 	digest  string
 	problem *catalog.Problem
 	waits   bool
+	// backends is nil if no reference leads to a back end.
+	backends *catalog.DerivedConfig
 }
 
 // none is the configuration of services without one.
@@ -203,27 +202,28 @@ func (g *Global) configurationOf(out Composition) *configuration {
 		}
 	}
 	made := &configuration{digest: e.Digest().String(), problem: out.Problem, waits: out.Waits}
-	if made.problem == nil {
-		made.problem, made.waits = atBackends(out)
+	if references := out.BackendReferences(); len(references) > 0 {
+		made.backends = &catalog.DerivedConfig{
+			Digest: made.digest, Waits: made.waits, Problem: made.problem, Variant: variantWith(g.global, references),
+		}
 	}
 	return made
 }
 
-// atBackends returns what is wrong with a configuration that leads to back ends: what these hold is stored
-// for services that have rows. A service waits if its global service asks for such a value, and not because
-// its project lists the set that does.
-func atBackends(out Composition) (problem *catalog.Problem, waits bool) {
-	for _, name := range slices.Sorted(maps.Keys(out.References())) {
-		key := out.Keys[name]
-		text := key.Final.Text.Reveal()
-		if clusterref.Is(text) {
-			continue
-		}
-		problem = cmp.Or(problem, &catalog.Problem{Reason: reason.ConfigReferenceInvalid, Message: fmt.Sprintf(
-			"%s: %s of %s leads to the back end of %s, and derived services are given no values of back ends", name, key.Text.Reveal(), key.Origin, text)})
-		waits = waits || key.Kind != layers.OfProject
+// variantWith returns the variant of services of a global service with these references to back ends.
+func variantWith(g *catalog.GlobalService, references map[string]string) catalog.ConfigVariant {
+	e := digest.NewSequence("leat.derived.variant.v1", g.UID)
+	for _, key := range slices.Sorted(maps.Keys(references)) {
+		e.Text(key)
+		e.Text(references[key])
 	}
-	return problem, waits
+	return catalog.ConfigVariant{ID: e.Digest().String(), GlobalUID: g.UID, Project: objectname.Project(g.Name), References: references}
+}
+
+// WithValues returns the digest of a configuration of which the part without values of back ends and these
+// values have the given digests.
+func WithValues(digestOf, values string) string {
+	return digest.NewSequence("leat.derived.config.values.v1", digestOf, values).Digest().String()
 }
 
 // Composition is the whole configuration of a derived service.
@@ -235,6 +235,13 @@ type Composition struct {
 
 // ClusterReferences returns the references that the agent of the service's cluster follows.
 func (c Composition) ClusterReferences() map[string]string { return clusterref.Of(c.References()) }
+
+// BackendReferences returns the references to back ends, by key, without facts.
+func (c Composition) BackendReferences() map[string]string {
+	references := c.References()
+	maps.DeleteFunc(references, func(_, text string) bool { return clusterref.Is(text) })
+	return references
+}
 
 // secrecy is what stands in the place of secrets.
 type secrecy int

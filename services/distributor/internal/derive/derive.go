@@ -107,7 +107,7 @@ type variant struct {
 	options *syncpolicy.Options
 	// contents are by the digest of the texts of parameters; derivations by how the cluster is selected.
 	contents    map[digest.Digest]*content
-	derivations map[string]*catalog.Derivation
+	derivations map[derivationKey]*catalog.Derivation
 }
 
 // content is what services share.
@@ -246,7 +246,8 @@ func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Member, error) {
 
 // Service returns the service of the cluster, which the global service selects in the given way.
 func (m *Member) Service(how string) *catalog.Service {
-	return m.g.service(m.cluster, m.variant.derivation(m.g.global, how), m.content, m.g.configure(m.content, m.cluster))
+	config := m.g.configure(m.content, m.cluster)
+	return m.g.service(m.cluster, m.variant.derivation(m.g.global, how, config.backends), m.content, config)
 }
 
 // Compose returns the whole configuration of the service. Its secrets are those that the global service and
@@ -328,7 +329,7 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 	}
 	v := &variant{
 		overrides: overrides, field: "spec.template", contents: map[digest.Digest]*content{},
-		derivations: map[string]*catalog.Derivation{},
+		derivations: map[derivationKey]*catalog.Derivation{},
 	}
 	body := g.global.Body(overrides)
 	var err error
@@ -345,15 +346,25 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 	return v, nil
 }
 
-func (v *variant) derivation(g *catalog.GlobalService, how string) *catalog.Derivation {
-	if known, ok := v.derivations[how]; ok {
+// derivationKey is what derivations of one variant differ by.
+type derivationKey struct {
+	how    string
+	config *catalog.DerivedConfig
+}
+
+func (v *variant) derivation(g *catalog.GlobalService, how string, config *catalog.DerivedConfig) *catalog.Derivation {
+	key := derivationKey{how, config}
+	if known, ok := v.derivations[key]; ok {
 		return known
 	}
-	d := &catalog.Derivation{Global: g.Name, GlobalUID: g.UID, Matched: how, Overrides: v.overrides}
+	d := &catalog.Derivation{Global: g.Name, GlobalUID: g.UID, Matched: how, Overrides: v.overrides, Config: config}
 	for _, i := range v.overrides {
 		d.OverrideNames = append(d.OverrideNames, g.Spec.Overrides[i].Name)
 	}
-	v.derivations[how] = d
+	if len(v.derivations) >= maxShared {
+		clear(v.derivations)
+	}
+	v.derivations[key] = d
 	return d
 }
 
@@ -488,5 +499,14 @@ func sameProblem(a, b *catalog.Problem) bool {
 }
 
 func sameDerivation(a, b *catalog.Derivation) bool {
-	return a == b || a != nil && b != nil && cmp.Compare(a.GlobalUID, b.GlobalUID) == 0 && a.Matched == b.Matched && slices.Equal(a.Overrides, b.Overrides)
+	return a == b || a != nil && b != nil && cmp.Compare(a.GlobalUID, b.GlobalUID) == 0 && a.Matched == b.Matched && slices.Equal(a.Overrides, b.Overrides) &&
+		variantID(a) == variantID(b)
+}
+
+// variantID returns the id of the variant of a configuration, or "".
+func variantID(d *catalog.Derivation) string {
+	if d.Config == nil {
+		return ""
+	}
+	return d.Config.Variant.ID
 }

@@ -241,7 +241,7 @@ func TestInvalidGlobalServices(t *testing.T) {
 		"spec.template.sources[0].repository": func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Sources[0].Repository = "${{ self.name }}" },
 		"spec.template.cluster":               func(s *catalog.GlobalServiceSpec) { s.Template.Spec.Cluster = "one" },
 		"spec.template.config.references": func(s *catalog.GlobalServiceSpec) {
-			s.Template.Spec.Config = &catalog.Config{References: map[string]string{"A": "vault://a#b"}}
+			s.Template.Spec.Config = &catalog.Config{References: map[string]string{"A": "no reference"}}
 		},
 		"spec.overrides[0].namespace": func(s *catalog.GlobalServiceSpec) {
 			s.Overrides = []catalog.ServiceOverride{{Name: "o", Clusters: byLabel("a", "b"), Patch: catalog.ServicePatch{Namespace: new("No")}}}

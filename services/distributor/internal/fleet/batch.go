@@ -144,10 +144,14 @@ type touched struct {
 	globals  []string
 	projects map[string]*catalog.Project // before the batch
 	sets     map[string]struct{}
+	// variants are the ids of those of which something else is stored, and variantGlobals the uids of
+	// their global services.
+	variants       map[string]bool
+	variantGlobals map[string]bool
 }
 
 func (t *touched) isEmpty() bool {
-	return len(t.clusters)+len(t.services)+len(t.globals)+len(t.projects)+len(t.sets) == 0
+	return len(t.clusters)+len(t.services)+len(t.globals)+len(t.projects)+len(t.sets)+len(t.variants) == 0
 }
 
 // newBatch returns what a batch of changes means for derived services, with nothing decided yet.
@@ -168,6 +172,7 @@ func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 		_, isLate := c.derived.late[path]
 		b.works[path] = &work{global: global, compiled: c.derived.globals[path], isDeriver: hasJob || isLate}
 	}
+	markVariantsLocked(c, b.works, t)
 	c.mu.RUnlock()
 	b.mark(t)
 	b.markConfigs(t)
@@ -177,7 +182,12 @@ func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 
 // touchedLocked returns the objects of a batch that matter for derived services.
 func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
-	t := touched{projects: map[string]*catalog.Project{}, sets: map[string]struct{}{}}
+	t := touched{
+		projects: map[string]*catalog.Project{}, sets: map[string]struct{}{}, variants: map[string]bool{}, variantGlobals: map[string]bool{},
+	}
+	for _, state := range changes.Variants {
+		t.variants[state.ID], t.variantGlobals[state.GlobalUID] = true, true
+	}
 	for _, stone := range changes.Deleted {
 		object := c.objectLocked(stone.Key)
 		if object == nil || object.Meta().UID != stone.UID {
@@ -221,6 +231,21 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 		return c.objects[catalog.KindGlobalService][local] == nil && !slices.Contains(t.globals, local)
 	})
 	return t
+}
+
+// markVariantsLocked adds to each work the clusters whose services have a variant that is another one now.
+func markVariantsLocked(c *Catalog, works map[string]*work, t touched) {
+	for path, w := range works {
+		if !t.variantGlobals[w.global.UID] {
+			continue
+		}
+		for member := range c.names[catalog.KindService].inClusters(path) {
+			service := c.services.Service(member)
+			if variant := variantOf(service); variant != nil && t.variants[variant.ID] {
+				w.add(service.Spec.Cluster)
+			}
+		}
+	}
 }
 
 // factsDiffer reports whether expressions may see a difference between two states of a cluster.

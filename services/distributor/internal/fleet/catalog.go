@@ -103,6 +103,7 @@ func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *
 	putLocked(c, changes.Roles, s)
 	putLocked(c, changes.Backends, s)
 	putLocked(c, changes.Globals, s)
+	c.derived.variants.put(changes.Variants)
 	requestLocked(c, changes.Requests, s)
 	putBatchLocked(c, derived, isFirst, s)
 	for _, token := range changes.Tokens {
@@ -149,6 +150,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		delete(c.derived.conflicts, o.Name)
 		delete(c.derived.forbidden, o.Name)
 		delete(c.derived.departures, o.UID)
+		c.derived.variants.end(o.UID)
 	case *catalog.Service:
 		s.addSources(o, c.services.Wanted)
 		c.services.Remove(o.Name)

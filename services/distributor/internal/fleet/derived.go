@@ -35,6 +35,8 @@ type derivations struct {
 	// departures are by the uid of the global service. A map of one is replaced and never changed, because
 	// evaluations read it without the lock.
 	departures map[string]catalog.Departures
+	// variants are what is stored of the configurations that lead to back ends.
+	variants *variantBook
 	// version is that of the projects and sets that configurations are composed of.
 	version uint64
 
@@ -53,7 +55,7 @@ func newDerivations() *derivations {
 		globals: map[string]*derive.Global{}, conflicts: map[string]map[string]struct{}{}, forbidden: map[string]map[string]struct{}{},
 		requests: map[string]string{}, exceptions: map[string]*catalog.Exception{},
 		departures: map[string]catalog.Departures{}, jobs: map[string]*job{}, late: map[string]*lateness{},
-		settled: make(chan struct{}),
+		settled: make(chan struct{}), variants: newVariantBook(),
 	}
 }
 
@@ -163,6 +165,7 @@ func problemOf(failed *derive.Error) *catalog.Problem {
 func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) {
 	next.SyncRequest = c.derived.requests[next.UID]
 	next.Except(c.derived.exceptions[next.UID])
+	c.derived.variants.settle(next)
 	if current != nil && derive.Same(current, next) {
 		return
 	}
@@ -178,6 +181,8 @@ func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) 
 		}
 	}
 	s.addSources(next, c.services.Wanted)
+	c.derived.variants.count(next, 1)
+	c.derived.variants.count(current, -1)
 	c.services.Put(next)
 	s.addService(next)
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: next.Derived.Global})
@@ -188,6 +193,7 @@ func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
 	s.addSources(service, c.services.Wanted)
 	c.names[key.Kind].remove(key.Name)
 	c.services.Remove(key.Name)
+	c.derived.variants.count(service, -1)
 	c.countLocked(key, -1, s)
 	s.addService(service)
 	s.endedServices = append(s.endedServices, service.UID)

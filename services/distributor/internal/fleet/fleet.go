@@ -202,6 +202,7 @@ func (v *View) Refresh(ctx context.Context) error {
 		}
 		v.p.Logger.WarnContext(ctx, "catalog went back to an older revision; reloaded", slog.Int64("revision", changes.Revision))
 		changes.Deleted = append(changes.Deleted, v.tombstones()...)
+		changes.Variants = append(endedVariants(v.Catalog), changes.Variants...)
 	} else if changes.Revision == since {
 		return nil
 	}

@@ -82,11 +82,7 @@ func (t *tx) putBackend(ctx context.Context, meta metaColumns, b *catalog.Config
 	if err := t.upsert(ctx, row, "spec", "credential", "webhook_secret"); err != nil {
 		return err
 	}
-	readers, err := readersOf(ctx, t.sql, "ce.backend_uid = ?", b.UID)
-	if err != nil {
-		return err
-	}
-	_, err = settle(ctx, t, readers, numbered)
+	_, err := settleReaders(ctx, t, numbered, "ce.backend_uid = ?", b.UID)
 	return err
 }
 

@@ -61,6 +61,7 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Notifiers, (*notifierRow).notifier),
 		list(ctx, changed(), &changes.ConfigSets, (*setRow).set),
 		list(ctx, changed(), &changes.Globals, (*globalRow).global),
+		list(ctx, changed(), &changes.Variants, (*variantRow).state),
 		list(ctx, changed(), &changes.Policies, (*policyRow).policy),
 		collectAdmissions(ctx, tx, changed(), changes),
 		list(ctx, changed(), &changes.FleetSources, (*fleetSourceRow).fleetSource),

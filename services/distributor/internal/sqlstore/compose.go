@@ -313,12 +313,19 @@ func (c *composer) loadEntries(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// resolve decides what the service is given for its references. Their entries are loaded.
-func (c *composer) resolve(ctx context.Context, s *composition) (configs.Outcome, error) {
-	if len(s.references) == 0 {
+// request is what resolve decides about.
+type request struct {
+	references map[string]string
+	project    string
+	given      map[string]configs.Value
+}
+
+// resolve decides what is given for references. Their entries are loaded.
+func (c *composer) resolve(ctx context.Context, r request) (configs.Outcome, error) {
+	if len(r.references) == 0 {
 		return configs.Outcome{}, nil
 	}
-	places, err := c.placesOf(ctx, s.references)
+	places, err := c.placesOf(ctx, r.references)
 	if err != nil {
 		return configs.Outcome{}, err
 	}
@@ -329,6 +336,6 @@ func (c *composer) resolve(ctx context.Context, s *composition) (configs.Outcome
 		}
 	}
 	return configs.Resolve(configs.Request{
-		References: s.references, Project: s.row.Project, Backends: c.backends, Entries: entries, Given: s.given, Now: catalog.Now(),
+		References: r.references, Project: r.project, Backends: c.backends, Entries: entries, Given: r.given, Now: catalog.Now(),
 	}), nil
 }

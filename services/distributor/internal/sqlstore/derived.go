@@ -5,13 +5,12 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/derive"
@@ -29,6 +28,8 @@ type derivedMember struct {
 	*composition
 
 	service *catalog.Service
+	// isUnread is true if what back ends hold is not stored for the service yet.
+	isUnread bool
 }
 
 // member derives a service of a cluster, as its project knows that, from what is stored now, and calls use within the transaction that
@@ -68,9 +69,11 @@ func (g Globals) member(
 				if c.err != nil {
 					return c.err
 				}
-				m.composition = &composition{Composed: composed.Composed, literals: composed.Literals(), references: composed.References()}
-				m.literals.Restart, m.literals.References = composed.Restart, clusterref.Of(m.references)
-				maps.DeleteFunc(m.references, func(_, text string) bool { return clusterref.Is(text) })
+				m.composition = &composition{Composed: composed.Composed, literals: composed.Literals(), references: composed.BackendReferences()}
+				m.literals.Restart, m.literals.References = composed.Restart, composed.ClusterReferences()
+				if err := m.readVariant(ctx, t); err != nil {
+					return err
+				}
 				return use(ctx, c, m)
 			})
 		})
@@ -79,6 +82,26 @@ func (g Globals) member(
 		}
 	}
 	return fmt.Errorf("%w: %w", catalog.ErrUnavailable, errChanged)
+}
+
+// readVariant adds what the service is given of back ends.
+func (m *derivedMember) readVariant(ctx context.Context, t *tx) error {
+	config := m.service.Derived.Config
+	if config == nil {
+		return nil
+	}
+	row := new(variantRow)
+	err := t.sql.NewSelect().Model(row).Where("id = ? AND ended_at = 0", config.Variant.ID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		m.isUnread = true
+		return nil
+	}
+	if err != nil {
+		return translate("read variant", err)
+	}
+	m.service.ConfigDigest = derive.WithValues(config.Digest, row.Digest)
+	m.given, err = openGiven(t.store, row.ID, row.Sealed)
+	return err
 }
 
 // derivedSets returns projects and sets as derived services are composed of them. An error is the
@@ -100,6 +123,9 @@ func (g Globals) DerivedConfig(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
 ) (config catalog.Config, digest string, err error) {
 	err = g.member(ctx, service, cluster, func(_ context.Context, _ *composer, m derivedMember) error {
+		if m.isUnread {
+			return fmt.Errorf("%w: the values of back ends are not read yet", catalog.ErrUnavailable)
+		}
 		config, digest = catalog.Config{}, m.service.ConfigDigest
 		if digest != "" {
 			config = *withGiven(m.literals, m.given)

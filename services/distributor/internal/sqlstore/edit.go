@@ -383,6 +383,10 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 		}
 		return heldReading(ctx, t, key.Name)
 	}
+	if err == nil && key.Kind == catalog.KindConfigBackend && len(keys) < maxDependents {
+		globals, err := globalsReferring(ctx, t, key.Name, int64(maxDependents-len(keys)))
+		return append(keys, globals...), err
+	}
 	return keys, translate("list dependents", err)
 }
 

@@ -54,6 +54,12 @@ type failureColumn struct {
 	IsOverdue bool   `json:"overdue,omitempty"`
 }
 
+// isReferredTo is the condition that a service refers to an entry of that table, be it a derived one.
+func isReferredTo(table string) string {
+	return "(EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = " + table + ".id)" +
+		" OR EXISTS (SELECT 1 FROM variant_references AS v WHERE v.entry_id = " + table + ".id))"
+}
+
 // entryID returns the id of an entry. A uid has no slash.
 func entryID(backendUID, path string) string { return backendUID + "/" + path }
 
@@ -63,7 +69,7 @@ func (e *Entries) Due(ctx context.Context, backendUID, replica string, now time.
 	query := func() *bun.SelectQuery {
 		return e.store.db.NewSelect().Model(&rows).Column("path", "attempts", "read_at").
 			Where("backend_uid = ? AND due_at <= ?", backendUID, micros(now)).
-			Where("EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = ce.id)").Order("due_at", "id").Limit(int64(limit))
+			Where(isReferredTo("ce")).Order("due_at", "id").Limit(int64(limit))
 	}
 	if err := query().Scan(ctx); err != nil || len(rows) == 0 {
 		return nil, translate("read due entries", err)
@@ -157,11 +163,7 @@ func (e *Entries) change(ctx context.Context, id string, at time.Time, edit func
 			if _, err := t.sql.NewUpdate().Model(row).Column(append(columns, "tried_at")...).WherePK().Exec(ctx); err != nil {
 				return translate("write entry", err)
 			}
-			readers, err := readersOf(ctx, t.sql, "ce.id = ?", id)
-			if err != nil {
-				return err
-			}
-			isChanged, err = settle(ctx, t, readers, n)
+			isChanged, err = settleReaders(ctx, t, n, "ce.id = ?", id)
 			return err
 		})
 	}
@@ -174,7 +176,7 @@ func (e *Entries) change(ctx context.Context, id string, at time.Time, edit func
 // Hasten implements configs.Entries.
 func (e *Entries) Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error) {
 	query := e.store.db.NewUpdate().Table("config_entries").Set("due_at = ?", micros(now)).Set("attempts = 0").
-		Where("backend_uid = ?", backendUID).Where("EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = config_entries.id)")
+		Where("backend_uid = ?", backendUID).Where(isReferredTo("config_entries"))
 	if path != "" {
 		query = query.Where("path = ?", path)
 	}
@@ -190,7 +192,7 @@ func (e *Entries) Hasten(ctx context.Context, backendUID, path string, now time.
 // stands for when it was last of use.
 func (e *Entries) Prune(ctx context.Context, now time.Time) error {
 	_, err := e.store.db.NewDelete().Table("config_entries").Where("due_at < ?", micros(now.Add(-unusedLife))).
-		Where("NOT EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = config_entries.id)").Exec(ctx)
+		Where("NOT " + isReferredTo("config_entries")).Exec(ctx)
 	return translate("forget unused entries", err)
 }
 

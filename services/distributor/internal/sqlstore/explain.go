@@ -170,7 +170,7 @@ func markSame(all []configs.Explained, config *catalog.Config) {
 func (e *Entries) Status(ctx context.Context) (map[string]configs.Status, error) {
 	var rows []*entryRow
 	err := e.store.db.NewSelect().Model(&rows).ExcludeColumn("sealed").
-		Where("EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = ce.id)").Order("tried_at", "id").Scan(ctx)
+		Where(isReferredTo("ce")).Order("tried_at", "id").Scan(ctx)
 	if err != nil {
 		return nil, translate("read states of configuration back ends", err)
 	}

@@ -99,7 +99,7 @@ func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isCh
 	}
 	var next settlement
 	for _, s := range all {
-		out, err := c.resolve(ctx, s)
+		out, err := c.resolve(ctx, request{references: s.references, project: s.row.Project, given: s.given})
 		if err != nil {
 			return false, err
 		}
@@ -332,11 +332,20 @@ func (c *composer) checkShares(ctx context.Context, all []*composition, changed 
 			projects[s.row.Project] = struct{}{}
 		}
 	}
+	return checkProjects(ctx, c.t, projects)
+}
+
+// checkProjects returns an error if services of one of the projects, the derived ones among them, refer to
+// more paths of a back end than its share.
+func checkProjects(ctx context.Context, t *tx, projects map[string]struct{}) error {
 	for _, project := range slices.Sorted(maps.Keys(projects)) {
 		var fullest []int
-		err := c.t.sql.NewSelect().TableExpr("config_references AS cr").ColumnExpr("COUNT(DISTINCT cr.entry_id)").
-			Join("JOIN services AS s ON s.uid = cr.service_uid").Join("JOIN config_entries AS ce ON ce.id = cr.entry_id").
-			Where("s.project = ?", project).Group("ce.backend_uid").Having("COUNT(DISTINCT cr.entry_id) > ?", maxProjectEntries).Scan(ctx, &fullest)
+		err := t.sql.NewRaw(`SELECT COUNT(*) FROM (
+				SELECT ce.id, ce.backend_uid FROM config_references AS cr JOIN services AS s ON s.uid = cr.service_uid
+					JOIN config_entries AS ce ON ce.id = cr.entry_id WHERE s.project = ?
+				UNION SELECT ce.id, ce.backend_uid FROM variant_references AS vr JOIN config_variants AS cv ON cv.id = vr.variant_id
+					JOIN config_entries AS ce ON ce.id = vr.entry_id WHERE cv.project = ?
+			) AS used GROUP BY used.backend_uid HAVING COUNT(*) > ?`, project, project, maxProjectEntries).Scan(ctx, &fullest)
 		if err != nil {
 			return translate("count entries of project", err)
 		}

@@ -117,6 +117,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 
 		"config entries": testConfigEntries,
 		"config sets":    testConfigSets,
+		"variants":       testVariants,
 		"config facts":   testConfigFacts,
 		"config shares":  testConfigShares,
 

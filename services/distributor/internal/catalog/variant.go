@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import "context"
+
+// DerivedConfig is what the configuration of derived services needs of back ends. Services share equal
+// ones.
+type DerivedConfig struct {
+	// Digest is that of the configuration without the values of back ends.
+	Digest string
+	// Waits and Problem are those of the configuration without back ends.
+	Waits   bool
+	Problem *Problem
+	Variant ConfigVariant
+}
+
+// ConfigVariant is what services of one global service have in common whose references lead to the same
+// values of back ends. What they are given of these is stored once for all of them.
+type ConfigVariant struct {
+	// ID is a digest of the global service's uid and of the references.
+	ID                 string
+	GlobalUID, Project string
+	// References are texts by key, with the values of facts in their place.
+	References map[string]string
+}
+
+// VariantState is what is stored of a variant.
+type VariantState struct {
+	ID, GlobalUID string
+	// Digest is a keyed digest of the values.
+	Digest string
+	// Waits and Problem are those of a service.
+	Waits   bool
+	Problem *Problem
+	// IsEnded is true if no service had the variant for a while. Its values are gone.
+	IsEnded bool
+}
+
+// Variants stores what variants are given.
+type Variants interface {
+	// Keep stores those of some variants that are not stored yet, and decides what they are given. Back ends
+	// are read for them from then on. It returns why some cannot be stored, by id. It may be repeated, and
+	// replicas may call it at once. Error: ErrUnavailable.
+	Keep(ctx context.Context, variants []ConfigVariant) (refused map[string]*Problem, err error)
+	// Forget ends variants that no service has. Error: ErrUnavailable.
+	Forget(ctx context.Context, ids []string) error
+}
