@@ -33,7 +33,7 @@ func TestSecClusterReferencesAreWithheld(t *testing.T) {
 	content := newFolder(t, "c1", "one")
 	h.git.set("encrypted", "app", content)
 	documents := exampleDocuments(t, path)
-	h.apply(t, append(documents, clusterDocument("berlin"))...)
+	h.apply(t, documents...)
 	agent := h.enrol(t, "berlin")
 	agent.report(t, h, 1, "v1", renderstep.Words()...)
 	stream := h.watchPlan(t, agent.token, "")

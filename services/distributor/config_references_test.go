@@ -349,9 +349,8 @@ func TestExampleOfConfiguration(t *testing.T) {
 	vault.Put("secret", "shop/db", map[string]string{"user": "shop", "password": hunter2})
 	content := newFolder(t, "c1", "one")
 	h.demo(t, content)
-	h.apply(t, clusterDocument("berlin"))
 	documents := exampleDocuments(t, path)
-	spec := documents[0].GetConfigBackend().Spec.GetVault()
+	spec := documents[1].GetConfigBackend().Spec.GetVault()
 	spec.Url = vault.URL
 	spec.GetAppRole().RoleId, spec.GetAppRole().SecretId = vaultdouble.RoleID, proto.String(vaultdouble.SecretID)
 	h.apply(t, documents...)

@@ -375,15 +375,13 @@ func TestExampleIsPlanned(t *testing.T) {
 	h := startHub(t)
 	documents := exampleDocuments(t, "../../examples/charts/fleet.yaml")
 	wanted := documents[len(documents)-1].GetService().GetSpec()
-	cluster := clusterDocument(wanted.GetCluster())
-	cluster.GetCluster().Metadata.Labels = map[string]string{"region": "eu"}
 	contents := map[string]string{}
 	for _, source := range wanted.GetSources() {
 		content := newFolder(t, "c1", source.GetMount())
 		h.git.set(source.GetRepository(), source.GetPath(), content)
 		contents[source.GetMount()] = content.snapshot.GetDigest()
 	}
-	h.apply(t, append(documents, cluster)...)
+	h.apply(t, documents...)
 	agent := h.enrol(t, wanted.GetCluster())
 	agent.report(t, h, 1, "v1", renderstep.WordsKnown()...)
 	stream := h.watchPlan(t, agent.token, "")

@@ -241,12 +241,20 @@ const (
 	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
 	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
 	Reason_REASON_REMOVAL_GUARDED Reason = 212
+	// What agents reported would take derived services from more clusters than their global service allows
+	// without a person. The services stay. The message names the clusters and a digest: correct the
+	// condition in spec.clusters.when, or agree with leat prune confirm globalservice/NAME.
+	Reason_REASON_REMOVAL_HELD Reason = 240
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	Reason_REASON_GLOBAL_SERVICE_CONFLICT Reason = 213
 	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
 	// says where it stands. Look at its state, and do what that needs.
 	Reason_REASON_ROLLOUT_REFUSED Reason = 224
+	// The latest rollout of a policy waits for a person, stopped, or went back. The message says why. Look
+	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
+	// correction.
+	Reason_REASON_ROLLOUT_STOPPED Reason = 241
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -344,8 +352,10 @@ var (
 		217: "REASON_DERIVATION_PENDING",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
+		240: "REASON_REMOVAL_HELD",
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 		224: "REASON_ROLLOUT_REFUSED",
+		241: "REASON_ROLLOUT_STOPPED",
 		225: "REASON_REVISION_UNAVAILABLE",
 		230: "REASON_FLEET_SOURCE_MANAGED",
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
@@ -429,8 +439,10 @@ var (
 		"REASON_DERIVATION_PENDING":           217,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
+		"REASON_REMOVAL_HELD":                 240,
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 		"REASON_ROLLOUT_REFUSED":              224,
+		"REASON_ROLLOUT_STOPPED":              241,
 		"REASON_REVISION_UNAVAILABLE":         225,
 		"REASON_FLEET_SOURCE_MANAGED":         230,
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
@@ -470,7 +482,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xc1\x13\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf8\x13\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -547,9 +559,11 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
 	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
-	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12#\n" +
+	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +
+	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
-	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12 \n" +
+	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12\x1b\n" +
+	"\x16REASON_ROLLOUT_STOPPED\x10\xf1\x01\x12 \n" +
 	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +
