@@ -227,6 +227,9 @@ const (
 	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
 	// correction.
 	RolloutStopped Reason = 241
+	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is
+	// rolled out. The message says how many there are. Divide them among several policies, by labels or names.
+	RolloutTooLarge Reason = 242
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -326,6 +329,7 @@ var names = map[Reason]string{
 	GlobalServiceConflict:      "GLOBAL_SERVICE_CONFLICT",
 	RolloutRefused:             "ROLLOUT_REFUSED",
 	RolloutStopped:             "ROLLOUT_STOPPED",
+	RolloutTooLarge:            "ROLLOUT_TOO_LARGE",
 	RevisionUnavailable:        "REVISION_UNAVAILABLE",
 	FleetSourceManaged:         "FLEET_SOURCE_MANAGED",
 	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",

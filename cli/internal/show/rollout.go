@@ -15,7 +15,11 @@ import (
 // rolloutPolicyCells shows how many services a policy decides about, and where its latest rollout stands.
 func rolloutPolicyCells(p *fleetv1.RolloutPolicy, now time.Time) []cell {
 	status := p.GetStatus()
-	return append([]cell{plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetServices()))}, rolloutCells(status.GetLatest(), now)...)
+	cells := append([]cell{plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetServices()))}, rolloutCells(status.GetLatest(), now)...)
+	if problem := status.GetProblem(); problem != nil {
+		cells[len(cells)-1] = cell{oneLine(problem.GetMessage()), red}
+	}
+	return cells
 }
 
 // rolloutCells shows where a rollout stands. Nil stands for a policy without a rollout.

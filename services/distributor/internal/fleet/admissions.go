@@ -20,6 +20,8 @@ type admissions struct {
 
 	mu    sync.RWMutex
 	byUID map[string]*catalog.Admission
+	// held counts the services with content that rollouts admitted.
+	held int
 	// holders counts how often each digest is held.
 	holders map[digest.Digest]int
 	// contents shares equal lists: members of a rollout have few different ones.
@@ -72,6 +74,9 @@ func (a *admissions) removeLocked(uid string) {
 }
 
 func (a *admissions) countLocked(of *catalog.Admission, n int) {
+	if of.Content != nil {
+		a.held += n
+	}
 	held := of.Content
 	if of.Pin != nil {
 		held = slices.Concat(held, of.Pin.Content)
@@ -100,6 +105,13 @@ func (a *admissions) all() []*catalog.Admission {
 		all = append(all, known)
 	}
 	return all
+}
+
+// isHolding reports whether rollouts hold a service.
+func (a *admissions) isHolding() bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.held > 0
 }
 
 // holds reports whether a service is held at content with that digest.

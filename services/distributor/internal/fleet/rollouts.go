@@ -27,6 +27,11 @@ func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
 	return r.View.admitted.specFor(service)
 }
 
+// IsNeeded implements rollouts.Fleet.
+func (r Rollouts) IsNeeded() bool {
+	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.isHolding()
+}
+
 // Look implements rollouts.Fleet. A service belongs to the first policy that covers it.
 func (r Rollouts) Look() rollouts.Sight {
 	v := r.View

@@ -61,7 +61,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	var last Lead
 	var changed time.Time // when the lead was seen to change
 	for {
-		if d.p.Fleet.Look().isNeeded() {
+		if d.p.Fleet.IsNeeded() {
 			seen, err := d.p.Store.Lead(ctx)
 			if err == nil {
 				if seen != last || changed.IsZero() {
@@ -79,9 +79,6 @@ func (d *Driver) Run(ctx context.Context) error {
 		}
 	}
 }
-
-// isNeeded reports whether rollouts have anything to do with the fleet.
-func (s Sight) isNeeded() bool { return len(s.Policies)+len(s.Uncovered) > 0 }
 
 // report logs the first failure of several, and the success after it.
 func (d *Driver) report(ctx context.Context, err error) {
@@ -157,11 +154,13 @@ type Work struct {
 	left   time.Duration
 	// digests are those of specs in plans.
 	digests specDigests
+	// tooLarge are the policies of which that was logged, by uid.
+	tooLarge map[string]bool
 }
 
 // NewWork returns the work of a term.
 func NewWork(p Params, term int64) *Work {
-	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}}
+	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, tooLarge: map[string]bool{}}
 }
 
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
@@ -185,10 +184,10 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 		return true, err
 	}
 	w.looked, w.left = now, grantTimeout
-	sight := w.p.Fleet.Look()
-	if !sight.isNeeded() {
+	if !w.p.Fleet.IsNeeded() {
 		return false, nil
 	}
+	sight := w.p.Fleet.Look()
 	if err := w.release(ctx, sight.Uncovered); err != nil {
 		return true, err
 	}
@@ -272,6 +271,9 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 		if latest != nil {
 			latest.forget(members)
 		}
+		if w.isTooLarge(ctx, policy, len(members)) {
+			return nil
+		}
 		if record = begin(policy, members, latest, now); record == nil {
 			return nil
 		}
@@ -279,6 +281,18 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 		before = record.Run.Seq
 	}
 	return w.step(ctx, record, members, before, now)
+}
+
+// isTooLarge reports whether a policy covers more services than a rollout can have, and logs the first time.
+// The services keep what they have.
+func (w *Work) isTooLarge(ctx context.Context, policy *catalog.RolloutPolicy, services int) bool {
+	isTooLarge := services > rollout.MaxMembers
+	if isTooLarge && !w.tooLarge[policy.UID] {
+		w.p.Logger.WarnContext(ctx, "policy covers more services than a rollout can have; nothing is rolled out",
+			slog.String("policy", policy.Name), slog.Int("services", services), slog.Int("most", rollout.MaxMembers))
+	}
+	w.tooLarge[policy.UID] = isTooLarge
+	return isTooLarge
 }
 
 const (

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ type yard struct {
 	t        *testing.T
 	now      time.Time
 	work     *rollouts.Work
+	logger   *slog.Logger
 	policy   *catalog.RolloutPolicy
 	services []*catalog.Service
 	admitted map[string]catalog.Admission
@@ -44,7 +47,7 @@ type yard struct {
 func newYard(t *testing.T) *yard {
 	t.Helper()
 	y := &yard{
-		t: t, now: time.Unix(1e9, 0).UTC(), admitted: map[string]catalog.Admission{}, reports: map[string]*catalog.ServiceReport{},
+		t: t, now: time.Unix(1e9, 0).UTC(), logger: slog.New(slog.DiscardHandler), admitted: map[string]catalog.Admission{}, reports: map[string]*catalog.ServiceReport{},
 		contents: map[catalog.Source]catalog.HeldSource{app: content(app, "c1"), extra: content(extra, "c1")},
 		policy: &catalog.RolloutPolicy{Metadata: catalog.Metadata{UID: "waves", Name: "waves"}, Spec: catalog.RolloutPolicySpec{Strategy: rollout.Strategy{
 			Waves:          []rollout.Wave{{Name: "canary", Clusters: []string{"a"}, Approval: &rollout.Approval{}}},
@@ -74,7 +77,7 @@ func (y *yard) lead() {
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	y.work = rollouts.NewWork(rollouts.Params{Store: y, Fleet: y, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, 1)
+	y.work = rollouts.NewWork(rollouts.Params{Store: y, Fleet: y, Metrics: metrics, Logger: y.logger}, 1)
 }
 
 func (*yard) Beat(context.Context, int64) error { return nil }
@@ -117,6 +120,8 @@ func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
 	y.log.Record, y.log.Events, y.log.Decisions = *y.record, append(y.log.Events, step.Events...), append(y.log.Decisions, step.Decisions...)
 	return nil
 }
+
+func (*yard) IsNeeded() bool { return true }
 
 func (y *yard) Look() rollouts.Sight {
 	sight := rollouts.Sight{Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
@@ -468,5 +473,27 @@ func TestStartHoldsEachSpecOnce(t *testing.T) {
 	record := rollouts.Begin(&catalog.RolloutPolicy{}, members, nil, time.Unix(1e9, 0))
 	if record == nil || len(record.Start.Specs) != 2 || len(record.Start.Contents) != 2 || len(record.Start.Members) != 1000 {
 		t.Fatalf("got %+v, want two specs and two releases of 1000 members", record)
+	}
+}
+
+// TestTooManyServices has a policy that covers more services than a rollout can have: nothing begins, and
+// one line says why.
+func TestTooManyServices(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	var logged strings.Builder
+	y.logger = slog.New(slog.NewTextHandler(&logged, nil))
+	y.lead()
+	y.contents[app] = content(app, "c2")
+	service := *y.services[0]
+	for i := range rollout.MaxMembers {
+		next := service
+		next.UID = strconv.Itoa(i)
+		y.services = append(y.services, &next)
+		y.admitted[next.UID] = y.admitted[service.UID]
+	}
+	y.rounds(3)
+	if y.record != nil || strings.Count(logged.String(), "more services than a rollout can have") != 1 {
+		t.Errorf("got rollout %+v and the log %q, want no rollout and one line", y.record, logged.String())
 	}
 }

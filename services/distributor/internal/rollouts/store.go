@@ -195,7 +195,9 @@ type Sight struct {
 type Fleet interface {
 	// Refresh takes over what the store holds.
 	Refresh(ctx context.Context) error
-	// Look returns what is seen now.
+	// IsNeeded reports whether there are policies, or services that are held. It costs nothing.
+	IsNeeded() bool
+	// Look returns what is seen now, of every service under a policy.
 	Look() Sight
 }
 

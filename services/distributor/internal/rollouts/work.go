@@ -318,7 +318,7 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 	slices.SortFunc(next.Start.Members, func(a, b rollout.Member) int { return cmp.Compare(a.UID, b.UID) })
 	run, err := rollout.Begin(next.Start.Candidate, next.Start.Strategy, next.Start.Members, next.Start.At)
 	if err != nil {
-		return nil // no member is changed; more members than a rollout can have stay as they are
+		return nil // no member is changed
 	}
 	next.Run = run
 	return next

@@ -255,6 +255,9 @@ const (
 	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
 	// correction.
 	Reason_REASON_ROLLOUT_STOPPED Reason = 241
+	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is
+	// rolled out. The message says how many there are. Divide them among several policies, by labels or names.
+	Reason_REASON_ROLLOUT_TOO_LARGE Reason = 242
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -356,6 +359,7 @@ var (
 		213: "REASON_GLOBAL_SERVICE_CONFLICT",
 		224: "REASON_ROLLOUT_REFUSED",
 		241: "REASON_ROLLOUT_STOPPED",
+		242: "REASON_ROLLOUT_TOO_LARGE",
 		225: "REASON_REVISION_UNAVAILABLE",
 		230: "REASON_FLEET_SOURCE_MANAGED",
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
@@ -443,6 +447,7 @@ var (
 		"REASON_GLOBAL_SERVICE_CONFLICT":      213,
 		"REASON_ROLLOUT_REFUSED":              224,
 		"REASON_ROLLOUT_STOPPED":              241,
+		"REASON_ROLLOUT_TOO_LARGE":            242,
 		"REASON_REVISION_UNAVAILABLE":         225,
 		"REASON_FLEET_SOURCE_MANAGED":         230,
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
@@ -482,7 +487,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf8\x13\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x97\x14\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -563,7 +568,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
 	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12\x1b\n" +
-	"\x16REASON_ROLLOUT_STOPPED\x10\xf1\x01\x12 \n" +
+	"\x16REASON_ROLLOUT_STOPPED\x10\xf1\x01\x12\x1d\n" +
+	"\x18REASON_ROLLOUT_TOO_LARGE\x10\xf2\x01\x12 \n" +
 	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +

@@ -580,7 +580,9 @@ type RolloutPolicyStatus struct {
 	// The latest rollout, without its members. Unset: there has been none.
 	Latest *Rollout `protobuf:"bytes,2,opt,name=latest,proto3" json:"latest,omitempty"`
 	// Those of the services that keep their content until a rollout admits another one: soon all of them.
-	TakenOver     int32 `protobuf:"varint,3,opt,name=taken_over,json=takenOver,proto3" json:"taken_over,omitempty"`
+	TakenOver int32 `protobuf:"varint,3,opt,name=taken_over,json=takenOver,proto3" json:"taken_over,omitempty"`
+	// Why no rollout can begin. Unset if one can.
+	Problem       *v1.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -634,6 +636,13 @@ func (x *RolloutPolicyStatus) GetTakenOver() int32 {
 		return x.TakenOver
 	}
 	return 0
+}
+
+func (x *RolloutPolicyStatus) GetProblem() *v1.Problem {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
 }
 
 // Rollout is one change on its way to the services of a policy.
@@ -2272,7 +2281,7 @@ var File_leat_fleet_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xbb\x01\n" +
+	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xbb\x01\n" +
 	"\rRolloutPolicy\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.RolloutPolicySpecR\x04spec\x12@\n" +
@@ -2327,12 +2336,13 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\rRolloutFreeze\x124\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x04from\x126\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x05until\x12\x1c\n" +
-	"\x06reason\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x06reason\"\x80\x01\n" +
+	"\x06reason\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\x06reason\"\xb1\x01\n" +
 	"\x13RolloutPolicyStatus\x12\x1a\n" +
 	"\bservices\x18\x01 \x01(\x05R\bservices\x12.\n" +
 	"\x06latest\x18\x02 \x01(\v2\x16.leat.fleet.v1.RolloutR\x06latest\x12\x1d\n" +
 	"\n" +
-	"taken_over\x18\x03 \x01(\x05R\ttakenOver\"\x8c\x05\n" +
+	"taken_over\x18\x03 \x01(\x05R\ttakenOver\x12/\n" +
+	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"\x8c\x05\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
@@ -2532,7 +2542,8 @@ var file_leat_fleet_v1_rollout_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),         // 39: google.protobuf.Duration
 	(*v1.SyncWindow)(nil),               // 40: leat.type.v1.SyncWindow
 	(*timestamppb.Timestamp)(nil),       // 41: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 42: leat.type.v1.Page
+	(*v1.Problem)(nil),                  // 42: leat.type.v1.Problem
+	(*v1.Page)(nil),                     // 43: leat.type.v1.Page
 }
 var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
 	38, // 0: leat.fleet.v1.RolloutPolicy.metadata:type_name -> leat.type.v1.Metadata
@@ -2554,54 +2565,55 @@ var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
 	41, // 16: leat.fleet.v1.RolloutFreeze.from:type_name -> google.protobuf.Timestamp
 	41, // 17: leat.fleet.v1.RolloutFreeze.until:type_name -> google.protobuf.Timestamp
 	7,  // 18: leat.fleet.v1.RolloutPolicyStatus.latest:type_name -> leat.fleet.v1.Rollout
-	41, // 19: leat.fleet.v1.Rollout.waits_until:type_name -> google.protobuf.Timestamp
-	41, // 20: leat.fleet.v1.Rollout.started_at:type_name -> google.protobuf.Timestamp
-	41, // 21: leat.fleet.v1.Rollout.ended_at:type_name -> google.protobuf.Timestamp
-	8,  // 22: leat.fleet.v1.Rollout.contents:type_name -> leat.fleet.v1.RolloutContent
-	9,  // 23: leat.fleet.v1.Rollout.waves:type_name -> leat.fleet.v1.RolloutWaveStatus
-	41, // 24: leat.fleet.v1.RolloutWaveStatus.soak_since:type_name -> google.protobuf.Timestamp
-	41, // 25: leat.fleet.v1.RolloutWaveStatus.passed_at:type_name -> google.protobuf.Timestamp
-	0,  // 26: leat.fleet.v1.CreateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 27: leat.fleet.v1.CreateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 28: leat.fleet.v1.GetRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	42, // 29: leat.fleet.v1.ListRolloutPoliciesRequest.page:type_name -> leat.type.v1.Page
-	0,  // 30: leat.fleet.v1.ListRolloutPoliciesResponse.rollout_policies:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 31: leat.fleet.v1.UpdateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 32: leat.fleet.v1.UpdateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	7,  // 33: leat.fleet.v1.ListRolloutsResponse.rollouts:type_name -> leat.fleet.v1.Rollout
-	7,  // 34: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	10, // 35: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
-	7,  // 36: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	7,  // 37: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	11, // 38: leat.fleet.v1.RolloutService.CreateRolloutPolicy:input_type -> leat.fleet.v1.CreateRolloutPolicyRequest
-	13, // 39: leat.fleet.v1.RolloutService.GetRolloutPolicy:input_type -> leat.fleet.v1.GetRolloutPolicyRequest
-	15, // 40: leat.fleet.v1.RolloutService.ListRolloutPolicies:input_type -> leat.fleet.v1.ListRolloutPoliciesRequest
-	17, // 41: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:input_type -> leat.fleet.v1.UpdateRolloutPolicyRequest
-	19, // 42: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:input_type -> leat.fleet.v1.DeleteRolloutPolicyRequest
-	21, // 43: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
-	23, // 44: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
-	25, // 45: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
-	27, // 46: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
-	29, // 47: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
-	31, // 48: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
-	33, // 49: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
-	12, // 50: leat.fleet.v1.RolloutService.CreateRolloutPolicy:output_type -> leat.fleet.v1.CreateRolloutPolicyResponse
-	14, // 51: leat.fleet.v1.RolloutService.GetRolloutPolicy:output_type -> leat.fleet.v1.GetRolloutPolicyResponse
-	16, // 52: leat.fleet.v1.RolloutService.ListRolloutPolicies:output_type -> leat.fleet.v1.ListRolloutPoliciesResponse
-	18, // 53: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:output_type -> leat.fleet.v1.UpdateRolloutPolicyResponse
-	20, // 54: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:output_type -> leat.fleet.v1.DeleteRolloutPolicyResponse
-	22, // 55: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
-	24, // 56: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
-	26, // 57: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
-	28, // 58: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
-	30, // 59: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
-	32, // 60: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
-	34, // 61: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
-	50, // [50:62] is the sub-list for method output_type
-	38, // [38:50] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	42, // 19: leat.fleet.v1.RolloutPolicyStatus.problem:type_name -> leat.type.v1.Problem
+	41, // 20: leat.fleet.v1.Rollout.waits_until:type_name -> google.protobuf.Timestamp
+	41, // 21: leat.fleet.v1.Rollout.started_at:type_name -> google.protobuf.Timestamp
+	41, // 22: leat.fleet.v1.Rollout.ended_at:type_name -> google.protobuf.Timestamp
+	8,  // 23: leat.fleet.v1.Rollout.contents:type_name -> leat.fleet.v1.RolloutContent
+	9,  // 24: leat.fleet.v1.Rollout.waves:type_name -> leat.fleet.v1.RolloutWaveStatus
+	41, // 25: leat.fleet.v1.RolloutWaveStatus.soak_since:type_name -> google.protobuf.Timestamp
+	41, // 26: leat.fleet.v1.RolloutWaveStatus.passed_at:type_name -> google.protobuf.Timestamp
+	0,  // 27: leat.fleet.v1.CreateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	0,  // 28: leat.fleet.v1.CreateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	0,  // 29: leat.fleet.v1.GetRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	43, // 30: leat.fleet.v1.ListRolloutPoliciesRequest.page:type_name -> leat.type.v1.Page
+	0,  // 31: leat.fleet.v1.ListRolloutPoliciesResponse.rollout_policies:type_name -> leat.fleet.v1.RolloutPolicy
+	0,  // 32: leat.fleet.v1.UpdateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	0,  // 33: leat.fleet.v1.UpdateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	7,  // 34: leat.fleet.v1.ListRolloutsResponse.rollouts:type_name -> leat.fleet.v1.Rollout
+	7,  // 35: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	10, // 36: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
+	7,  // 37: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	7,  // 38: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	11, // 39: leat.fleet.v1.RolloutService.CreateRolloutPolicy:input_type -> leat.fleet.v1.CreateRolloutPolicyRequest
+	13, // 40: leat.fleet.v1.RolloutService.GetRolloutPolicy:input_type -> leat.fleet.v1.GetRolloutPolicyRequest
+	15, // 41: leat.fleet.v1.RolloutService.ListRolloutPolicies:input_type -> leat.fleet.v1.ListRolloutPoliciesRequest
+	17, // 42: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:input_type -> leat.fleet.v1.UpdateRolloutPolicyRequest
+	19, // 43: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:input_type -> leat.fleet.v1.DeleteRolloutPolicyRequest
+	21, // 44: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
+	23, // 45: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
+	25, // 46: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
+	27, // 47: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
+	29, // 48: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
+	31, // 49: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
+	33, // 50: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
+	12, // 51: leat.fleet.v1.RolloutService.CreateRolloutPolicy:output_type -> leat.fleet.v1.CreateRolloutPolicyResponse
+	14, // 52: leat.fleet.v1.RolloutService.GetRolloutPolicy:output_type -> leat.fleet.v1.GetRolloutPolicyResponse
+	16, // 53: leat.fleet.v1.RolloutService.ListRolloutPolicies:output_type -> leat.fleet.v1.ListRolloutPoliciesResponse
+	18, // 54: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:output_type -> leat.fleet.v1.UpdateRolloutPolicyResponse
+	20, // 55: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:output_type -> leat.fleet.v1.DeleteRolloutPolicyResponse
+	22, // 56: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
+	24, // 57: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
+	26, // 58: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
+	28, // 59: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
+	30, // 60: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
+	32, // 61: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
+	34, // 62: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
+	51, // [51:63] is the sub-list for method output_type
+	39, // [39:51] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_rollout_proto_init() }

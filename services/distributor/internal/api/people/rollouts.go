@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -286,6 +287,10 @@ func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*f
 			if member.Held != nil {
 				shown[i].Status.TakenOver++
 			}
+		}
+		if n := len(sight.Members[policy.UID]); n > rollout.MaxMembers {
+			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: fmt.Sprintf(
+				"the policy covers %d services, and one rollout can have %d; they keep what they have", n, rollout.MaxMembers)}
 		}
 		latest, err := r.record(ctx, policy, 0)
 		switch {
