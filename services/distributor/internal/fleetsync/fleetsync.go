@@ -121,7 +121,7 @@ type Store interface {
 	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
 	// Beat shows that the leader lives. Every write below does, too.
 	Beat(ctx context.Context, term int64) error
-	// Resign ends the term, so that the next leader need not wait.
+	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
 	Resign(ctx context.Context, term int64) error
 	// Orders returns what people asked of the sources, by uid.
 	Orders(ctx context.Context) (map[string]Order, error)

@@ -49,7 +49,7 @@ type Store interface {
 	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
 	// Beat shows that the leader lives. Every write below does, too.
 	Beat(ctx context.Context, term int64) error
-	// Resign ends the term, so that the next leader need not wait.
+	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
 	Resign(ctx context.Context, term int64) error
 	// Ledger returns what is stored.
 	Ledger(ctx context.Context) (Ledger, error)

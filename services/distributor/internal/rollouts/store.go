@@ -137,7 +137,8 @@ type Store interface {
 	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
 	// Beat shows that the leader lives. Errors: ErrDeposed.
 	Beat(ctx context.Context, term int64) error
-	// Resign ends the term, so that the next leader need not wait. Errors: ErrDeposed.
+	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
+	// Errors: ErrDeposed.
 	Resign(ctx context.Context, term int64) error
 	// Heads returns the latest rollout of each policy.
 	Heads(ctx context.Context) ([]Head, error)

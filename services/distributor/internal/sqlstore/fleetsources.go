@@ -97,7 +97,7 @@ func (s *FleetSources) Claim(ctx context.Context, holder string, seen fleetsync.
 
 // hold locks the row of the leader of that term until the transaction ends, and counts a beat.
 func hold(ctx context.Context, tx bun.Tx, term int64) error {
-	result, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND term = ?", term).Exec(ctx)
+	result, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
 	if err != nil {
 		return translate("hold lead of fleet sources", err)
 	}

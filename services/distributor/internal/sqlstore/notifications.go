@@ -98,7 +98,7 @@ func (s *Notifications) Claim(ctx context.Context, holder string, seen notify.Le
 func (s *Notifications) lead(ctx context.Context, verb string, term int64, fn func(ctx context.Context, tx bun.Tx) error) error {
 	isDeposed := false
 	err := s.store.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewUpdate().Model((*leadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND term = ?", term).Exec(ctx)
+		result, err := tx.NewUpdate().Model((*leadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
 		if err != nil {
 			return err
 		}

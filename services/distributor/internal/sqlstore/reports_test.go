@@ -269,8 +269,8 @@ func testBadReport(t *testing.T, s subject) {
 	}
 }
 
-// rollout is a report about content.
-func rollout(uid, content string, phase catalog.Phase) catalog.StoredReport {
+// reportOn returns a report about content.
+func reportOn(uid, content string, phase catalog.Phase) catalog.StoredReport {
 	report := &catalog.ServiceReport{
 		Phase: phase, ObservedSpecDigest: "spec", PhaseSince: time.Unix(20, 0).UTC(), PlannedAt: time.Unix(10, 0).UTC(),
 	}
@@ -301,10 +301,10 @@ func testHistory(t *testing.T, s subject) {
 	clusterUID, services := uids(t, s)
 	uid, sequence := services["app"], uint64(0)
 	for _, batch := range [][]catalog.StoredReport{
-		{rollout(uid, "a", catalog.PhaseSyncing), rollout(uid, "a", catalog.PhaseHealthy)},
-		{rollout(uid, "b", catalog.PhaseSyncing)},
-		{rollout(uid, "c", catalog.PhaseSyncing), rollout(uid, "c", catalog.PhaseFailed)},
-		{rollout(uid, "a", catalog.PhaseProgressing)},
+		{reportOn(uid, "a", catalog.PhaseSyncing), reportOn(uid, "a", catalog.PhaseHealthy)},
+		{reportOn(uid, "b", catalog.PhaseSyncing)},
+		{reportOn(uid, "c", catalog.PhaseSyncing), reportOn(uid, "c", catalog.PhaseFailed)},
+		{reportOn(uid, "a", catalog.PhaseProgressing)},
 	} {
 		var reports []catalog.AgentReport
 		for _, service := range batch {
@@ -342,9 +342,9 @@ func testHistoryEnds(t *testing.T, s subject) {
 	report := func(n int, service catalog.StoredReport) {
 		save(t, s, catalog.AgentReport{ClusterUID: clusterUID, Instance: "i", Sequence: uint64(n), Full: n == 1, Services: []catalog.StoredReport{service}})
 	}
-	report(1, rollout(services["other"], "x", catalog.PhaseHealthy))
+	report(1, reportOn(services["other"], "x", catalog.PhaseHealthy))
 	for n := range catalog.MaxRevisions + 5 {
-		report(n+2, rollout(uid, fmt.Sprint(n+1), catalog.PhaseHealthy))
+		report(n+2, reportOn(uid, fmt.Sprint(n+1), catalog.PhaseHealthy))
 	}
 	got := outcomes(t, s, uid)
 	if len(got) != catalog.MaxRevisions || got[0] != "25 25 HEALTHY" || got[19] != "6 6 HEALTHY" {

@@ -87,7 +87,7 @@ func (s *Rollouts) Claim(ctx context.Context, holder string, seen rollouts.Lead)
 
 // fence confirms that the term lasts, and holds it until the transaction ends.
 func fence(ctx context.Context, db bun.IDB, term int64, set string) error {
-	result, err := db.NewUpdate().Model((*driverRow)(nil)).Set(set).Where("id = 1 AND term = ?", term).Exec(ctx)
+	result, err := db.NewUpdate().Model((*driverRow)(nil)).Set(set).Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
 	if err != nil {
 		return translate("confirm leader of rollouts", err)
 	}

@@ -139,6 +139,13 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"prune records":       testPruneRecords,
 		"undo records":        testUndoRecords,
 
+		"fence of rollouts":            testRolloutFence,
+		"versions of rollouts":         testRolloutMoved,
+		"contention for rollouts":      testRolloutContention,
+		"fence of fleet sources":       testFleetSourceFence,
+		"contention for fleet sources": testFleetSourceContention,
+		"fence of notifications":       testNotificationFence,
+
 		"config":         testConfig,
 		"config digest":  testConfigDigest,
 		"config sealed":  testConfigSealed,
