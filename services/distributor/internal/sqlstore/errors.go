@@ -61,9 +61,10 @@ func unavailable(err error) bool {
 }
 
 // passingState knows the SQLSTATE classes connection exception, insufficient resources, operator
-// intervention, system error, and a server that is read-only because it is a standby.
+// intervention, system error, a server that is read-only because it is a standby, and transactions that
+// were silent for idleInTransaction.
 func passingState(state string) bool {
-	for _, class := range []string{"08", "53", "57", "58", "25006"} {
+	for _, class := range []string{"08", "53", "57", "58", "25006", "25P03"} {
 		if strings.HasPrefix(state, class) {
 			return true
 		}

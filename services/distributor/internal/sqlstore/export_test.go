@@ -3,6 +3,8 @@
 
 package sqlstore
 
+import "context"
+
 // SealedColumns returns the names of the columns that a rotation seals again.
 func SealedColumns() (names []string) {
 	for _, c := range sealedColumns {
@@ -13,3 +15,9 @@ func SealedColumns() (names []string) {
 
 // ObjectTables returns the names of the tables of objects.
 func ObjectTables() []string { return objectTables }
+
+// Setting returns a setting of a connection to PostgreSQL.
+func Setting(ctx context.Context, s *Store, name string) (value string, err error) {
+	err = s.db.NewRaw("SELECT current_setting(?)", name).Scan(ctx, &value)
+	return value, err
+}

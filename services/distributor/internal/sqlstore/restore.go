@@ -167,7 +167,7 @@ func OpenTarget(ctx context.Context, databaseURL string, keys Keys) (*Target, er
 		return nil, err
 	}
 	s := &Store{keys: known}
-	if err := s.connect(databaseURL); err != nil {
+	if err := s.connect(databaseURL, 0); err != nil {
 		return nil, err
 	}
 	if err := s.migrate(ctx); err != nil {

@@ -64,7 +64,7 @@ func (s *Snapshot) Close() error { return s.store.Close() }
 func (s *Snapshot) connect(databaseURL string) error {
 	u, err := url.Parse(databaseURL)
 	if err != nil || u.Scheme != "sqlite" {
-		return s.store.connect(databaseURL)
+		return s.store.connect(databaseURL, 0)
 	}
 	file, err := sqliteFile(u)
 	if err != nil {

@@ -129,7 +129,7 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 	if err := newSealers(s); err != nil {
 		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
 	}
-	if err := s.connect(databaseURL); err != nil {
+	if err := s.connect(databaseURL, idleInTransaction); err != nil {
 		return nil, err
 	}
 	if err := s.migrate(ctx); err != nil {
@@ -147,7 +147,9 @@ func (s *Store) Close() error { return s.db.Close() }
 // Ping reports whether the database answers. The error matches catalog.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error { return translate("ping", s.db.PingContext(ctx)) }
 
-func (s *Store) connect(databaseURL string) error {
+// connect opens the database. PostgreSQL ends transactions of which it has heard nothing for that long; zero is
+// its own setting.
+func (s *Store) connect(databaseURL string, idle time.Duration) error {
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		// The parser's error repeats the URL, which may hold a password.
@@ -157,7 +159,7 @@ func (s *Store) connect(databaseURL string) error {
 	case "sqlite":
 		return s.connectSQLite(u)
 	case "postgres", "postgresql":
-		return s.connectPostgres(databaseURL)
+		return s.connectPostgres(databaseURL, idle)
 	}
 	return fmt.Errorf("database URL scheme %q is not supported: use sqlite:///path/to/file.db or postgres://user@host/name", u.Scheme)
 }
@@ -212,7 +214,15 @@ func sqliteSource(file string, pragmas url.Values) string {
 // works again.
 const connectTimeout = 10 * time.Second
 
-func (s *Store) connectPostgres(databaseURL string) error {
+// idleInTransaction is how long PostgreSQL waits for the next statement of a transaction, where the URL names no
+// idle_in_transaction_session_timeout. Edits of all replicas queue for one row, so a replica that is frozen in an
+// edit, or whose machine is gone, stops them all until PostgreSQL ends its transaction. An edit says nothing while
+// its records are written, which takes seconds. Other replicas take over what the frozen one leads after 30 s.
+const idleInTransaction = 20 * time.Second
+
+const idleSetting = "idle_in_transaction_session_timeout"
+
+func (s *Store) connectPostgres(databaseURL string, idle time.Duration) error {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return errors.New("parse database URL: not a PostgreSQL URL")
@@ -221,7 +231,15 @@ func (s *Store) connectPostgres(databaseURL string) error {
 	// fill caches.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
-	db := stdlib.OpenDB(*config)
+	var options []stdlib.OptionOpenDB
+	if _, isSet := config.RuntimeParams[idleSetting]; !isSet && idle > 0 {
+		// Not by a parameter of the connection: poolers such as PgBouncer refuse those that they do not know.
+		options = append(options, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf("SET %s = %d", idleSetting, idle.Milliseconds()))
+			return err
+		}))
+	}
+	db := stdlib.OpenDB(*config, options...)
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
