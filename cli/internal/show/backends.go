@@ -63,12 +63,15 @@ func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*
 	})
 }
 
-// layerText names a layer: a set by its name and why the service has it.
-func layerText(of interface {
+// layerNamer is what names a layer: an explanation, or what it shadows.
+type layerNamer interface {
 	GetLayer() string
 	GetSet() string
 	GetOverride() string
-}) string {
+}
+
+// layerText names a layer: a set by its name and why the service has it.
+func layerText(of layerNamer) string {
 	text := of.GetLayer()
 	if of.GetSet() == "" && of.GetOverride() != "" {
 		return text + " " + of.GetOverride()

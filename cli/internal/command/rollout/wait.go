@@ -159,13 +159,13 @@ func (w *waiter) hasArrived(name string) (bool, error) {
 	if w.goal == ended {
 		return r.GetEndedAt() != nil, nil
 	}
-	switch state := r.GetState(); {
-	case state == "completed":
+	switch state := r.GetState(); state {
+	case "completed":
 		if w.goal == approval {
 			return false, failure.New(fmt.Sprintf("rollout %d of %s has completed and waited for nobody", r.GetNumber(), name), "")
 		}
 		return true, nil
-	case state == "running" || state == "paused":
+	case "running", "paused":
 		return w.goal == approval && state == "running" && r.GetWaitsOn() == "person", nil
 	default: // rollingBack, halted, rolledBack, aborted, replaced
 		return false, failure.New(fmt.Sprintf("rollout %d of %s is %s: %s", r.GetNumber(), name, state, r.GetWhy()),

@@ -88,8 +88,12 @@ func TestMatches(t *testing.T) {
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ version, reported, want string }{
-		{"v1.33.2-gke.1", "", "gke"}, {"v1.31.4-eks-1a2b3c", "", "eks"}, {"v1.33.2", "aks", "aks"}, {"v1.28.100-akslts", "", "aks"},
-		{"v1.33.2+k3s1", "aks", "k3s"}, {"v1.33.2", "", ""},
+		{"v1.33.2-gke.1", "", "gke"},
+		{"v1.31.4-eks-1a2b3c", "", "eks"},
+		{"v1.33.2", "aks", "aks"},
+		{"v1.28.100-akslts", "", "aks"},
+		{"v1.33.2+k3s1", "aks", "k3s"},
+		{"v1.33.2", "", ""},
 	} {
 		of := cluster("c", nil, c.version)
 		of.Seen.Agent.Report.Provider = c.reported

@@ -68,7 +68,7 @@ func rowOfService(service *catalog.Service, status ServiceStatus) *find.Row {
 		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
 	}
 	if status.Hold != nil && status.Hold.Admission != nil {
-		row.Pin = status.Hold.Admission.Pin
+		row.Pin = status.Hold.Pin
 	}
 	switch {
 	case status.Problem != nil && !status.Problem.Since.IsZero():

@@ -24,8 +24,14 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 		looks []look
 	}{
 		"rollout": {catalog.KindRolloutPolicy, []look{
-			{notify.Well, ""}, {notify.Waits, "rollout.waiting"}, {notify.Waits, ""}, {notify.Failing, "rollout.stopped"}, {notify.Unknown, ""},
-			{notify.Failing, ""}, {notify.Well, "rollout.recovered"}, {notify.Well, ""},
+			{notify.Well, ""},
+			{notify.Waits, "rollout.waiting"},
+			{notify.Waits, ""},
+			{notify.Failing, "rollout.stopped"},
+			{notify.Unknown, ""},
+			{notify.Failing, ""},
+			{notify.Well, "rollout.recovered"},
+			{notify.Well, ""},
 		}},
 		"source":   {catalog.KindFleetSource, []look{{notify.Failing, "fleetsource.failing"}, {notify.Waits, "fleetsource.waiting"}, {notify.Well, "fleetsource.recovered"}}},
 		"global":   {catalog.KindGlobalService, []look{{notify.Waits, "globalservice.waiting"}, {notify.Well, "globalservice.recovered"}}},

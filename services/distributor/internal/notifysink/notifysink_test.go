@@ -146,7 +146,8 @@ func TestSecPrivateReceiversShowTheirStatusAlone(t *testing.T) {
 	for _, isPrivate := range []bool{true, false} {
 		s := notifysink.New(notifysink.Params{Guard: dialguard.Guard{AllowLocal: true}, IsPrivate: func(netip.Addr) bool { return isPrivate }})
 		for _, sink := range []catalog.Sink{
-			{Type: catalog.SinkWebhook}, {Type: catalog.SinkSlack},
+			{Type: catalog.SinkWebhook},
+			{Type: catalog.SinkSlack},
 			{Type: catalog.SinkCommitStatus, Commit: &catalog.CommitSink{Provider: catalog.ForgeGitHub, URL: server.URL + "/"}},
 		} {
 			for _, code = range []int{http.StatusOK, http.StatusForbidden, http.StatusTemporaryRedirect} {

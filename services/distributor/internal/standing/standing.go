@@ -90,7 +90,7 @@ func (r *Reader) Problems(ctx context.Context, objects []catalog.Object) ([]prob
 
 // kind reads the states of objects of one kind, and returns what gives their problems.
 func (r *Reader) kind(ctx context.Context, kind catalog.Kind, objects []catalog.Object) (of func(catalog.Object) []problems.Item, err error) {
-	switch kind { //nolint:exhaustive // see Kinds
+	switch kind {
 	case catalog.KindRolloutPolicy:
 		latest, err := r.releases(ctx)
 		return each(func(p *catalog.RolloutPolicy) []problems.Item { return problems.OfRollout(p, latest[p.UID]) }), err
