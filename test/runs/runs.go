@@ -46,7 +46,7 @@ type Outcome struct {
 
 // Report is what a run did.
 type Report struct {
-	// Tests and Again count tests with subtests: all of them, and those that ran more than once.
+	// Tests and Again count tests with subtests: all of them, and those that ran again because they failed.
 	Tests, Again int
 	// Flaky tests failed, and passed in the end. Failed tests failed in the end. Both are in the order of
 	// their names, and hold a test with subtests only if it failed by itself.
@@ -116,7 +116,7 @@ func report(records map[Test]*record, times map[string]time.Duration) Report {
 	for test, r := range records {
 		if test.Name != "" {
 			made.Tests++
-			if r.outcome.Runs > 1 {
+			if r.outcome.Runs > 1 && r.outcome.Failures > 0 {
 				made.Again++
 			}
 		}

@@ -25,7 +25,8 @@ func TestRead(t *testing.T) {
 {"Action":"skip","Package":"m/a","Test":"TestFour","Elapsed":0}
 {"Action":"fail","Package":"m/a","Elapsed":1.5}
 {"Action":"fail","Package":"m/b","Elapsed":0}
-{"Action":"pass","Package":"m/c","Test":"TestOne","Elapsed":2}
+{"Action":"pass","Package":"m/c","Test":"TestOne","Elapsed":1}
+{"Action":"pass","Package":"m/c","Test":"TestOne","Elapsed":1}
 {"Action":"pass","Package":"m/c","Elapsed":2}
 {"Action":"pass","Package":"m/a","Test":"TestOne/deep","Elapsed":1}
 {"Action":"pass","Package":"m/a","Test":"TestOne","Elapsed":1}
