@@ -109,17 +109,20 @@ func (l *Leader) tryLead(ctx context.Context, seen Lead) error {
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.beat(working, term) })
 	group.Go(func() error { return l.lead(working, term) })
-	err = group.Wait()
-	switch {
-	case errors.Is(err, ErrDeposed):
-		l.p.Logger.WarnContext(ctx, "another replica looks at the fleet sources now", slog.Int64("term", term))
-		return nil
-	case errors.Is(err, errIdle):
+	if err = group.Wait(); errors.Is(err, errIdle) {
 		err = nil
 	}
-	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-	defer cancel()
-	return errors.Join(err, l.p.Store.Resign(resigning, term))
+	if !errors.Is(err, ErrDeposed) {
+		resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+		defer cancel()
+		err = errors.Join(err, l.p.Store.Resign(resigning, term))
+	}
+	// A leader whose connection broke while it was frozen learns that it is deposed when it resigns.
+	if errors.Is(err, ErrDeposed) {
+		l.p.Logger.WarnContext(ctx, "another replica looks at the fleet sources now", slog.Int64("term", term))
+		return nil
+	}
+	return err
 }
 
 // errIdle ends a term because there is no fleet source any more.

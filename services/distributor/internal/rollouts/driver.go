@@ -99,14 +99,17 @@ func (d *Driver) tryLead(ctx context.Context, seen Lead) error {
 		return err
 	}
 	d.p.Logger.InfoContext(ctx, "this replica drives the rollouts", slog.Int64("term", term))
-	err = d.lead(ctx, term)
+	if err = d.lead(ctx, term); !errors.Is(err, ErrDeposed) {
+		resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+		defer cancel()
+		err = errors.Join(err, d.p.Store.Resign(resigning, term))
+	}
+	// A leader whose connection broke while it was frozen learns that it is deposed when it resigns.
 	if errors.Is(err, ErrDeposed) {
 		d.p.Logger.WarnContext(ctx, "another replica drives the rollouts now", slog.Int64("term", term))
 		return nil
 	}
-	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-	defer cancel()
-	return errors.Join(err, d.p.Store.Resign(resigning, term))
+	return err
 }
 
 // lead does the leader's work until ctx is done, until the database does not answer, or until there is
