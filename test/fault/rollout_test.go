@@ -31,7 +31,7 @@ type crew struct {
 	mu sync.Mutex
 	// at is the replica that agents talk to, calls the context of their calls to it, and leave ends these.
 	at    int
-	calls context.Context //nolint:containedctx // replaced when agents leave the replica
+	calls context.Context
 	leave context.CancelFunc
 	// allowed is how many further agents may be healthy with later content.
 	allowed int

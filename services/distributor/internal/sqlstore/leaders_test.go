@@ -96,11 +96,13 @@ func (l *link) pass() error {
 func (l *link) makeFault(ofFreezing, ofCutting fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch l.next {
-	case ofFreezing:
-		l.next, l.thawing = 0, make(chan struct{})
-	case ofCutting:
-		l.next, l.isCut = 0, true
+	isFreezing, isCutting := l.next == ofFreezing, l.next == ofCutting
+	if isFreezing {
+		l.thawing = make(chan struct{})
+	}
+	l.isCut = l.isCut || isCutting
+	if isFreezing || isCutting {
+		l.next = 0
 	}
 }
 
