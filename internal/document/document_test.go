@@ -235,34 +235,34 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	documents, err := document.Parse("fleet.yaml", file)
-	if err != nil || len(documents) != 3 {
-		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
+	if err != nil || len(documents) != 5 {
+		t.Fatalf("got %d documents (%v), want 5", len(documents), err)
 	}
 	want := &fleetv1.ServiceConfig{
 		Values:  map[string]string{"REGION": "north", "REPLICAS": "3"},
 		Secrets: map[string]string{"DATABASE_PASSWORD": "change-me-in-the-north"},
 	}
-	service := documents[1].Object.GetService()
+	service := documents[3].Object.GetService()
 	if diff := cmp.Diff(want, service.GetSpec().GetConfig(), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	at, field, ok := document.Locate(documents, "documents[1].spec.config.secrets[DATABASE_PASSWORD]")
-	if !ok || at.String() != "fleet.yaml:30:26" || field != "spec.config.secrets[DATABASE_PASSWORD]" {
+	at, field, ok := document.Locate(documents, "documents[3].spec.config.secrets[DATABASE_PASSWORD]")
+	if !ok || at.String() != "fleet.yaml:38:26" || field != "spec.config.secrets[DATABASE_PASSWORD]" {
 		t.Errorf("got %s, %q, %v, want the position of the secret", at, field, ok)
 	}
-	if at, field, _ := document.Locate(documents, "documents[1].spec.config.values[lower_case]"); at.Line != 26 || field != "spec.config.values[lower_case]" {
+	if at, field, _ := document.Locate(documents, "documents[3].spec.config.values[lower_case]"); at.Line != 34 || field != "spec.config.values[lower_case]" {
 		t.Errorf("got %s, %q, want the values, and the key as it is", at, field)
 	}
 	service.Spec.Config.Secrets["DATABASE_PASSWORD"] = ""
 	var text bytes.Buffer
-	if err := document.WriteYAML(&text, documents[1].Object); err != nil {
+	if err := document.WriteYAML(&text, documents[3].Object); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "    secrets:\n      DATABASE_PASSWORD: \"\"\n") {
 		t.Errorf("got\n%s", text.String())
 	}
 	again := parse(t, text.String())[0].Object
-	if diff := cmp.Diff(documents[1].Object, again, protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(documents[3].Object, again, protocmp.Transform()); diff != "" {
 		t.Errorf("the displayed form does not read back (-want +got):\n%s", diff)
 	}
 }
@@ -316,10 +316,10 @@ func TestExampleCharts(t *testing.T) {
 	t.Parallel()
 	const dir = "../../examples/charts"
 	documents, err := document.Load([]string{dir}, nil)
-	if err != nil || len(documents) != 3 {
-		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
+	if err != nil || len(documents) != 4 {
+		t.Fatalf("got %d documents (%v), want 4", len(documents), err)
 	}
-	spec := documents[2].Object.GetService().GetSpec()
+	spec := documents[3].Object.GetService().GetSpec()
 	options, err := policywire.Wanted(spec)
 	if err := errors.Join(err, options.Validate("shop")); err != nil {
 		t.Fatal(err)

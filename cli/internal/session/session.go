@@ -136,10 +136,10 @@ func (s *Session) Call(ctx context.Context, do func(context.Context, *client.Cli
 const askEvery = time.Second
 
 // Until asks the hub each second until ask reports that it is done, or returns an error that another call
-// would not change. ask receives a context that ends after CallTimeout. After timeout the error matches
-// context.DeadlineExceeded.
+// would not change. ask receives a context that ends after CallTimeout. After timeout, and one answer at
+// least, the error matches context.DeadlineExceeded.
 func (s *Session) Until(ctx context.Context, timeout time.Duration, ask func(context.Context, *client.Client) (isDone bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		isDone := false
@@ -153,7 +153,7 @@ func (s *Session) Until(ctx context.Context, timeout time.Duration, ask func(con
 		case isDone, err != nil && !client.IsTransient(err):
 			return err
 		}
-		if err := backoff.Wait(ctx, askEvery); err != nil {
+		if err := backoff.Wait(waiting, askEvery); err != nil {
 			return err
 		}
 	}
