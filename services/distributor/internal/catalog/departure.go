@@ -90,10 +90,15 @@ func (p RemovalPolicy) Depart(before Departures, members map[string]struct{}) De
 // Members are the clusters of global services, as a store asks about them while it stores what agents
 // report. They may lack what another replica has done in this moment.
 type Members interface {
-	// Judge returns what a report means for the global services whose condition the cluster met before
-	// it, or meets after it. The two states differ in what the agent reported alone.
-	Judge(before, after *Cluster) []Judgement
+	// Judge returns, for each change, what it means for the global services whose condition the cluster met
+	// before it, or meets after it. A transaction waits for the answer, so what all changes of a call may
+	// cost is bounded.
+	Judge(changes []FactsChange) [][]Judgement
 }
+
+// FactsChange is a cluster before and after a report of its agent. The two differ in what the agent reported
+// alone.
+type FactsChange struct{ Before, After *Cluster }
 
 // Judgement is what a report means for one global service.
 type Judgement struct {

@@ -4,8 +4,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,37 +32,66 @@ type asked struct {
 	own, owner *catalog.Project
 }
 
-// Judge implements catalog.Members. All conditions share what a review may cost, equally, so that one
-// which costs much decides nothing about the rest. A condition that costs more counts as no longer met:
-// its members are held rather than taken away.
-func (m Members) Judge(before, after *catalog.Cluster) []catalog.Judgement {
-	if catalog.SameFacts(before.Agent.Report, after.Agent.Report) {
-		return nil
-	}
-	all := m.asked(after)
-	var judgements []catalog.Judgement
-	for _, a := range all {
-		from, to := derive.ClusterFor(before, a.own, a.owner), derive.ClusterFor(after, a.own, a.owner)
-		ctx := expression.WithBudget(context.Background(), reviewUnits/uint64(len(all)))
-		_, wasMet, err := a.compiled.Matches(ctx, from)
-		wasMet = wasMet || err != nil
-		_, isMet, err := a.compiled.Matches(ctx, to)
-		isMet = isMet || err != nil && !expression.IsSpent(ctx)
-		j := catalog.Judgement{GlobalUID: a.global.UID, Removal: a.global.Spec.Removal, IsMet: isMet}
-		switch {
-		case isMet:
-		case wasMet || expression.IsSpent(ctx):
-			j.Members = m.members(a.global.Name)
-		default:
+// Judge implements catalog.Members. All changes of a call may cost what one review may, and each global
+// service has an equal share, so that one which costs much decides nothing about the rest. A condition that
+// costs more counts as no longer met: its members are held rather than taken away.
+func (m Members) Judge(changes []catalog.FactsChange) [][]catalog.Judgement {
+	compiled, byGlobal := map[string]*derive.Global{}, map[string]map[int]asked{}
+	for i, change := range changes {
+		if catalog.SameFacts(change.Before.Agent.Report, change.After.Agent.Report) {
 			continue
 		}
-		judgements = append(judgements, j)
+		for _, a := range m.asked(change.After, compiled) {
+			if byGlobal[a.global.Name] == nil {
+				byGlobal[a.global.Name] = map[int]asked{}
+			}
+			byGlobal[a.global.Name][i] = a
+		}
+	}
+	whole := expression.WithBudget(context.Background(), reviewUnits)
+	judgements := make([][]catalog.Judgement, len(changes))
+	for _, path := range slices.Sorted(maps.Keys(byGlobal)) {
+		m.judge(expression.WithBudget(whole, reviewUnits/uint64(len(byGlobal))), changes, byGlobal[path], judgements)
 	}
 	return judgements
 }
 
-// asked returns the global services that select a cluster if their condition holds there, by path.
-func (m Members) asked(cluster *catalog.Cluster) []asked {
+// judge adds what changes mean for one global service, by the index of the change.
+func (m Members) judge(ctx context.Context, changes []catalog.FactsChange, all map[int]asked, judgements [][]catalog.Judgement) {
+	var members map[string]struct{}
+	for _, i := range slices.Sorted(maps.Keys(all)) {
+		a := all[i]
+		wasMet, isMet := a.judge(ctx, changes[i])
+		if !wasMet && !isMet {
+			continue
+		}
+		j := catalog.Judgement{GlobalUID: a.global.UID, Removal: a.global.Spec.Removal, IsMet: isMet}
+		if !isMet {
+			if members == nil {
+				members = m.members(a.global.Name)
+			}
+			j.Members = members
+		}
+		judgements[i] = append(judgements[i], j)
+	}
+}
+
+// judge reports whether a cluster met the condition before a change, and whether it does after it. What cannot
+// be evaluated is met, and what costs too much was met and is not any more.
+func (a asked) judge(ctx context.Context, change catalog.FactsChange) (wasMet, isMet bool) {
+	if expression.IsSpent(ctx) {
+		return true, false
+	}
+	_, wasMet, err := a.compiled.Matches(ctx, derive.ClusterFor(change.Before, a.own, a.owner))
+	wasMet = wasMet || err != nil
+	_, isMet, err = a.compiled.Matches(ctx, derive.ClusterFor(change.After, a.own, a.owner))
+	isSpent := expression.IsSpent(ctx)
+	return wasMet || isSpent, isMet || err != nil && !isSpent
+}
+
+// asked returns the global services that select a cluster if their condition holds there, by path. compiled
+// keeps those that it had to compile.
+func (m Members) asked(cluster *catalog.Cluster, compiled map[string]*derive.Global) []asked {
 	c := m.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -77,14 +108,15 @@ func (m Members) asked(cluster *catalog.Cluster) []asked {
 		if current := c.services.Service(global.DerivedPath(cluster.Name)); current != nil && current.Derived == nil {
 			continue // a person's service has the name
 		}
-		compiled := c.derived.globals[path]
-		if compiled == nil {
+		known := cmp.Or(c.derived.globals[path], compiled[path])
+		if known == nil {
 			var err error
-			if compiled, err = derive.CompileSelection(global); err != nil {
+			if known, err = derive.CompileSelection(global); err != nil {
 				continue // a later version of the hub wrote it, and nothing is derived
 			}
+			compiled[path] = known
 		}
-		all = append(all, asked{global, compiled, projectLocked(global.Name), projectLocked(cluster.Name)})
+		all = append(all, asked{global, known, projectLocked(global.Name), projectLocked(cluster.Name)})
 	}
 	return all
 }

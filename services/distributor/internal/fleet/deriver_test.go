@@ -325,3 +325,42 @@ func TestDeriverEndsWhereAtOnceEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestSecReportsShareOneBudget judges the reports of many agents of which a transaction waits. A condition that
+// costs much is evaluated for the first of them alone, and decides nothing about another project's condition.
+func TestSecReportsShareOneBudget(t *testing.T) {
+	t.Parallel()
+	const reports = 256
+	v := newDerivedView(&log{}, cheapAtOnce)
+	costly := globalIn("web", 1, func(s *catalog.GlobalServiceSpec) {
+		s.Clusters.When = "lists.range(800).all(a, a >= 0)" // some 4,000 units
+	})
+	cheap := globalIn("cheap", 1, func(s *catalog.GlobalServiceSpec) { s.Clusters.When = "self.kubernetes.minor < 40" })
+	cheap.Name, cheap.UID = "shop/cheap", "uid-cheap"
+	v.add(t, globals(costly, cheap))
+	var changes []catalog.FactsChange
+	for i := range reports {
+		before := cluster(fmt.Sprint("c", i))
+		before.Agent.Report.KubernetesVersion = "v1.33.0"
+		after := *before
+		after.Agent.Report.KubernetesVersion = "v1.34.0"
+		changes = append(changes, catalog.FactsChange{Before: before, After: &after})
+	}
+	met := map[string]int{}
+	for i, judgements := range (fleet.Members{View: v.View}).Judge(changes) {
+		if len(judgements) != 2 {
+			t.Fatalf("got %+v for report %d, want a judgement for each global service", judgements, i)
+		}
+		for _, j := range judgements {
+			if j.IsMet {
+				met[j.GlobalUID]++
+			}
+		}
+	}
+	if got := met["uid-web"]; got == 0 || got > reports/2 {
+		t.Errorf("the costly condition was evaluated for %d of %d reports, want some", got, reports)
+	}
+	if got := met["uid-cheap"]; got != reports {
+		t.Errorf("the other condition is met for %d of %d reports, want all", got, reports)
+	}
+}

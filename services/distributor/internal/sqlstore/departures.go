@@ -29,7 +29,9 @@ func (g GuardedReports) SaveReports(ctx context.Context, reports []catalog.Agent
 // noMembers is for a store without global services.
 type noMembers struct{}
 
-func (noMembers) Judge(_, _ *catalog.Cluster) []catalog.Judgement { return nil }
+func (noMembers) Judge(changes []catalog.FactsChange) [][]catalog.Judgement {
+	return make([][]catalog.Judgement, len(changes))
+}
 
 // Departures implements catalog.Tx.
 func (t *tx) Departures(ctx context.Context, globalUID string) (catalog.Departures, error) {
@@ -75,11 +77,15 @@ func (in *intake) writeDepartures(ctx context.Context) error {
 		return translate("read clusters", err)
 	}
 	slices.SortFunc(clusters, func(a, b *clusterRow) int { return cmp.Compare(a.Name, b.Name) })
+	changes := make([]catalog.FactsChange, len(clusters))
+	for i, row := range clusters {
+		changes[i] = catalog.FactsChange{Before: row.cluster(), After: row.cluster()}
+		changes[i].After.Agent.Report = in.facts[row.UID]
+	}
 	known, changed := map[string]catalog.Departures{}, []*derivedRow{}
-	for _, row := range clusters {
-		before, after := row.cluster(), row.cluster()
-		after.Agent.Report = in.facts[row.UID]
-		for _, judgement := range in.members.Judge(before, after) {
+	for i, judgements := range in.members.Judge(changes) {
+		row := clusters[i]
+		for _, judgement := range judgements {
 			departures, ok := known[judgement.GlobalUID]
 			if !ok {
 				if departures, err = in.Departures(ctx, judgement.GlobalUID); err != nil {
