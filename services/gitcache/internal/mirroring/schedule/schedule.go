@@ -135,7 +135,7 @@ func (s Schedule) Fail(now time.Time, retryAfter time.Duration) Schedule {
 	s.Failures++
 	longest := min(s.Interval, failureMax)
 	policy := backoff.Policy{Initial: min(failureInitial, longest), Max: longest}
-	s.pollAt, s.notBefore = now.Add(max(policy.Delay(s.Failures-1), min(failureFloor, longest))), now
+	s.pollAt, s.notBefore = now.Add(max(policy.Delay(s.Failures-1), min(failureFloor, longest))), time.Time{}
 	if retryAfter > 0 {
 		wait := min(retryAfter, maxQuiet)
 		s.notBefore = now.Add(wait + backoff.Jitter(wait/8, 1))

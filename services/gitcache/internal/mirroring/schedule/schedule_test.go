@@ -73,10 +73,11 @@ func TestAllowsFetchAt(t *testing.T) {
 		schedule schedule.Schedule
 		want     bool
 	}{
-		"polling":               {plain, true},
-		"failing":               {plain.Fail(now, 0), true},
-		"suspended":             {suspended(plain), false},
-		"told to wait for long": {plain.Fail(now, time.Minute), false},
+		"polling":                                {plain, true},
+		"failing":                                {plain.Fail(now, 0), true},
+		"failing since a request read its clock": {plain.Fail(now.Add(time.Second+time.Millisecond), 0), true},
+		"suspended":                              {suspended(plain), false},
+		"told to wait for long":                  {plain.Fail(now, time.Minute), false},
 	} {
 		if got := test.schedule.AllowsFetchAt(now.Add(time.Second)); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
