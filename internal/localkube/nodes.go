@@ -64,7 +64,7 @@ func node(name string) object {
 				"kubernetes.io/arch":     runtime.GOARCH,
 			},
 		},
-		// kwok keeps what is there. Its own default has no ephemeral storage, which many charts request.
+		// kwok keeps a capacity that a node has. Its default lacks ephemeral storage, which many charts request.
 		"status": object{"allocatable": room(), "capacity": room()},
 	}
 }

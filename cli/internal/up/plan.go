@@ -23,8 +23,8 @@ import (
 
 const (
 	// planAnnotation marks the objects that leat up has made, with a digest of their planned form.
-	// As long as that stays the same, a user's changes to the object are kept. An object without it is
-	// a user's, who has applied another document in its place.
+	// While the digest stays the same, leat up keeps a user's changes to the object. An object without the
+	// annotation belongs to a user, because the user's document has replaced it.
 	planAnnotation = "leat.dev/up-plan"
 
 	demoName = "demo"

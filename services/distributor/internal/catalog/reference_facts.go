@@ -177,8 +177,8 @@ func (f ConfigFacts) value(name string) (string, error) {
 	return value, nil
 }
 
-// missing returns why the cluster has no such label or annotation. It is one text whether another
-// project has the annotation to itself or there is none.
+// missing returns why the cluster has no such label or annotation. The text is the same whether
+// the cluster has no such annotation or its project does not share it.
 func (f ConfigFacts) missing(name string) string {
 	if f.Project != f.ClusterProject && strings.HasPrefix(name, factClusterAnnotation) {
 		return fmt.Sprintf("is not set at the service's cluster, or project %q does not share it: a share lists it in cluster_annotations", f.ClusterProject)

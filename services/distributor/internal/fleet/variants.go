@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/derive"
 )
 
-// variantBook is what the view knows of the variants of configurations: which services have which, and what
-// is stored of each. The catalog's lock guards it.
+// variantBook counts the services that have each variant of a configuration, and keeps the stored state of
+// each variant. The catalog's lock guards it.
 type variantBook struct {
 	// uses are by the id of the variant. One that is stored and that no service has is among them, too.
 	uses map[string]*variantUse
@@ -23,7 +23,7 @@ type variantBook struct {
 	lacking wake.Signal
 }
 
-// variantUse is who has a variant.
+// variantUse counts the services that have a variant.
 type variantUse struct {
 	variant *catalog.ConfigVariant
 	members int

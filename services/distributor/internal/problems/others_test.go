@@ -15,8 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// TestProblemsBesideServices has a row for each state that a person has to hear of, and for those of which
-// nobody has to.
+// TestProblemsBesideServices covers each state that is a problem, and the states that are not problems.
 func TestProblemsBesideServices(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

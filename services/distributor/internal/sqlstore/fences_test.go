@@ -336,7 +336,7 @@ func (f *stagedFleet) fenced() fenced[rollouts.Lead] {
 		"step": func(ctx context.Context, term int64) error {
 			record, err := f.latest(ctx)
 			if err != nil {
-				record = f.begin().Record // nobody has begun one
+				record = f.begin().Record // no rollout has begun
 			}
 			return f.store.Save(ctx, term, follow(record, "nobody"))
 		},
