@@ -26,8 +26,8 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

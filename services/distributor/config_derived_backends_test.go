@@ -16,9 +16,9 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
+	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
-	"github.com/leatdev/leat/services/distributor/internal/vaultdouble"
 )
 
 // regionalGlobal refers to another path of the Vault in each region.

@@ -21,9 +21,9 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
+	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
-	"github.com/leatdev/leat/services/distributor/internal/vaultdouble"
 )
 
 // vaultToken is what the hub reads the double with.

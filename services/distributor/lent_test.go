@@ -14,7 +14,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/services/distributor/internal/vaultdouble"
+	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 )
 
 const (

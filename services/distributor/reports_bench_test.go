@@ -19,12 +19,12 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

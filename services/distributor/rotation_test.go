@@ -26,8 +26,8 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
 
 // fleetOfKeys is two replicas with agents and people, whose calls may not fail.

@@ -27,6 +27,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -64,7 +65,7 @@ func newHub(t *testing.T, sc scale, distributors, clusters int, resync time.Dura
 	}
 	h.add(t)
 	h.add(t)
-	database, binary := startPostgres(t), build(t, "distributor")
+	database, binary := postgrestest.New(t).Database(t), build(t, "distributor")
 	for range distributors {
 		h.addDistributor(t, binary, database)
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/keyroot"
-	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 	"github.com/leatdev/leat/services/distributor/internal/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/configstest"
-	"github.com/leatdev/leat/services/distributor/internal/vaultdouble"
 	"github.com/leatdev/leat/services/distributor/internal/vaultkv"
 )
 

@@ -7,7 +7,6 @@ package postgrestest
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"fmt"
 	"net"
 	"os"
@@ -17,10 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	// The driver "pgx".
-	_ "github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/program"
 )
@@ -82,14 +77,10 @@ func (s *Server) Start(t testing.TB) {
 		// Nothing is synced, but written before it is acknowledged: it outlives Kill, though not
 		// the machine.
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200")))
-	db, err := sql.Open("pgx", s.url+"postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), await.Patience) // the test's own may have ended
-	defer cancel()
-	s.running.Await(t, func() bool { return db.PingContext(ctx) == nil })
+	ready := find(t, "pg_isready")
+	s.running.Await(t, func() bool {
+		return exec.CommandContext(context.Background(), ready, "-q", "-h", "127.0.0.1", "-p", s.port).Run() == nil // the test's own context may have ended
+	})
 }
 
 // Kill ends the server at once, as a crash of the machine would. Killing it again does nothing.
@@ -137,13 +128,9 @@ func (s *Server) Database(t testing.TB) string {
 	s.next++
 	name := fmt.Sprintf("test%d", s.next)
 	s.mu.Unlock()
-	db, err := sql.Open("pgx", s.url+"postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(context.Background(), "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("create database: %v", err)
+	createdb := exec.CommandContext(context.Background(), find(t, "createdb"), "-h", "127.0.0.1", "-p", s.port, "-U", "leat", name)
+	if out, err := createdb.CombinedOutput(); err != nil {
+		t.Fatalf("create database: %v\n%s", err, out)
 	}
 	return s.url + name
 }
