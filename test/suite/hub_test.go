@@ -6,6 +6,7 @@
 package suite_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,6 +24,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/localkube"
@@ -118,16 +122,6 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 	t.Helper()
 	h := startContent(t, settings)
 	h.upstream, h.cluster = gittest.New(t), kubetest.Start(t)
-	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
-		cfg := tunnel.Config{}
-		if err := configure("tunnel", &cfg, with(settings, map[string]string{
-			"LEAT_DISTRIBUTOR_URL": h.distributor.url(),
-		})); err != nil {
-			return err
-		}
-		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
-		return tunnel.Run(ctx, cfg)
-	}
 	h.tunnel.start(t)
 	h.waitReady(t, h.gitcache, h.distributor, h.tunnel)
 	return h
@@ -151,15 +145,28 @@ func startContent(t *testing.T, settings map[string]string) *hub {
 	h.gitcache.start(t)
 	// The distributor announces the tunnel's address to agents, and the tunnel calls the
 	// distributor: one address has to be chosen first.
-	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t)}
+	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t), run: func(ctx context.Context, listener net.Listener) error {
+		cfg := tunnel.Config{}
+		if err := configure("tunnel", &cfg, with(settings, map[string]string{
+			"LEAT_DISTRIBUTOR_URL": h.distributor.url(),
+		})); err != nil {
+			return err
+		}
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
+		return tunnel.Run(ctx, cfg)
+	}}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
-		cfg := distributor.Config{}
-		if err := configure("distributor", &cfg, with(settings, map[string]string{
+		environment := with(settings, map[string]string{
 			"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + filepath.Join(h.dir, "leat.db"),
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(h.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             h.gitcache.url(), "LEAT_TUNNEL_URL": h.tunnel.url(),
-		})); err != nil {
+		})
+		if environment[asProcess] != "" {
+			return runProcess(ctx, h.distributor, listener, environment)
+		}
+		cfg := distributor.Config{}
+		if err := configure("distributor", &cfg, environment); err != nil {
 			return err
 		}
 		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.distributor.internal
@@ -190,13 +197,20 @@ func configure(program string, cfg interface{ Bind(s *config.Set) }, environment
 // fleetClient speaks to the distributor with the given token.
 func (h *hub) fleetClient(t *testing.T, token string) fleetv1connect.FleetServiceClient {
 	t.Helper()
+	client := h.client(t, token)
+	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// client speaks to the distributor with the given token.
+func (h *hub) client(t *testing.T, token string) rpc.Client {
+	t.Helper()
 	client, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: h.distributor.url(), Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
+	return client
 }
 
 // tunnelToken returns the token with which a user calls the tunnel. It expires after some minutes.
@@ -240,6 +254,12 @@ func (h *hub) join(t *testing.T, name string, cluster *localkube.ControlPlane, f
 	h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{
 		Metadata: &typev1.Metadata{Name: name},
 	}}})
+	return h.install(t, name, cluster, folder)
+}
+
+// install starts the agent of a cluster that the hub knows.
+func (h *hub) install(t *testing.T, name string, cluster *localkube.ControlPlane, folder string) *member {
+	t.Helper()
 	joined, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: name})
 	if err != nil {
 		t.Fatalf("create a join token: %v", err)
@@ -333,7 +353,45 @@ func codeOf(err error) string {
 
 func TestMain(m *testing.M) {
 	agent.ServeRender(os.Args[1:])
-	os.Exit(m.Run())
+	if os.Getenv(asProcess) != "" {
+		var cfg distributor.Config
+		app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
+	}
+	os.Exit(kubetest.Run(m))
+}
+
+// asProcess is the setting that makes the distributor a process of its own. When its member stops, it is
+// killed.
+const asProcess = "SUITE_DISTRIBUTOR_PROCESS"
+
+// runProcess runs this program as the distributor, with the settings, until ctx is done. Then it is killed,
+// and ctx's cause returned.
+func runProcess(ctx context.Context, m *member, listener net.Listener, settings map[string]string) error {
+	if err := listener.Close(); err != nil { // the process listens there itself
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	hubkeys.Env(m.name, settings)
+	settings["LEAT_LISTEN_ADDR"], settings["LEAT_INTERNAL_LISTEN_ADDR"] = m.addr, m.internal
+	process := exec.CommandContext(ctx, self)
+	process.Env = os.Environ()
+	for name, value := range settings {
+		process.Env = append(process.Env, name+"="+value)
+	}
+	log := &bytes.Buffer{}
+	process.Stdout, process.Stderr = log, log
+	ended, err := childproc.Start(process)
+	if err != nil {
+		return err
+	}
+	<-ended
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("the process ended by itself: %s", log)
 }
 
 // metricsOf returns the URL of a member's metrics. An agent has only one listener.
