@@ -4,7 +4,6 @@
 package distributor_test
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -23,27 +22,18 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/testkit/canarytest"
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// canary is a secret that stands in one place of a hub. Its length is a multiple of three, so that it is
-// found in base64, too.
-func canary(place string) string {
-	text := "canary-" + place + "-"
-	return text + strings.Repeat("0", 48-len(text))
-}
-
-// plant puts a canary into every kind of secret that documents have, and returns them by their places.
-func (s *stage) plant(t *testing.T) map[string]string {
+// plant puts a canary into every kind of secret that documents have.
+func (s *stage) plant(t *testing.T) *canarytest.Set {
 	t.Helper()
-	planted := map[string]string{}
-	put := func(place string) string {
-		planted[place] = canary(place)
-		return planted[place]
-	}
+	planted := &canarytest.Set{}
+	put := planted.PlantWord // a part of a URL, too
 	app := serviceDocument("app", "one", "demo", "app")
-	app.GetService().Spec.Config = &fleetv1.ServiceConfig{Values: map[string]string{"SIZE": "small"}, Secrets: map[string]string{"PASSWORD": put("service")}}
-	set := setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"TOKEN": put("set")}})
+	app.GetService().Spec.Config = &fleetv1.ServiceConfig{Values: map[string]string{"SIZE": "small"}, Secrets: map[string]string{"PASSWORD": planted.Plant("service")}}
+	set := setDocument("base", &fleetv1.ServiceConfig{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"TOKEN": planted.Plant("set")}})
 	global := globalDocument("everywhere", "one")
 	global.GetGlobalService().Spec.Template.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"KEY": put("global")}}
 	global.GetGlobalService().Spec.Overrides = []*fleetv1.ServiceOverride{{
@@ -51,7 +41,7 @@ func (s *stage) plant(t *testing.T) map[string]string {
 	}}
 	basic := repositoryDocument("basic")
 	basic.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
-		Basic: &gitcachev1.BasicCredential{Username: "u", Password: put("password")},
+		Basic: &gitcachev1.BasicCredential{Username: "u", Password: planted.Plant("password")},
 	}}
 	basic.GetRepository().Spec.ProxyUrl = "https://u:" + put("proxy") + "@proxy.example:8080"
 	webhook := fleetdoc.Of(&fleetv1.Notifier{Metadata: &typev1.Metadata{Name: "hook"}, Spec: &fleetv1.NotifierSpec{
@@ -61,12 +51,15 @@ func (s *stage) plant(t *testing.T) map[string]string {
 	provider.GetIdentityProvider().Spec.ClientSecret = new(put("client"))
 	back := vaultDocument("https://vault.example", put("vault"))
 	back.GetConfigBackend().Metadata.Name = "planted"
-	applied := s.apply(t, app, set, global, basic, webhook, slackDocument("chat", "https://chat.example/"+put("slack")), provider, back)
-	for place, text := range planted {
-		if strings.Contains(protojson.Format(applied), text) {
-			t.Errorf("the answer to an apply has the secret of %s", place)
-		}
+	documents := []*fleetv1.Document{app, set, global, basic, webhook, slackDocument("chat", "https://chat.example/"+put("slack")), provider, back}
+	sent := ""
+	for _, document := range documents {
+		sent += protojson.Format(document)
 	}
+	if found := planted.Find(sent); len(found) < 11 {
+		t.Fatalf("found only %q in the documents", found)
+	}
+	planted.Check(t, "the answer to an apply", protojson.Format(s.apply(t, documents...)))
 	return planted
 }
 
@@ -87,16 +80,7 @@ func TestSecCanariesStayHidden(t *testing.T) {
 	planted := s.plant(t)
 	for _, c := range s.callers {
 		if c.kind == people && !c.isAccess && c.again == nil && len(c.token) > 20 {
-			planted["token of "+c.name] = c.token
-		}
-	}
-	search := func(t *testing.T, where, text string) {
-		t.Helper()
-		for place, secret := range planted {
-			inBase64 := base64.StdEncoding.EncodeToString([]byte(secret[:len(secret)/3*3]))
-			if strings.Contains(text, secret) || strings.Contains(text, inBase64) {
-				t.Errorf("%s shows the secret of %s", where, place)
-			}
+			planted.Add("token of "+c.name, c.token)
 		}
 	}
 	// The names of a request are those of the table of calls, and of what was planted beside them.
@@ -126,7 +110,7 @@ func TestSecCanariesStayHidden(t *testing.T) {
 			}
 			for _, name := range names {
 				asked++
-				search(t, fmt.Sprintf("%s of %q to %s", method.Name(), name, c.name), s.whole(t, method, c.token, r.with(name)))
+				planted.Check(t, fmt.Sprintf("%s of %q to %s", method.Name(), name, c.name), s.whole(t, method, c.token, r.with(name)))
 			}
 		}
 	}
@@ -141,12 +125,12 @@ func TestSecCanariesStayHidden(t *testing.T) {
 		for _, isDry := range []bool{true, false} {
 			// A changed value next to a secret is what messages about a document might quote.
 			document := serviceDocument("app", "absent", "demo", "app")
-			document.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": planted["service"], "not a key": planted["set"]}}
+			document.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": planted.Plant("refused value"), "not a key": planted.Plant("refused key")}}
 			res, err := s.fleet(t, c.token).Apply(t.Context(), &fleetv1.ApplyRequest{DryRun: isDry, Documents: []*fleetv1.Document{document}})
-			search(t, "a refused apply to "+c.name, fmt.Sprint(protojson.Format(res), err))
+			planted.Check(t, "a refused apply to "+c.name, fmt.Sprint(protojson.Format(res), err))
 		}
 	}
-	search(t, "the log", log.String())
+	planted.Check(t, "the log", log.String())
 	metrics, err := http.DefaultClient.Do(newRequest(t, http.MethodGet, "http://"+internal.Addr().String()+"/metrics", "", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +140,7 @@ func TestSecCanariesStayHidden(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "leat_") {
 		t.Errorf("got %d bytes of metrics, %v", len(text), err)
 	}
-	search(t, "the metrics", string(text))
+	planted.Check(t, "the metrics", string(text))
 }
 
 // whole makes a call and returns everything that is answered: of a stream, the first messages.
