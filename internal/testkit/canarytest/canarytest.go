@@ -105,28 +105,44 @@ func inBase64(core string) (inner [3]string) {
 
 // Find returns where and how secrets are in a text, sorted, each once.
 func (s *Set) Find(text string) []string {
+	var all []string
+	for found := range s.find(text) {
+		all = append(all, found)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// shownBefore is how much of a text Check prints before a secret.
+const shownBefore = 80
+
+// Check fails the test if a text shows a secret. It prints what precedes the secret.
+func (s *Set) Check(t testing.TB, where, text string) {
+	t.Helper()
+	for found, before := range s.find(text) {
+		t.Errorf("%s shows the secret of %s, after %q", where, found, before)
+	}
+}
+
+// find returns what precedes the secrets of a text, by where and how they are in it.
+func (s *Set) find(text string) map[string]string {
 	s.mu.Lock()
 	needles := slices.Clone(s.needles)
 	s.mu.Unlock()
-	var found []string
+	found := map[string]string{}
 	for _, layer := range layers(text) {
 		lower := strings.ToLower(layer.text)
 		for _, n := range needles {
-			if !n.ignoresCase && strings.Contains(layer.text, n.text) || n.ignoresCase && strings.Contains(lower, n.text) {
-				found = append(found, fmt.Sprintf("%s (%s%s)", n.place, n.form, layer.suffix))
+			in := layer.text
+			if n.ignoresCase {
+				in = lower
+			}
+			if at := strings.Index(in, n.text); at >= 0 {
+				found[fmt.Sprintf("%s (%s%s)", n.place, n.form, layer.suffix)] = in[max(at-shownBefore, 0):at]
 			}
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-// Check fails the test if a text shows a secret. It names the place, and does not print the text.
-func (s *Set) Check(t testing.TB, where, text string) {
-	t.Helper()
-	for _, found := range s.Find(text) {
-		t.Errorf("%s shows the secret of %s", where, found)
-	}
+	return found
 }
 
 // layer is a text, or what is below an encoding of it.

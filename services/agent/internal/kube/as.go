@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -81,8 +82,12 @@ func impersonate(a k8s.Account) rest.ImpersonationConfig {
 // forbids reports whether err means that the account lacks a right. Quotas and admission policies
 // return the same kind of error, but about the object.
 func (c *Client) forbids(err error) bool {
-	if c.account == (k8s.Account{}) || !apierrors.IsForbidden(err) {
+	status := apierrors.APIStatus(nil)
+	if c.account == (k8s.Account{}) || !apierrors.IsForbidden(err) || !errors.As(err, &status) {
 		return false
+	}
+	if webhookOf(status.Status()) != "" || policyOf(status.Status()) != "" {
+		return false // whatever its message says
 	}
 	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
 	configuration "github.com/leatdev/leat/services/agent/internal/manifest"
@@ -47,13 +48,13 @@ func (c *memoryConfigs) Config(_ context.Context, s plan.Service) (configuration
 // configure changes a service and its configuration; nil stands for an unavailable one.
 func (c *cluster) configure(t *testing.T, name string, files map[string]string, spec plan.Spec, v *render.Variables) plan.Service {
 	t.Helper()
-	digest := "hmac-of " + name + fmt.Sprint(v)
+	sum := "hmac-of " + digest.FromBytes(fmt.Append(nil, name, v)).String()
 	if v != nil {
-		c.configs.set(digest, configuration.Configuration{Variables: *v})
+		c.configs.set(sum, configuration.Configuration{Variables: *v})
 	}
 	d := c.bundles.add(t, files)
 	s := plan.Service{
-		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: digest,
+		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: sum,
 		Bundles: []plan.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8]}},
 	}
 	c.mu.Lock()

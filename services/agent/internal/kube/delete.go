@@ -39,9 +39,10 @@ func (c *Client) Delete(
 	}
 	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
 		request := c.discovery.RESTClient().Delete().AbsPath(pathOf(mapping, object.Ref)...).Body(body).SetHeader("Content-Type", "application/json")
-		answer, err := request.Do(ctx).Raw()
+		result := request.Do(ctx)
+		answer, err := result.Raw()
 		if err != nil {
-			return replaced(err)
+			return replaced(result.Error()) // which, unlike err, has the API server's words
 		}
 		remains, err = remainsOf(answer)
 		return err
@@ -136,6 +137,9 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 
 // replaced translates a failed precondition.
 func replaced(err error) error {
+	if isDenied(err) {
+		return err // the object is still the same
+	}
 	if apierrors.IsConflict(err) || changesUID(err) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", k8s.ErrReplaced, err))
 	}

@@ -23,14 +23,17 @@ import (
 // message says that a field cannot be changed. So explain asks whether the API server would create
 // the same object under another name, which also recognises messages of other authors, such as the
 // rules of a definition. If it would not, the usual phrases decide: a field that is allocated once,
-// such as the port of a Service, fails under another name, too.
+// such as the port of a Service, fails under another name, too. kind is that of [Client.try].
 func (c *Client) explain(
-	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, raw, refused error,
+	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, kind string, raw, refused error,
 ) error {
 	problem, ok := errors.AsType[*reason.Problem](refused)
 	status := apierrors.APIStatus(nil)
 	if !ok || !apierrors.IsInvalid(raw) || !errors.As(raw, &status) {
 		return refused
+	}
+	if kind == secretKind && webhookOf(status.Status()) != "" {
+		return refused // the fields that a webhook names may hold a value
 	}
 	fields := unchangeable(status.Status())
 	err := c.probe(ctx, resource, obj)

@@ -99,7 +99,7 @@ func (c *Client) Apply(
 		return nil, rejectedf("%v", err) // an apply creates the object, so only something that it depends on can be missing
 	}
 	if err != nil {
-		return nil, c.explain(ctx, resource, obj, raw, err)
+		return nil, c.explain(ctx, resource, obj, kind, raw, err)
 	}
 	return live, nil
 }
@@ -137,7 +137,7 @@ func (c *Client) CreateMissing(
 	case errors.Is(err, k8s.ErrNotFound):
 		return nil, rejectedf("%v", err) // something that it depends on is missing
 	case err != nil:
-		return nil, c.explain(ctx, resource, obj, raw, err)
+		return nil, c.explain(ctx, resource, obj, kind, raw, err)
 	}
 	return live, nil
 }

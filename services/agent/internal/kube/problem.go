@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,8 @@ func translate(err error, kind string) error {
 		return rejectedf("the cluster has no such kind (%v); install its definition first", err)
 	case !errors.As(err, &status):
 		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server cannot be reached: %v", err)
+	case webhookOf(status.Status()) != "": // whatever else its answer looks like
+		return rejectedf("the API server refused: %s", words(status.Status(), kind))
 	case apierrors.IsNotFound(err) && isAbout(status.Status(), kind):
 		return fmt.Errorf("%w: %s", k8s.ErrNotFound, status.Status().Message)
 	case len(conflicts(status.Status())) > 0:
@@ -85,7 +88,7 @@ func translate(err error, kind string) error {
 	case closing(err) != "":
 		return rejectedf("%s; the agent retries until the namespace is gone and exists again", closing(err))
 	case isTransient(err) && !apierrors.IsInternalError(err):
-		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
+		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server does not serve: %s", words(status.Status(), kind))
 	default:
 		return rejectedf("the API server refused: %s", words(status.Status(), kind))
 	}
@@ -135,7 +138,13 @@ func words(status metav1.Status, kind string) string {
 		return status.Message
 	}
 	text := cmp.Or(string(status.Reason), http.StatusText(int(status.Code)), "no reason given")
-	if status.Details != nil {
+	webhook, policy := webhookOf(status), policyOf(status)
+	switch {
+	case webhook != "": // it may have written a value into the reason and the causes, too
+		text = fmt.Sprintf("admission webhook %s denied the request", webhook)
+	case policy != "": // its causes repeat its message, and name no field
+		text += ", denied by ValidatingAdmissionPolicy " + policy
+	case status.Details != nil:
 		for _, cause := range status.Details.Causes {
 			text += fmt.Sprintf(", %s: %s", cause.Field, cause.Type)
 		}
@@ -147,6 +156,44 @@ func words(status metav1.Status, kind string) string {
 	}
 	return text + "; its words are withheld, because they may repeat a value of the Secret: to read them, run " +
 		"kubectl apply --server-side --dry-run=server with the manifest"
+}
+
+// webhookOf returns the name of the admission webhook that denied a request, or "" if none did. The
+// API server begins the message with the name. The rest of the status, including its code, its
+// reason and its causes, is what the webhook has written.
+func webhookOf(status metav1.Status) string {
+	rest, isDenied := strings.CutPrefix(status.Message, "admission webhook ")
+	if !isDenied {
+		return ""
+	}
+	quoted, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return ""
+	}
+	name, err := strconv.Unquote(quoted)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// isDenied reports whether an admission webhook denied a request. Its answer may have any code,
+// such as that of a conflict.
+func isDenied(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && webhookOf(status.Status()) != ""
+}
+
+// denyingPolicy matches how the API server begins the message of a policy that denied a request.
+var denyingPolicy = regexp.MustCompile(`^\S+ "[^"]*" is forbidden: ValidatingAdmissionPolicy '([a-z0-9.-]+)' with binding '[a-z0-9.-]+' denied request: `)
+
+// policyOf returns the name of the ValidatingAdmissionPolicy that denied a request, or "" if none
+// did.
+func policyOf(status metav1.Status) string {
+	if found := denyingPolicy.FindStringSubmatch(status.Message); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // secretCauses explains parts of messages about Secrets that name no field.

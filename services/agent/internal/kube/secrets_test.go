@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/render"
@@ -49,10 +50,10 @@ func (m *memoryGiven) SaveGiven(_ context.Context, s plan.Service, g configurati
 // refer changes a service and its whole configuration.
 func (c *cluster) refer(t *testing.T, name string, files map[string]string, spec plan.Spec, whole configuration.Configuration) plan.Service {
 	t.Helper()
-	digest := "hmac-of " + name + fmt.Sprint(whole)
-	c.configs.set(digest, whole)
+	sum := "hmac-of " + digest.FromBytes(fmt.Append(nil, name, whole)).String()
+	c.configs.set(sum, whole)
 	s := plan.Service{
-		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: digest,
+		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: sum,
 		Bundles: []plan.Bundle{{Digest: c.bundles.add(t, files), Commit: "c"}},
 	}
 	c.mu.Lock()
