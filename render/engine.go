@@ -42,14 +42,14 @@ var _ Renderer = (*Engine)(nil)
 // Render implements Renderer. A schema of the parameters is checked before the first step. It checks
 // ctx before each step; a step ends early only if its library
 // can. An error about missing variables has a *VariableError in its chain. Where the error of a step
-// contains a secret of the configuration, the secret is masked.
+// contains a secret of the configuration, or a value of a Secret that was looked up, it is masked.
 func (e *Engine) Render(ctx context.Context, in Input) (Output, error) {
 	r := run{engine: e, in: in, budget: newBudget(e.Limits)}
 	if in.Variables != nil {
 		r.substitution = NewSubstitution(*in.Variables)
 	}
 	if err := e.checkParameters(ctx, in); err != nil {
-		return Output{}, r.substitution.maskError(err)
+		return Output{}, r.maskError(err)
 	}
 	for i, step := range in.Steps {
 		r.left = in.Steps[i+1:]
@@ -57,10 +57,20 @@ func (e *Engine) Render(ctx context.Context, in Input) (Output, error) {
 			return Output{}, context.Cause(ctx)
 		}
 		if err := r.step(ctx, step); err != nil {
-			return Output{}, r.substitution.maskError(err)
+			return Output{}, r.maskError(err)
 		}
 	}
 	return r.output()
+}
+
+// maskError returns an error whose message holds no secret of the configuration, and no value of a
+// Secret that a step could look up.
+func (r *run) maskError(err error) error {
+	var lookedUp []string
+	for _, lookup := range r.in.Lookups {
+		lookedUp = append(lookedUp, lookup.Secrets()...)
+	}
+	return r.substitution.and(lookedUp).maskError(err)
 }
 
 // checkParameters compares the parameters with the input's schema, if it has one.
@@ -208,6 +218,7 @@ func (r *run) add(out StepOutput) error {
 	for _, warning := range out.Warnings {
 		r.warn(warning)
 	}
+	r.out.Secrets = append(r.out.Secrets, out.Secrets...)
 	r.addNotes(out.Notes)
 	if len(out.Generated) > 0 && r.out.Generated == nil {
 		r.out.Generated = Generated{}
@@ -242,7 +253,7 @@ func (r *run) addNotes(notes string) {
 	for _, before := range r.out.Notes {
 		room -= len(before)
 	}
-	notes = r.substitution.Mask(strings.TrimSpace(notes))
+	notes = r.substitution.and(r.out.Secrets).Mask(strings.TrimSpace(notes))
 	if notes != "" && room > 0 {
 		r.out.Notes = append(r.out.Notes, strings.ToValidUTF8(cut(notes, room), ""))
 	}
@@ -253,18 +264,21 @@ func (r *run) output() (Output, error) {
 	for _, part := range r.parts {
 		out.Objects = append(out.Objects, part...)
 	}
-	if r.substitution == nil {
-		return out, nil
-	}
-	if r.encodes {
+	slices.Sort(out.Secrets)
+	out.Secrets = slices.Compact(out.Secrets)
+	if r.encodes && r.substitution != nil {
 		if err := r.substitution.findSecrets(out.Objects); err != nil {
 			return Output{}, err
 		}
 	}
-	for i, warning := range out.Warnings {
-		out.Warnings[i] = r.substitution.Mask(warning)
+	secrets := r.substitution.and(out.Secrets)
+	if secrets != r.substitution {
+		secrets.taintSecrets(out.Objects)
 	}
-	out.Tainted = r.substitution.taintedTexts()
+	for i, warning := range out.Warnings {
+		out.Warnings[i] = secrets.Mask(warning)
+	}
+	out.Tainted = secrets.taintedTexts()
 	return out, nil
 }
 

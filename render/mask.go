@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -67,15 +68,52 @@ func (s *Substitution) Conceal(secrets ...string) {
 		all["\x00"+secret] = secret // not the name of a variable
 		s.tainted[secret] = struct{}{}
 	}
-	s.variables.Secrets, s.forms = all, secretForms(all)
+	s.variables.Secrets, s.forms = all, formsOf(all)
 }
 
-func (s *Substitution) taintedTexts() []string { return slices.Sorted(maps.Keys(s.tainted)) }
+// and returns a substitution that conceals more secrets, and has what s has tainted. It returns s
+// if there are no more.
+func (s *Substitution) and(more []string) *Substitution {
+	if len(more) == 0 {
+		return s
+	}
+	all := NewSubstitution(Variables{})
+	if s != nil {
+		all.variables = s.variables
+		maps.Copy(all.tainted, s.tainted)
+	}
+	all.Conceal(more...)
+	return all
+}
+
+// Concealing returns a substitution that replaces nothing, and conceals these secrets.
+func Concealing(secrets ...string) *Substitution {
+	s := NewSubstitution(Variables{})
+	s.Conceal(secrets...)
+	return s
+}
+
+// Secrets returns the secrets, sorted, each once. A nil Substitution has none.
+func (s *Substitution) Secrets() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(maps.Values(s.variables.Secrets)))
+}
+
+// taintedTexts returns the texts that contain a secret. A nil Substitution has none.
+func (s *Substitution) taintedTexts() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.tainted))
+}
 
 // Reveals reports whether the text contains a secret, as it is or encoded. A nil Substitution has no
 // secrets.
 func (s *Substitution) Reveals(text string) bool {
-	return s != nil && slices.ContainsFunc(s.forms, func(form string) bool { return strings.Contains(text, form) })
+	return s != nil && (slices.ContainsFunc(s.forms.whole, func(form string) bool { return strings.Contains(text, form) }) ||
+		slices.ContainsFunc(s.forms.inner, func(form string) bool { return strings.Contains(text, form) }))
 }
 
 // Mask replaces the secrets in a text from another source. Of a multi-line secret it also replaces
@@ -85,24 +123,40 @@ func (s *Substitution) Mask(text string) string {
 	if s == nil {
 		return text
 	}
-	all := slices.Clone(s.forms)
-	for _, secret := range s.variables.Secrets {
-		for line := range strings.Lines(secret) {
-			if line = strings.TrimSpace(line); len(line) > shortLine {
-				all = append(all, line)
-			}
-		}
-	}
-	// The longest come first, so that nothing is left of a secret that contains another one.
-	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	for _, secret := range all {
+	for _, secret := range s.forms.masks {
 		if len(secret) <= shortSecret {
 			text = maskWords(text, secret)
 			continue
 		}
 		text = strings.ReplaceAll(text, secret, masked)
 	}
+	for _, inner := range s.forms.inner {
+		text = maskEncoded(text, inner)
+	}
 	return text
+}
+
+// maskEncoded replaces each run of base64 that has the inner part of an encoded secret. The
+// characters around that part hold the rest of the secret.
+func maskEncoded(text, inner string) string {
+	for from := 0; ; {
+		i := strings.Index(text[from:], inner)
+		if i < 0 {
+			return text
+		}
+		start, end := from+i, from+i+len(inner)
+		for start > 0 && isBase64(text[start-1]) {
+			start--
+		}
+		for end < len(text) && isBase64(text[end]) {
+			end++
+		}
+		text, from = text[:start]+masked+text[end:], start+len(masked)
+	}
+}
+
+func isBase64(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '+' || b == '/' || b == '-' || b == '_' || b == '='
 }
 
 // maskWords replaces a secret where it is a word of its own. Inside of a longer word, such as a letter of
@@ -132,7 +186,7 @@ func isWordByte(b byte) bool {
 
 // maskError returns an error whose message holds no secret. A nil Substitution has no secrets.
 func (s *Substitution) maskError(err error) error {
-	if _, isVariable := errors.AsType[*VariableError](err); isVariable || !s.Reveals(err.Error()) {
+	if _, isVariable := errors.AsType[*VariableError](err); isVariable || s.Mask(err.Error()) == err.Error() {
 		return err // the former names variables and objects, and no values
 	}
 	if limit, ok := errors.AsType[*LimitError](err); ok {
@@ -146,9 +200,53 @@ func (s *Substitution) maskError(err error) error {
 	return errors.New(s.Mask(err.Error()))
 }
 
-// secretForms returns the secrets as texts of manifests contain them: as they are, and in the
+// forms are the secrets as texts contain them.
+type forms struct {
+	// whole are the secrets as they are, and in the encodings that templates and manifests use.
+	whole []string
+	// inner are the characters by which base64 of a longer text shows a secret in it, such as of a
+	// header with a user and a password.
+	inner []string
+	// masks are whole, and the lines of secrets of several lines. The longest come first, so that
+	// nothing is left of a secret that contains another one.
+	masks []string
+}
+
+// formsOf returns the forms of secrets.
+func formsOf(secrets map[string]string) forms {
+	all := forms{whole: wholeForms(secrets)}
+	all.masks = slices.Clone(all.whole)
+	for _, secret := range secrets {
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); len(line) > shortLine {
+				all.masks = append(all.masks, line)
+			}
+		}
+		if len(secret) >= telling {
+			all.inner = append(all.inner, innerForms(secret)...)
+		}
+	}
+	slices.Sort(all.inner)
+	all.inner = slices.Compact(all.inner)
+	slices.SortFunc(all.masks, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	all.masks = slices.Compact(all.masks)
+	return all
+}
+
+// innerForms returns the characters that stand for nothing but the secret where a longer text is
+// encoded, for each place of its first byte in a group of three, in both alphabets.
+func innerForms(secret string) (inner []string) {
+	for offset := range 3 {
+		text := append(make([]byte, offset), secret...)
+		from, to := (offset*8+5)/6, len(text)*8/6
+		inner = append(inner, base64.StdEncoding.EncodeToString(text)[from:to], base64.URLEncoding.EncodeToString(text)[from:to])
+	}
+	return inner
+}
+
+// wholeForms returns the secrets as texts of manifests contain them: as they are, and in the
 // encodings that templates and manifests use.
-func secretForms(secrets map[string]string) []string {
+func wholeForms(secrets map[string]string) []string {
 	forms := map[string]bool{}
 	for _, secret := range secrets {
 		if secret == "" {
@@ -162,6 +260,9 @@ func secretForms(secrets map[string]string) []string {
 		if err == nil {
 			forms[string(quoted[1:len(quoted)-1])] = true
 		}
+		for _, quoted := range []string{rawJSON(secret), strconv.Quote(secret), strconv.QuoteToASCII(secret)} {
+			forms[quoted[1:len(quoted)-1]] = true
+		}
 		for _, form := range []string{
 			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
 			hex.EncodeToString([]byte(secret)), url.QueryEscape(secret), url.PathEscape(secret),
@@ -172,11 +273,22 @@ func secretForms(secrets map[string]string) []string {
 	return slices.Sorted(maps.Keys(forms))
 }
 
+// rawJSON returns JSON that does not escape what HTML does, as most encoders write it.
+func rawJSON(text string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
 // findSecrets taints the texts of objects that contain a secret. It is for objects of renderers that
 // were given the configuration: nobody knows which of their texts came from it. It returns an
 // *Error if a secret is shown to people.
 func (s *Substitution) findSecrets(objects []Object) error {
-	if len(s.forms) == 0 {
+	if len(s.forms.whole) == 0 {
 		return nil
 	}
 	for _, o := range objects {
@@ -189,6 +301,13 @@ func (s *Substitution) findSecrets(objects []Object) error {
 		}
 	}
 	return nil
+}
+
+// taintSecrets taints the texts of objects that contain a secret, wherever they are.
+func (s *Substitution) taintSecrets(objects []Object) {
+	for _, o := range objects {
+		s.findIn(o.Object, false)
+	}
 }
 
 // findIn taints the texts below a value. It returns false if one of them may not hold a secret.
@@ -223,7 +342,7 @@ func (s *Substitution) findIn(value any, shown bool) bool {
 // holds returns the secret that a text contains, also inside of base64.
 func (s *Substitution) holds(text string) (form string, found bool) {
 	decoded, err := base64.StdEncoding.DecodeString(text)
-	for _, form := range s.forms {
+	for _, form := range s.forms.whole {
 		if len(form) <= shortSecret {
 			if text == form || err == nil && string(decoded) == form {
 				return form, true
@@ -231,6 +350,11 @@ func (s *Substitution) holds(text string) (form string, found bool) {
 			continue
 		}
 		if strings.Contains(text, form) || err == nil && strings.Contains(string(decoded), form) {
+			return form, true
+		}
+	}
+	for _, form := range s.forms.inner {
+		if strings.Contains(text, form) {
 			return form, true
 		}
 	}

@@ -19,6 +19,7 @@ import (
 type outputHead struct {
 	Objects   int       `json:"objects"`
 	Tainted   []string  `json:"tainted,omitempty"`
+	Secrets   []string  `json:"secrets,omitempty"`
 	Generated Generated `json:"generated,omitempty"`
 	Asked     Asked     `json:"asked,omitzero"`
 	Warnings  []string  `json:"warnings,omitempty"`
@@ -35,7 +36,7 @@ func (o Output) Encode() ([]byte, error) {
 		}
 		return put(&buffer, text)
 	}
-	if err := add(outputHead{Objects: len(o.Objects), Tainted: o.Tainted, Generated: o.Generated, Asked: o.Asked, Warnings: o.Warnings, Notes: o.Notes}); err != nil {
+	if err := add(outputHead{Objects: len(o.Objects), Tainted: o.Tainted, Secrets: o.Secrets, Generated: o.Generated, Asked: o.Asked, Warnings: o.Warnings, Notes: o.Notes}); err != nil {
 		return nil, err
 	}
 	path := "" // of the object before: objects of one file follow each other
@@ -57,10 +58,14 @@ type encodedPlace struct {
 	Document int    `json:"d,omitempty"`
 }
 
+// maxSecrets bounds the encoded Output.Secrets: callers give a render a few MiB of lookups, and
+// JSON needs six bytes for some characters.
+const maxSecrets = 24 << 20
+
 // EncodedLimit is the most bytes that Encode returns for an output within the limits.
 func (l Limits) EncodedLimit() int64 {
 	const copies = 3 // the objects; the tainted texts among them; what JSON adds
-	return copies*l.WithDefaults().Text + MaxGenerated + maxWarnings*maxWarning + MaxNotes + 1<<20
+	return copies*l.WithDefaults().Text + MaxGenerated + maxSecrets + maxWarnings*maxWarning + MaxNotes + 1<<20
 }
 
 // DecodeOutput reads what Encode returns, within the limits.
@@ -74,7 +79,7 @@ func DecodeOutput(text []byte, limits Limits) (Output, error) {
 	if head.Objects < 0 || head.Objects > limits.Objects {
 		return Output{}, fmt.Errorf("decode rendered objects: got %d, want at most %d", head.Objects, limits.Objects)
 	}
-	out := Output{Tainted: head.Tainted, Generated: head.Generated, Asked: head.Asked, Warnings: head.Warnings, Notes: head.Notes}
+	out := Output{Tainted: head.Tainted, Secrets: head.Secrets, Generated: head.Generated, Asked: head.Asked, Warnings: head.Warnings, Notes: head.Notes}
 	path := ""
 	for range head.Objects {
 		var place encodedPlace

@@ -5,6 +5,9 @@ package render
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/leatdev/leat/internal/renderstep"
 )
@@ -89,13 +92,36 @@ type Lookup struct {
 	Object []byte `json:"object"`
 }
 
+// Secrets returns the values of a Secret as plain text, or as they are if they are not text. Other
+// objects have none.
+func (l Lookup) Secrets() []string {
+	var secret struct{ Data map[string]string }
+	if l.APIVersion != "v1" || l.Kind != "Secret" || json.Unmarshal(l.Object, &secret) != nil {
+		return nil
+	}
+	var all []string
+	for _, encoded := range secret.Data {
+		plain, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || !utf8.Valid(plain) {
+			plain = []byte(encoded)
+		}
+		if len(plain) > 0 {
+			all = append(all, string(plain))
+		}
+	}
+	return all
+}
+
 // Output is what a render made.
 type Output struct {
 	// Objects come in the order of the steps, and within a step in its renderer's order. Every one
 	// has apiVersion, kind and a name.
 	Objects []Object
-	// Tainted are the texts of objects that contain a secret of the configuration.
+	// Tainted are the texts of objects that contain a secret of the configuration, or a value of a
+	// Secret that was looked up.
 	Tainted []string
+	// Secrets are the values of Secrets that templates have looked up, sorted.
+	Secrets []string
 	// Generated is what random functions returned, for the next render. Nil: none was called.
 	Generated Generated
 	// Asked is what the render looked at besides files and configuration.
@@ -186,6 +212,8 @@ type StepOutput struct {
 	// Files are files for later steps, by their path from the tree's root. They replace files of the
 	// same name.
 	Files map[string][]byte
+	// Secrets are the values of Secrets that the step has looked up.
+	Secrets []string
 	// Generated is what random functions returned in this step.
 	Generated Generated
 	// Asked is what the step looked at.

@@ -56,12 +56,12 @@ type Substitution struct {
 	variables Variables
 	room      int
 	tainted   map[string]struct{}
-	forms     []string // of all secrets; see secretForms
+	forms     forms // of all secrets
 }
 
 // NewSubstitution returns the substitution of the variables.
 func NewSubstitution(v Variables) *Substitution {
-	return &Substitution{variables: v, room: maxGrowth, tainted: map[string]struct{}{}, forms: secretForms(v.Secrets)}
+	return &Substitution{variables: v, room: maxGrowth, tainted: map[string]struct{}{}, forms: formsOf(v.Secrets)}
 }
 
 func (s *Substitution) lookUp(name string) (value string, secret, known bool) {

@@ -91,7 +91,7 @@ func (r *rendering) render(values map[string]any) (out render.StepOutput, err er
 	}
 	g := generators{before: r.in.Generated, made: render.Generated{}}
 	custom := g.funcs()
-	custom["lookup"] = lookup(r.in.Lookups, r.options.Lookup)
+	custom["lookup"] = lookup(r.in.Lookups, r.options.Lookup, func(l render.Lookup) { out.Secrets = append(out.Secrets, l.Secrets()...) })
 	files, err := engine.Engine{CustomTemplateFuncs: custom}.Render(r.chart, top)
 	if err != nil {
 		return out, r.explain(err)

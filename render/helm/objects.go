@@ -143,8 +143,10 @@ func hookEvents() []string {
 }
 
 // lookup returns the template function: an object, a list of them for an empty name, or nothing. A
-// list that a rule permits may be empty.
-func lookup(known []render.Lookup, rules []renderstep.LookupRule) func(version, kind, namespace, name string) (map[string]any, error) {
+// list that a rule permits may be empty. It calls seen with each object that a template is given.
+func lookup(
+	known []render.Lookup, rules []renderstep.LookupRule, seen func(render.Lookup),
+) func(version, kind, namespace, name string) (map[string]any, error) {
 	return func(version, kind, namespace, name string) (map[string]any, error) {
 		items := []any{}
 		for _, l := range known {
@@ -155,6 +157,7 @@ func lookup(known []render.Lookup, rules []renderstep.LookupRule) func(version, 
 			if err := yaml.Unmarshal(l.Object, &object); err != nil {
 				return nil, fmt.Errorf("read looked-up %s %s: %w", kind, l.Name, err)
 			}
+			seen(l)
 			if name != "" {
 				return object, nil
 			}

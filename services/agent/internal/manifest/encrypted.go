@@ -56,15 +56,11 @@ func (r Renderer) open(ctx context.Context, s plan.Service, files *render.Files,
 		if err != nil {
 			return &render.Error{Path: o.Path, Document: o.Document, Cause: fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)}
 		}
-		if all.Substitution == nil {
-			all.Substitution = render.NewSubstitution(render.Variables{})
-		}
 		var texts []string
 		for _, value := range values {
 			texts = append(texts, secretTexts(value)...)
 		}
-		all.Substitution.Conceal(texts...)
-		given.next.Opened = append(given.next.Opened, texts...)
+		all.conceal(texts, given)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ type GivenStore interface {
 type Given struct {
 	// References are values by key of the configuration.
 	References map[string]GivenValue `json:"references,omitempty"`
-	// Opened are the values of encrypted manifests, sorted.
+	// Opened are the values of encrypted manifests, and of Secrets that charts have looked up,
+	// sorted.
 	Opened []string `json:"opened,omitempty"`
 }
 

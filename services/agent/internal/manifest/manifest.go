@@ -194,6 +194,7 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 		if err != nil {
 			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
 		}
+		all.conceal(out.Secrets, given)
 		if err := r.open(ctx, s, files, out.Objects, given, all); err != nil {
 			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
 		}
@@ -205,6 +206,7 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 	if err != nil {
 		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
 	}
+	all.conceal(out.Secrets, given)
 	if err := r.open(ctx, s, files, out.Objects, given, all); err != nil {
 		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
 	}
@@ -233,6 +235,18 @@ func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, erro
 		})
 	}
 	return facts, nil
+}
+
+// conceal makes texts secrets of the service, now and after a restart.
+func (m *Manifests) conceal(texts []string, given *given) {
+	if len(texts) == 0 {
+		return
+	}
+	if m.Substitution == nil {
+		m.Substitution = render.NewSubstitution(render.Variables{})
+	}
+	m.Substitution.Conceal(texts...)
+	given.next.Opened = append(given.next.Opened, texts...)
 }
 
 // take adds what a render returned besides objects.
