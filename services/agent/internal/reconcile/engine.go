@@ -172,8 +172,11 @@ func New(p Params) *Engine {
 		inventories: inventory.NewCache(p.Inventories), fingerprints: p.Fingerprints,
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}
+	s.secrets = newSecrets(func(ctx context.Context, service plan.Service) (*render.Substitution, error) {
+		return s.executor.Secrets(ctx, service)
+	}, p.Logger)
 	s.executor = execute.New(execute.Params{
-		Cluster: p.Cluster, Namespace: p.Namespace, Lock: p.Lock, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
+		Cluster: p.Cluster, Namespace: p.Namespace, Lock: p.Lock, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.secrets.judging(s.rules.judge), Shown: s.secrets.verdict,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
 	readers.Executor = s.executor
@@ -201,6 +204,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		e.shared.symptoms.Run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		e.shared.secrets.run(ctx)
 		return nil
 	})
 	group.Go(func() error {
@@ -256,6 +263,7 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 		table = e.shared.fingerprints.Load(ctx, record.Service)
 	}
 	u := newUnit(e.shared, record, table)
+	e.shared.secrets.add(record, u.Wake)
 	u.member = e.shared.ownership.Join(u.name, u)
 	e.shared.relations.join(u.name, u.Wake, record.DependsOn)
 	for _, o := range record.Objects.Objects() {
@@ -376,6 +384,7 @@ func (e *Engine) forget(u *unit) bool {
 	e.shared.rules.forget(u.name)
 	e.shared.watched.forget(u.name)
 	e.shared.symptoms.Remove(u.name)
+	e.shared.secrets.forget(u.name)
 	return true
 }
 

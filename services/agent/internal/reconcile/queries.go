@@ -49,6 +49,9 @@ func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	failures := u.state.Attempt.Failures
 	u.mu.Unlock()
 	all, _ := u.objects.Statuses(failures)
+	for i := range all {
+		all[i].Health = e.shared.secrets.verdict(service, all[i].Health)
+	}
 	return all, nil
 }
 

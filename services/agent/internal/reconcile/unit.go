@@ -39,6 +39,7 @@ type shared struct {
 	rules        *healthRules
 	kinds        *watchedKinds
 	symptoms     *symptoms.Board
+	secrets      *secrets
 	relations    relations
 	events       events
 	watched      watchlist
@@ -173,7 +174,7 @@ func (u *unit) look(ctx context.Context, now time.Time) {
 	}
 	u.prerequisites = nil
 	if len(wanted) > 0 {
-		u.prerequisites = followPrerequisites(ctx, reader, denied, wanted, u.shared.rules.judge, u.Wake)
+		u.prerequisites = followPrerequisites(ctx, reader, denied, wanted, u.shared.secrets.judging(u.shared.rules.judge), u.Wake)
 	}
 	u.mu.Unlock()
 	last.stop() // without the lock, which its callbacks may take
@@ -259,6 +260,10 @@ func (u *unit) publish(now time.Time) {
 	o := decide.Observed{Drift: u.objects.Drift(now), BadRules: u.shared.rules.problem(u.name)}
 	o.RunningTest = u.test.Load()
 	o.Objects, o.Counts = u.objects.Statuses(u.state.Attempt.Failures)
+	o.Objects = report.Attention(o.Objects) // nobody reads the messages of the others
+	for i := range o.Objects {
+		o.Objects[i].Health = u.shared.secrets.verdict(u.name, o.Objects[i].Health)
+	}
 	u.shared.symptoms.Explain(u.name, u.state.UnhealthySince, o.Objects)
 	status := u.state.Assess(now, o, u.status)
 	u.shared.symptoms.Put(symptoms.Hanging{

@@ -105,7 +105,7 @@ func (u *unit) observe(o observe.Observation) {
 			u.state.RetryOnHealthy()
 			u.mu.Unlock()
 		}
-		u.Announce(effect.Ref, effect.Health.Sentence())
+		u.Announce(effect.Ref, u.shared.secrets.verdict(u.name, effect.Health).Sentence())
 	}
 	if effect.HasNews {
 		u.Wake()

@@ -97,7 +97,11 @@ func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx) // the cause may be that the run took too long
 	}
-	return u.conclude(ctx, run, outcome, err, time.Since(started))
+	isDone := u.conclude(ctx, run, outcome, err, time.Since(started))
+	if isDone && what == decide.Apply {
+		u.shared.secrets.settle(u.name)
+	}
+	return isDone
 }
 
 // begin begins a run if the action is still wanted, and returns copies of everything that the run
@@ -128,12 +132,15 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 
 // rendered returns what is called after each render of a unit: the unit runs again when an object
 // changes that the render has read.
-func rendered(u *unit) func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
-	return func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
+func rendered(u *unit) func(ctx context.Context, manifests manifest.Manifests, err error) {
+	return func(ctx context.Context, manifests manifest.Manifests, err error) {
 		u.mu.Lock()
-		u.state.Attempt.Notice = notice
+		u.state.Attempt.Notice = manifests.Notice
 		u.mu.Unlock()
-		u.shared.watched.set(ctx, u.name, reads, func() {
+		if err == nil {
+			u.shared.secrets.setRendered(u.name, manifests.Substitution)
+		}
+		u.shared.watched.set(ctx, u.name, manifests.Reads, func() {
 			u.mu.Lock()
 			u.state.Nudge()
 			u.mu.Unlock()

@@ -37,7 +37,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/confine"
@@ -63,8 +62,11 @@ type Params struct {
 	Inventories *inventory.Cache
 	Renderer    manifest.Renderer
 	Ownership   *ownership.Registry
-	// Judge returns the verdict on a live object.
+	// Judge returns the verdict on a live object, as people are shown it.
 	Judge func(o *unstructured.Unstructured) health.Verdict
+	// Shown returns the verdict on an object of a service as people are shown it, without the
+	// secrets of the service.
+	Shown func(service string, v health.Verdict) health.Verdict
 	// Owner returns the uid that the hub gave the cluster, or "" if it is unknown.
 	Owner  func() string
 	Guard  inventory.Guard
@@ -162,10 +164,9 @@ type Job struct {
 	Turn *slots.Turn
 	// Progress receives the state that others may see before the end.
 	Progress Progress
-	// Rendered is called after each render, also a failed one, with what it has read of the cluster,
-	// and with the problem that does not keep its objects from being applied, if there is one. Nil is
-	// not called.
-	Rendered func(ctx context.Context, reads manifest.Reads, notice *reason.Problem)
+	// Rendered is called after each render with its result. The manifests of a failed one hold what
+	// was known when it failed. Nil is not called.
+	Rendered func(ctx context.Context, manifests manifest.Manifests, err error)
 }
 
 // Progress connects a run with its unit until its end: the unit publishes the current state, and

@@ -105,7 +105,7 @@ func (r *run) render(ctx context.Context) error {
 	r.manifests, err = renderer.Render(render.WithWait(ctx, &waited), r.Service, r.record.Applied)
 	r.rendered = time.Now()
 	if r.Rendered != nil {
-		r.Rendered(ctx, r.manifests.Reads, r.manifests.Notice)
+		r.Rendered(ctx, r.manifests, err)
 	}
 	r.record.AsksFacts = r.record.AsksFacts && err != nil || r.manifests.AsksFacts
 	r.record.HasGenerated = r.record.HasGenerated || r.manifests.HasGenerated

@@ -141,6 +141,9 @@ func (s *stager) awaitHealthy(ctx context.Context, stage order.Stage, refs []inv
 		lagging = s.r.Objects.Unhealthy(refs)
 		return len(lagging) == 0 || slices.ContainsFunc(lagging, isHopeless)
 	})
+	for i := range lagging {
+		lagging[i].Health = s.r.x.params.Shown(s.r.Service.Name, lagging[i].Health)
+	}
 	switch {
 	case errors.Is(err, errImpatient):
 		return report.Unhealthy(fmt.Sprintf("%s is not healthy within %v", stage, timeout), lagging,

@@ -23,16 +23,9 @@ const maxSymptom = 600
 func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Object) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	secrets := render.NewSubstitution(render.Variables{})
-	if s.ConfigDigest != "" {
-		configured, err := x.params.Renderer.Configs.Config(ctx, s)
-		if err != nil {
-			return ""
-		}
-		secrets = render.NewSubstitution(configured.Variables)
-	}
-	if given := x.params.Renderer.Given; given != nil {
-		given.LoadGiven(ctx, s).Conceal(secrets)
+	secrets, err := x.Secrets(ctx, s)
+	if err != nil {
+		return ""
 	}
 	// The agent's rights are enough here: the service could create the object, and what is read
 	// belongs to it.
@@ -53,4 +46,21 @@ func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Obj
 		text = strings.ToValidUTF8(text[:maxSymptom], "") + "…"
 	}
 	return text
+}
+
+// Secrets returns the secrets of a service: those of its configuration, and what the cluster has
+// given it. Error: the configuration is not available.
+func (x *Executor) Secrets(ctx context.Context, s plan.Service) (*render.Substitution, error) {
+	secrets := render.NewSubstitution(render.Variables{})
+	if s.ConfigDigest != "" {
+		configured, err := x.params.Renderer.Configs.Config(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		secrets = render.NewSubstitution(configured.Variables)
+	}
+	if given := x.params.Renderer.Given; given != nil {
+		given.LoadGiven(ctx, s).Conceal(secrets)
+	}
+	return secrets, nil
 }
