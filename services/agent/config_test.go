@@ -80,6 +80,12 @@ func (n *notes) Write(p []byte) (int, error) {
 	return n.text.Write(p)
 }
 
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
 // TestConfiguration has one secret change after another, and then everything but the agent's disk
 // go away.
 func TestConfiguration(t *testing.T) {

@@ -48,6 +48,7 @@ type hub struct {
 	key       ed25519.PublicKey // nil: nobody is enrolled
 	joins     map[string]bool   // join tokens that are good once
 	tokens    int               // how many access tokens were given out
+	secret    string            // is part of each access token
 	plan      *distributorv1.Plan
 	noStreams bool
 	corrupt   bool
@@ -194,7 +195,7 @@ func (h *hub) authorise(header http.Header) error {
 	token, _ := identity.BearerToken(header)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if token == "" || token != fmt.Sprintf("access-%d", h.tokens) {
+	if token == "" || token != fmt.Sprintf("access-%s%d", h.secret, h.tokens) {
 		return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "token is not known")
 	}
 	return nil
@@ -290,7 +291,7 @@ func (h *hub) RefreshToken(ctx context.Context, r *distributorv1.RefreshTokenReq
 	response := &distributorv1.RefreshTokenResponse{ExpireTime: timestamppb.New(time.Now().Add(time.Hour))}
 	h.change(func() {
 		h.tokens++
-		response.AccessToken, response.TunnelUrl = fmt.Sprintf("access-%d", h.tokens), h.tunnelURL
+		response.AccessToken, response.TunnelUrl = fmt.Sprintf("access-%s%d", h.secret, h.tokens), h.tunnelURL
 	})
 	return response, nil
 }
