@@ -230,6 +230,9 @@ const (
 	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is
 	// rolled out. The message says how many there are. Divide them among several policies, by labels or names.
 	RolloutTooLarge Reason = 242
+	// The caller edited a part of what the rollout brings, and the wave does not count approvals of its authors.
+	// The message says who may approve. Ask one of them, and do not approve with another account of yours.
+	RolloutByAuthor Reason = 246
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -330,6 +333,7 @@ var names = map[Reason]string{
 	RolloutRefused:             "ROLLOUT_REFUSED",
 	RolloutStopped:             "ROLLOUT_STOPPED",
 	RolloutTooLarge:            "ROLLOUT_TOO_LARGE",
+	RolloutByAuthor:            "ROLLOUT_BY_AUTHOR",
 	RevisionUnavailable:        "REVISION_UNAVAILABLE",
 	FleetSourceManaged:         "FLEET_SOURCE_MANAGED",
 	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",

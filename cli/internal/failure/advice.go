@@ -14,6 +14,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_ALREADY_EXISTS:       "Choose another name, or change the existing object with leat apply.",
 		errorsv1.Reason_REASON_VERSION_CONFLICT:     "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
 		errorsv1.Reason_REASON_ROTATION_UNFINISHED:  "Run leat admin keys to see how far it is, and try again when it has ended.",
+		errorsv1.Reason_REASON_ROLLOUT_BY_AUTHOR:    "Ask another person who may approve: leat rollout status NAME shows whose edits the rollout brings.",
 		errorsv1.Reason_REASON_ROLLOUT_REFUSED:      "Look at leat rollout status NAME, and do what it waits for.",
 		errorsv1.Reason_REASON_REVISION_UNAVAILABLE: "Choose another revision of leat history service/NAME, or revert the commit in the repository.",
 		errorsv1.Reason_REASON_IN_USE:               "First delete or change the objects that name it.",

@@ -40,7 +40,7 @@ func (r rollouts) rollout(name string) (*fleetv1.Rollout, error) {
 	_, err := r.hub.get("rolloutpolicy", name)
 	return &fleetv1.Rollout{
 		Id: "RUN", Policy: name, Number: 2, State: "running", Wave: "canary", WaitsFor: "wave \"canary\" waits for 1 more to approve", WaitsOn: "person", Total: 2, Arrived: 1,
-		MaxUnavailable: 1, Contents: []*fleetv1.RolloutContent{{Repository: "demo", Commit: "0123456789abcdef"}}, Changes: []string{"content", "source ref v1 -> v2"},
+		MaxUnavailable: 1, Contents: []*fleetv1.RolloutContent{{Repository: "demo", Commit: "0123456789abcdef"}}, Changes: []string{"content", "source ref v1 -> v2"}, Authors: []string{"ada"},
 		Waves: []*fleetv1.RolloutWaveStatus{{Name: "canary", Total: 1, Arrived: 1}, {Name: "rest", Total: 1}},
 	}, err
 }

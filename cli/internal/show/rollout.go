@@ -87,7 +87,9 @@ func rolloutHead(w io.Writer, r *fleetv1.Rollout) error {
 	for _, c := range r.GetContents() {
 		text += strings.TrimRight(fmt.Sprintf("  %s at %.12s %s", c.GetRepository(), c.GetCommit(), c.GetVersion()), " ") + "\n"
 	}
-	for _, line := range []struct{ word, text string }{{"changes", strings.Join(r.GetChanges(), ", ")}, {"why", r.GetWhy()}, {"waits for", r.GetWaitsFor()}} {
+	for _, line := range []struct{ word, text string }{
+		{"changes", strings.Join(r.GetChanges(), ", ")}, {"edited by", strings.Join(r.GetAuthors(), ", ")}, {"why", r.GetWhy()}, {"waits for", r.GetWaitsFor()},
+	} {
 		if line.text != "" {
 			text += fmt.Sprintf("  %s: %s\n", line.word, oneLine(line.text))
 		}

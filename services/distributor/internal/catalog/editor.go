@@ -299,7 +299,10 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	origin := OriginOf(ctx)
 	meta.CreatedBy, meta.UpdatedBy, meta.Reason = origin.By(), origin.By(), origin.Reason
 	meta.Manager = e.manager.Source
-	return created, tx.Put(ctx, created)
+	if err := tx.Put(ctx, created); err != nil {
+		return nil, err
+	}
+	return created, e.noteAuthors(ctx, tx, nil, created)
 }
 
 // settleNew completes what an update would take over from the stored object.
@@ -369,6 +372,9 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 		meta.Generation++
 	}
 	if err := tx.Put(ctx, next); err != nil {
+		return Outcome{}, err
+	}
+	if err := e.noteAuthors(ctx, tx, current, next); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{Action: ActionConfigured, Object: next}, e.settleDepartures(ctx, tx, current, next)

@@ -37,6 +37,11 @@ type Tx interface {
 	Departures(ctx context.Context, globalUID string) (Departures, error)
 	// EndDepartures ends them: the global service no longer selects these clusters.
 	EndDepartures(ctx context.Context, globalUID string) error
+	// Authors returns those of the object with that uid; none if it is not known.
+	Authors(ctx context.Context, uid string) ([]Author, error)
+	// PutAuthors adds authors. One replaces an earlier one of the same object and subject. Of an object, the
+	// latest MaxAuthors are kept until it is deleted.
+	PutAuthors(ctx context.Context, authors []Author) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a

@@ -145,6 +145,27 @@ func isBehind(c *Catalog, path string) bool {
 	return derivationProblemLocked(c, path) != nil
 }
 
+// behindGlobals returns the paths of the global services of which isBehind reports true.
+func behindGlobals(c *Catalog) map[string]bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	behind := make(map[string]bool, len(c.derived.late)+len(c.derived.jobs))
+	for path := range c.derived.late {
+		behind[path] = true
+	}
+	for path := range c.derived.jobs {
+		behind[path] = true
+	}
+	return behind
+}
+
+// isOfPresentGlobal reports whether a derived service is of its global service as that is now. One whose derivation
+// fails keeps what it had.
+func isOfPresentGlobal(v *View, service *catalog.Service) bool {
+	object, ok := v.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
+	return ok && object.Meta().ResourceVersion == service.ResourceVersion
+}
+
 // DerivedConfigs composes configurations of derived services with their secrets; sqlstore.Globals implements
 // it.
 type DerivedConfigs interface {

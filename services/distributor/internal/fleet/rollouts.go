@@ -35,7 +35,8 @@ func (r Rollouts) IsNeeded() bool {
 // Look implements rollouts.Fleet. A service belongs to the first policy that covers it.
 func (r Rollouts) Look() rollouts.Sight {
 	v := r.View
-	sight := rollouts.Sight{Policies: policies(v.Catalog), Members: map[string][]rollouts.Seen{}}
+	// The revision comes first, so that services which change meanwhile have more edits and not fewer.
+	sight := rollouts.Sight{Revision: v.Catalog.Revision(), Policies: policies(v.Catalog), Members: map[string][]rollouts.Seen{}}
 	isCovered := map[string]bool{}
 	if len(sight.Policies) > 0 {
 		r.lookAtServices(&sight, isCovered)
@@ -50,6 +51,7 @@ func (r Rollouts) Look() rollouts.Sight {
 
 func (r Rollouts) lookAtServices(sight *rollouts.Sight, isCovered map[string]bool) {
 	v := r.View
+	behind := behindGlobals(v.Catalog)
 	for _, key := range (Observations{v}).Keys(catalog.KindService) {
 		service, ok := v.Service(key.Name)
 		if !ok {
@@ -64,8 +66,9 @@ func (r Rollouts) lookAtServices(sight *rollouts.Sight, isCovered map[string]boo
 			continue
 		}
 		isCovered[service.UID] = true
-		uid := sight.Policies[i].UID
-		sight.Members[uid] = append(sight.Members[uid], r.see(service, cluster))
+		uid, seen := sight.Policies[i].UID, r.see(service, cluster)
+		seen.IsBehind = service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(v, service))
+		sight.Members[uid] = append(sight.Members[uid], seen)
 	}
 }
 
@@ -74,7 +77,7 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollou
 	isConnected, _ := v.presenceOf(cluster)
 	own := service.Spec.Wanted()
 	seen := rollouts.Seen{
-		Service: service, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
+		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),
 	}
 	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)

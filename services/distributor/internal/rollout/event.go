@@ -69,11 +69,28 @@ type RefusedError struct{ Message string }
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Message }
 
+// AuthorError says that a person may not approve, because they wrote a part of what the run brings.
+type AuthorError struct {
+	Wave, Person string
+	// Groups are those of which another person has to approve; empty: anybody who may approve.
+	Groups []string
+}
+
+// Error implements error.
+func (e *AuthorError) Error() string {
+	whom := "who may approve rollouts of the policy"
+	if len(e.Groups) > 0 {
+		whom = fmt.Sprintf("who is in one of these groups: %v", e.Groups)
+	}
+	return fmt.Sprintf("%s wrote a part of what the rollout brings, so another person has to approve wave %q, %s", e.Person, e.Wave, whom)
+}
+
 func refused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// Check returns a *RefusedError if the run cannot follow the approval or the command. Other events are
+// Check returns a *RefusedError if the run cannot follow the approval or the command, and an *AuthorError if
+// the person may not approve what they wrote. Other events are
 // never refused: what they say is so.
 func (r *Run) Check(e Event) error {
 	switch {
@@ -97,6 +114,9 @@ func (r *Run) checkApproval(e Event) error {
 		return refused("wave %q needs no approval", current)
 	case slices.ContainsFunc(r.Waves[r.Cursor].Approvals, func(g Given) bool { return g.Person == e.Person }):
 		return refused("%s has approved wave %q already", e.Person, current)
+	}
+	if approval := r.wave(r.Cursor).Approval; approval.NotByAuthor && slices.Contains(r.Candidate.Authors, e.Person) {
+		return &AuthorError{Wave: r.Current(), Person: e.Person, Groups: approval.Groups}
 	}
 	return nil
 }

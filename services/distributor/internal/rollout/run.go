@@ -41,6 +41,8 @@ type Candidate struct {
 	ID string `json:"id"`
 	// Generation counts the candidates of a policy, from 1.
 	Generation int64 `json:"generation"`
+	// Authors are the persons who wrote a part of what members are to run, sorted. The caller knows them.
+	Authors []string `json:"authors,omitempty"`
 }
 
 // Member is one service as a run begins with it.

@@ -341,7 +341,11 @@ func (d *decider) isApproved(w Wave, state *WaveState) bool {
 		state.AskedAt = d.run.Now
 		d.decide(Decision{Kind: Ask, Wave: w.Name})
 	}
-	d.block(Blocked{By: ByPerson, Names: w.Approval.Groups, Why: fmt.Sprintf("wave %q waits for %d more to approve", w.Name, missing)})
+	why := fmt.Sprintf("wave %q waits for %d more to approve", w.Name, missing)
+	if w.Approval.NotByAuthor && len(d.run.Candidate.Authors) > 0 {
+		why += ", who did not write what is rolled out"
+	}
+	d.block(Blocked{By: ByPerson, Names: w.Approval.Groups, Why: why})
 	return false
 }
 

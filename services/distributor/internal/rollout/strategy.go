@@ -82,6 +82,8 @@ type Approval struct {
 	Groups []string `json:"groups,omitempty"`
 	// Count is how many persons have to approve. Zero: one.
 	Count int `json:"count,omitempty"`
+	// NotByAuthor refuses the approval of a person who wrote a part of the candidate.
+	NotByAuthor bool `json:"notByAuthor,omitempty"`
 }
 
 // Needed returns how many persons have to approve.

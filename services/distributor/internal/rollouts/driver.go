@@ -155,6 +155,8 @@ type Work struct {
 	// failed is when wishes were asked for in vain, and left how long the round may still ask.
 	failed map[Wish]time.Time
 	left   time.Duration
+	// revision is that of the last look.
+	revision int64
 	// digests are those of specs in plans.
 	digests specDigests
 	// tooLarge are the policies of which that was logged, by uid.
@@ -191,6 +193,7 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 		return false, nil
 	}
 	sight := w.p.Fleet.Look()
+	w.revision = sight.Revision
 	if err := w.release(ctx, sight.Uncovered); err != nil {
 		return true, err
 	}
@@ -279,6 +282,9 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 		}
 		if record = begin(policy, members, latest, now); record == nil {
 			return nil
+		}
+		if err := w.sign(ctx, policy, members, latest, record); err != nil {
+			return err
 		}
 	} else {
 		before = record.Run.Seq

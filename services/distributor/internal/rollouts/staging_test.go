@@ -4,6 +4,7 @@
 package rollouts_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,6 +40,9 @@ type yard struct {
 	// contents are what sources hold.
 	contents map[catalog.Source]catalog.HeldSource
 	bad      string
+	// revision is that of the latest edit, and authors are who edited.
+	revision int64
+	authors  []catalog.Author
 	record   *rollouts.Record
 	log      rollouts.Log
 }
@@ -121,10 +125,20 @@ func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
 	return nil
 }
 
+// Authors returns those after a revision.
+func (y *yard) Authors(_ context.Context, since int64) (after []catalog.Author, _ error) {
+	for _, author := range y.authors {
+		if author.Revision > since {
+			after = append(after, author)
+		}
+	}
+	return after, nil
+}
+
 func (*yard) IsNeeded() bool { return true }
 
 func (y *yard) Look() rollouts.Sight {
-	sight := rollouts.Sight{Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
+	sight := rollouts.Sight{Revision: y.revision, Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
 	for _, service := range y.services {
 		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused}
 		sources := slices.Clone(service.Spec.Sources)
@@ -188,7 +202,7 @@ func (y *yard) rounds(n int) {
 // tell has a person steer the rollout.
 func (y *yard) tell(e rollout.Event) {
 	y.t.Helper()
-	e.At, e.Person = y.now, "ada"
+	e.At, e.Person = y.now, cmp.Or(e.Person, "admin")
 	step, err := y.record.Follow(e)
 	if err != nil {
 		y.t.Fatal(err)

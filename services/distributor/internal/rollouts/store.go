@@ -56,6 +56,10 @@ type Start struct {
 	// A release without one is of an earlier version, which staged content alone.
 	Contents map[string][]catalog.HeldSource `json:"contents"`
 	SpecOf   map[string]string               `json:"specOf,omitempty"`
+	// Before are the edits that the members had when the rollout began, and After those that they have if it
+	// completes.
+	Before Reached `json:"before,omitzero"`
+	After  Reached `json:"after,omitzero"`
 	// Specs are the specs of releases by their digests: members have few different ones.
 	Specs map[string]*catalog.StagedSpec `json:"specs,omitempty"`
 }
@@ -142,6 +146,8 @@ type Store interface {
 	Resign(ctx context.Context, term int64) error
 	// Heads returns the latest rollout of each policy.
 	Heads(ctx context.Context) ([]Head, error)
+	// Authors returns who changed what services run, in revisions of the catalog after since.
+	Authors(ctx context.Context, since int64) ([]catalog.Author, error)
 	// Record returns a rollout by its id. Errors: ErrNotFound.
 	Record(ctx context.Context, id string) (*Record, error)
 	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. Errors:
@@ -163,6 +169,7 @@ type People interface {
 // Seen is what a replica sees of a service under a policy.
 type Seen struct {
 	Service       *catalog.Service
+	ClusterUID    string
 	ClusterLabels map[string]string
 	// Spec is the staged part of its own spec.
 	Spec *catalog.StagedSpec
@@ -175,6 +182,8 @@ type Seen struct {
 	Limits *syncpolicy.Limits
 	// IsDeriving is true if the services of its global service may be of different states of that.
 	IsDeriving bool
+	// IsBehind is true if the service may be of an earlier state of its global service.
+	IsBehind bool
 	// Report is the agent's. Nil: it has not reported.
 	Report *catalog.ServiceReport
 	// IsOnline is true if the cluster can be seen and the service is neither paused nor a dry run.
@@ -183,6 +192,8 @@ type Seen struct {
 
 // Sight is what a replica sees of the fleet.
 type Sight struct {
+	// Revision is one of the catalog whose edits the services have, but for those that are behind.
+	Revision int64
 	// Policies are by precedence.
 	Policies []*catalog.RolloutPolicy
 	// Members are the services that a policy decides about, by its uid.

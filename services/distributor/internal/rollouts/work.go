@@ -630,7 +630,8 @@ func (r *Record) ApproversOf(wave string) []string {
 	return nil
 }
 
-// Follow returns what is written if the rollout follows a person. The error is a *rollout.RefusedError.
+// Follow returns what is written if the rollout follows a person. The error is a *rollout.RefusedError
+// or a *rollout.AuthorError.
 // To retry a rollout that has ended is to try its content once more, with another rollout.
 func (r *Record) Follow(e rollout.Event) (Step, error) {
 	next := *r

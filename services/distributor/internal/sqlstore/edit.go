@@ -331,11 +331,14 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	if _, err := t.sql.NewDelete().Model(newRow(object.Key().Kind)).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
-	return t.bury(ctx, object.Key(), object.Meta().UID)
+	if err := forgetAuthors(ctx, t, object.Meta().UID); err != nil {
+		return err
+	}
+	return bury(ctx, t, object.Key(), object.Meta().UID)
 }
 
 // bury remembers a deletion, and forgets those that are long past.
-func (t *tx) bury(ctx context.Context, key catalog.Key, uid string) error {
+func bury(ctx context.Context, t *tx, key catalog.Key, uid string) error {
 	stone := &deletionRow{UID: uid, Kind: string(key.Kind), Name: key.Name, Revision: t.revision, DeletedAt: micros(time.Now())}
 	if _, err := t.sql.NewInsert().Model(stone).Exec(ctx); err != nil {
 		return translate("remember deletion", err)
@@ -365,7 +368,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindProject:
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:
-		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
+		return bindingsWith(ctx, t, catalog.RoleName(key.Name))
 	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier, catalog.KindGlobalService,
 		catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindToken, catalog.KindSession:
 		return nil, nil
@@ -392,7 +395,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 
 // bindingsWith returns the bindings that give a role, at most maxDependents. Their specs are JSON,
 // so it reads all of them; roles are rarely deleted.
-func (t *tx) bindingsWith(ctx context.Context, role catalog.RoleName) ([]catalog.Key, error) {
+func bindingsWith(ctx context.Context, t *tx, role catalog.RoleName) ([]catalog.Key, error) {
 	var rows []*bindingRow
 	err := t.sql.NewSelect().Model(&rows).Order("name").Scan(ctx)
 	var keys []catalog.Key

@@ -150,7 +150,7 @@ func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
 		if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
 			return translate("delete session", err)
 		}
-		if err := t.bury(ctx, catalog.Key{Kind: catalog.KindSession, Name: row.ID}, row.ID); err != nil {
+		if err := bury(ctx, t, catalog.Key{Kind: catalog.KindSession, Name: row.ID}, row.ID); err != nil {
 			return err
 		}
 	}

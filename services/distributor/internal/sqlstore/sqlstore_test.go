@@ -109,6 +109,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"reserved keys stay":               testReservedKeysStay,
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
 		"staged specs":                     testStagedSpecs,
+		"authors":                          testAuthors,
+		"many authors":                     testManyAuthors,
 		"held repositories stay":           testHeldRepositoriesStay,
 
 		"steps":   testSteps,

@@ -123,7 +123,7 @@ func (t tokenTx) dropToken(ctx context.Context, row *tokenRow) error {
 	}
 	id, token := admission.TokenID(row.Hash), row.unused()
 	t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindToken), Name: id, UID: token.UserUID, Before: token})
-	return t.bury(ctx, catalog.Key{Kind: catalog.KindToken, Name: id}, id+"."+strconv.FormatInt(t.revision, 10))
+	return bury(ctx, t.tx, catalog.Key{Kind: catalog.KindToken, Name: id}, id+"."+strconv.FormatInt(t.revision, 10))
 }
 
 // withUser adds whose the tokens are.

@@ -258,6 +258,9 @@ const (
 	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is
 	// rolled out. The message says how many there are. Divide them among several policies, by labels or names.
 	Reason_REASON_ROLLOUT_TOO_LARGE Reason = 242
+	// The caller edited a part of what the rollout brings, and the wave does not count approvals of its authors.
+	// The message says who may approve. Ask one of them, and do not approve with another account of yours.
+	Reason_REASON_ROLLOUT_BY_AUTHOR Reason = 246
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
@@ -360,6 +363,7 @@ var (
 		224: "REASON_ROLLOUT_REFUSED",
 		241: "REASON_ROLLOUT_STOPPED",
 		242: "REASON_ROLLOUT_TOO_LARGE",
+		246: "REASON_ROLLOUT_BY_AUTHOR",
 		225: "REASON_REVISION_UNAVAILABLE",
 		230: "REASON_FLEET_SOURCE_MANAGED",
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
@@ -448,6 +452,7 @@ var (
 		"REASON_ROLLOUT_REFUSED":              224,
 		"REASON_ROLLOUT_STOPPED":              241,
 		"REASON_ROLLOUT_TOO_LARGE":            242,
+		"REASON_ROLLOUT_BY_AUTHOR":            246,
 		"REASON_REVISION_UNAVAILABLE":         225,
 		"REASON_FLEET_SOURCE_MANAGED":         230,
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
@@ -487,7 +492,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x97\x14\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb6\x14\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -569,7 +574,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1eREASON_GLOBAL_SERVICE_CONFLICT\x10\xd5\x01\x12\x1b\n" +
 	"\x16REASON_ROLLOUT_REFUSED\x10\xe0\x01\x12\x1b\n" +
 	"\x16REASON_ROLLOUT_STOPPED\x10\xf1\x01\x12\x1d\n" +
-	"\x18REASON_ROLLOUT_TOO_LARGE\x10\xf2\x01\x12 \n" +
+	"\x18REASON_ROLLOUT_TOO_LARGE\x10\xf2\x01\x12\x1d\n" +
+	"\x18REASON_ROLLOUT_BY_AUTHOR\x10\xf6\x01\x12 \n" +
 	"\x1bREASON_REVISION_UNAVAILABLE\x10\xe1\x01\x12 \n" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +

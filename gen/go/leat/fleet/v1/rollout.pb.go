@@ -395,7 +395,11 @@ type RolloutApproval struct {
 	// Each person must be in one of these groups. Empty means everybody who may approve. At most 16.
 	Groups []string `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
 	// How many persons have to approve. 0 means 1; at most 16.
-	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Refuses the approval of a person who edited what the rollout brings: a service, the template or an
+	// override of a global service, labels or annotations of a cluster, or the fleet source that wrote one of
+	// these. Authors of commits are not known.
+	NotByAuthor   bool `protobuf:"varint,3,opt,name=not_by_author,json=notByAuthor,proto3" json:"not_by_author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,6 +446,13 @@ func (x *RolloutApproval) GetCount() int32 {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *RolloutApproval) GetNotByAuthor() bool {
+	if x != nil {
+		return x.NotByAuthor
+	}
+	return false
 }
 
 // RolloutBudget is how many members may fail.
@@ -686,7 +697,10 @@ type Rollout struct {
 	WaitsOn string `protobuf:"bytes,19,opt,name=waits_on,json=waitsOn,proto3" json:"waits_on,omitempty"`
 	// What the rollout changes, as phrases: "content" for what sources hold, and for specs such as
 	// "source ref v1 -> v2". At most 17.
-	Changes       []string `protobuf:"bytes,18,rep,name=changes,proto3" json:"changes,omitempty"`
+	Changes []string `protobuf:"bytes,18,rep,name=changes,proto3" json:"changes,omitempty"`
+	// The persons who edited what the rollout brings, sorted. Empty: only commits changed, or the caller may
+	// neither approve the policy's rollouts nor edit the policy.
+	Authors       []string `protobuf:"bytes,20,rep,name=authors,proto3" json:"authors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +864,13 @@ func (x *Rollout) GetWaitsOn() string {
 func (x *Rollout) GetChanges() []string {
 	if x != nil {
 		return x.Changes
+	}
+	return nil
+}
+
+func (x *Rollout) GetAuthors() []string {
+	if x != nil {
+		return x.Authors
 	}
 	return nil
 }
@@ -2325,10 +2346,11 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	" \x01(\v2\x1e.leat.fleet.v1.RolloutApprovalR\bapproval\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +
 	"\x0fRolloutApproval\x12\x1c\n" +
 	"\x06groups\x18\x01 \x03(\tB\x04\xa8\x9f\x19\x01R\x06groups\x12\x1a\n" +
-	"\x05count\x18\x02 \x01(\x05B\x04\xa8\x9f\x19\x01R\x05count\"|\n" +
+	"\x05count\x18\x02 \x01(\x05B\x04\xa8\x9f\x19\x01R\x05count\x12(\n" +
+	"\rnot_by_author\x18\x03 \x01(\bB\x04\xa8\x9f\x19\x01R\vnotByAuthor\"|\n" +
 	"\rRolloutBudget\x12\x1c\n" +
 	"\x06failed\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01R\x06failed\x12\x14\n" +
 	"\x02of\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x02of\x127\n" +
@@ -2342,7 +2364,7 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\x06latest\x18\x02 \x01(\v2\x16.leat.fleet.v1.RolloutR\x06latest\x12\x1d\n" +
 	"\n" +
 	"taken_over\x18\x03 \x01(\x05R\ttakenOver\x12/\n" +
-	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"\x8c\x05\n" +
+	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"\xa6\x05\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
@@ -2365,7 +2387,8 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\bcontents\x18\x10 \x03(\v2\x1d.leat.fleet.v1.RolloutContentR\bcontents\x126\n" +
 	"\x05waves\x18\x11 \x03(\v2 .leat.fleet.v1.RolloutWaveStatusR\x05waves\x12\x19\n" +
 	"\bwaits_on\x18\x13 \x01(\tR\awaitsOn\x12\x18\n" +
-	"\achanges\x18\x12 \x03(\tR\achanges\"b\n" +
+	"\achanges\x18\x12 \x03(\tR\achanges\x12\x18\n" +
+	"\aauthors\x18\x14 \x03(\tR\aauthors\"b\n" +
 	"\x0eRolloutContent\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +

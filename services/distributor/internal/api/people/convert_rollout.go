@@ -144,7 +144,7 @@ func waveOf(field string, m *fleetv1.RolloutWave, project string) (rollout.Wave,
 		OrderBy: m.GetOrderBy(), Concurrent: int(m.GetConcurrent()), Soak: soak,
 	}
 	if a := m.GetApproval(); a != nil {
-		wave.Approval = &rollout.Approval{Groups: a.GetGroups(), Count: int(a.GetCount())}
+		wave.Approval = &rollout.Approval{Groups: a.GetGroups(), Count: int(a.GetCount()), NotByAuthor: a.GetNotByAuthor()}
 	}
 	return wave, nil
 }
@@ -187,7 +187,7 @@ func waveMessage(w rollout.Wave, project string) *fleetv1.RolloutWave {
 		OrderBy: w.OrderBy, Concurrent: int32(w.Concurrent), Soak: spanMessage(w.Soak),
 	}
 	if w.Approval != nil {
-		m.Approval = &fleetv1.RolloutApproval{Groups: w.Approval.Groups, Count: int32(w.Approval.Count)}
+		m.Approval = &fleetv1.RolloutApproval{Groups: w.Approval.Groups, Count: int32(w.Approval.Count), NotByAuthor: w.Approval.NotByAuthor}
 	}
 	return m
 }

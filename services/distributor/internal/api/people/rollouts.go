@@ -90,7 +90,7 @@ func (r *Rollouts) DeleteRolloutPolicy(ctx context.Context, req *fleetv1.DeleteR
 
 // ListRollouts implements RolloutServiceHandler.
 func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRequest) (*fleetv1.ListRolloutsResponse, error) {
-	_, policy, err := r.seen(ctx, req.GetName())
+	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRe
 		return nil, wire.Error(err)
 	}
 	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(records, func(record *rollouts.Record) *fleetv1.Rollout {
-		return rolloutMessage(policy, record)
+		return c.rollout(policy, record)
 	})}, nil
 }
 
@@ -113,7 +113,7 @@ func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutReques
 	if err != nil {
 		return nil, err
 	}
-	res := &fleetv1.GetRolloutResponse{Rollout: rolloutMessage(policy, record)}
+	res := &fleetv1.GetRolloutResponse{Rollout: c.rollout(policy, record)}
 	isVisible := c.visible(catalog.VerbGet)
 	for i := range record.Run.Members {
 		p := &record.Run.Members[i]
@@ -154,7 +154,7 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ControlRolloutResponse{Rollout: rolloutMessage(policy, record)}, nil
+	return &fleetv1.ControlRolloutResponse{Rollout: c.rollout(policy, record)}, nil
 }
 
 // ApproveRollout implements RolloutServiceHandler.
@@ -181,7 +181,7 @@ func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRollo
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ApproveRolloutResponse{Rollout: rolloutMessage(policy, record)}, nil
+	return &fleetv1.ApproveRolloutResponse{Rollout: c.rollout(policy, record)}, nil
 }
 
 // ReplayRollout implements RolloutServiceHandler.
@@ -211,6 +211,15 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 	return c, policy, nil
 }
 
+// rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
+func (c *caller) rollout(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
+	m := rolloutMessage(policy, record)
+	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
+		m.Authors = record.Run.Candidate.Authors
+	}
+	return m
+}
+
 // record returns a rollout of a policy.
 func (r *Rollouts) record(ctx context.Context, policy *catalog.RolloutPolicy, number int64) (*rollouts.Record, error) {
 	records, err := r.d.Rollouts.Runs(ctx, policy.UID)
@@ -228,6 +237,9 @@ func (r *Rollouts) record(ctx context.Context, policy *catalog.RolloutPolicy, nu
 func rolloutError(policy *catalog.RolloutPolicy, err error) error {
 	if refused, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_ROLLOUT_REFUSED, refused.Message)
+	}
+	if author, ok := errors.AsType[*rollout.AuthorError](err); ok {
+		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ROLLOUT_BY_AUTHOR, author.Error())
 	}
 	if errors.Is(err, rollouts.ErrNotFound) {
 		return rpcerr.NotFound("rollout", objectname.Display(policy.Name))

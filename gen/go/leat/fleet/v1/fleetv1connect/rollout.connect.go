@@ -95,7 +95,8 @@ type RolloutServiceClient interface {
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
 	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them, and then needs no permission.
+	// be in one of them, and then needs no permission. If the wave says not_by_author, a person who edited
+	// what the rollout brings is refused.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)
@@ -342,7 +343,8 @@ type RolloutServiceHandler interface {
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
 	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them, and then needs no permission.
+	// be in one of them, and then needs no permission. If the wave says not_by_author, a person who edited
+	// what the rollout brings is refused.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)

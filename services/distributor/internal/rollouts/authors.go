@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// Reached says up to which revision of the catalog services have the edits of what they are made of. Its JSON is
+// its stored form.
+type Reached struct {
+	Revision int64 `json:"revision,omitempty"`
+	// Except are the objects that reached less, by the uid of the service or of its global service.
+	Except map[string]int64 `json:"except,omitempty"`
+}
+
+// of returns what the services of an object have reached.
+func (r Reached) of(uid string) int64 {
+	if revision, ok := r.Except[uid]; ok {
+		return revision
+	}
+	return r.Revision
+}
+
+// least returns what all objects have reached.
+func (r Reached) least() int64 {
+	least := r.Revision
+	for _, revision := range r.Except {
+		least = min(least, revision)
+	}
+	return least
+}
+
+// reachedBefore returns what the services of a policy have when a rollout begins after latest, which may be nil.
+// A rollout that did not complete brought nothing: the next one may bring it again.
+func reachedBefore(latest *Record) Reached {
+	switch {
+	case latest == nil:
+		return Reached{}
+	case latest.Run.State == rollout.Completed:
+		return latest.Start.After
+	}
+	return latest.Start.Before
+}
+
+// writtenUID returns the uid of the object that people edit to change the service.
+func (s Seen) writtenUID() string {
+	if s.Service.Derived != nil {
+		return s.Service.Derived.GlobalUID
+	}
+	return s.Service.UID
+}
+
+// sign names the persons who wrote what a new rollout brings, and remembers which edits it brings.
+//
+// An edit is brought to a member whose spec changes if it came after those that the member has. The edits of
+// services that are not brought to their own spec, because it was refused, because they are pinned or because they
+// are behind, count in a later rollout again. More persons than the true authors may be named, and never fewer.
+func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, latest, record *Record) error {
+	start := &record.Start
+	start.Before = reachedBefore(latest)
+	start.After = Reached{Revision: w.revision}
+	to := make(map[string]*rollout.Member, len(start.Members))
+	for i := range start.Members {
+		to[start.Members[i].UID] = &start.Members[i]
+	}
+	since := map[string]int64{} // by the uids of objects whose edits are brought
+	for i := range members {
+		m, uid := &members[i], members[i].writtenUID()
+		spec := m.Held.Release().Spec
+		if member := to[m.Service.UID]; member != nil {
+			from := start.release(member.From).Spec
+			if spec = start.release(member.To).Spec; spec != nil && (from == nil || from.Digest != spec.Digest) {
+				after := start.Before.of(uid)
+				since[uid] = after
+				if known, ok := since[m.ClusterUID]; !ok || after < known {
+					since[m.ClusterUID] = after
+				}
+			}
+		}
+		if m.IsBehind || spec != nil && spec.Digest != m.Spec.Digest {
+			if start.After.Except == nil {
+				start.After.Except = map[string]int64{}
+			}
+			start.After.Except[uid] = start.Before.of(uid)
+		}
+	}
+	if len(since) == 0 {
+		return nil
+	}
+	authors, err := w.p.Store.Authors(ctx, start.Before.least())
+	if err != nil {
+		return err
+	}
+	names := map[string]struct{}{}
+	for _, author := range authors {
+		name, isPerson := author.Person()
+		if after, ok := since[author.ObjectUID]; ok && isPerson && author.Revision > after && author.At.After(policy.CreatedAt) {
+			names[name] = struct{}{}
+		}
+	}
+	start.Candidate.Authors = slices.Sorted(maps.Keys(names))
+	record.Run.Candidate.Authors = start.Candidate.Authors
+	return nil
+}
