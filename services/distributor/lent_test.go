@@ -144,3 +144,47 @@ func TestSecLentClustersKeepTheirAnnotations(t *testing.T) {
 		t.Errorf("got %v for a share that stays as it is", err)
 	}
 }
+
+// TestSecNarrowerShareIsGuarded has the owner of lent clusters list fewer annotations, which a condition of another
+// project reads. It takes no more services away than the global service allows.
+func TestSecNarrowerShareIsGuarded(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	share := func(keys ...string) *fleetv1.Document {
+		return projectDocument("default", &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{{
+			Projects: &fleetv1.Selection{Names: []string{"shop"}}, Clusters: &fleetv1.Selection{All: true}, ClusterAnnotations: keys,
+		}}})
+	}
+	clusters := []string{"one", "two", "three"}
+	for _, name := range clusters {
+		document := clusterDocument(name)
+		document.GetCluster().Metadata.Annotations = map[string]string{teamKey: "blue", closedKey: closed}
+		h.apply(t, document)
+	}
+	h.git.set("demo", "app", newFolder(t, "c1", "first"))
+	h.apply(t, projectDocument("shop", nil), in("shop", repositoryDocument("demo")), share("**"))
+	global := in("shop", globalDocument("web"))
+	global.GetGlobalService().Spec.Clusters = &fleetv1.ClusterTarget{
+		Names: []string{"default/one", "default/two", "default/three"}, When: fmt.Sprintf(`%q in self.annotations && self.annotations[%[1]q] == "blue"`, teamKey),
+	}
+	h.apply(t, global)
+	if got := len(h.members(t, "shop/web")); got != 3 {
+		t.Fatalf("got %d members, want 3", got)
+	}
+	for name, keys := range map[string][]string{"another key": {closedKey}, "no key that there is": {"example.com/none"}} {
+		for _, isDry := range []bool{true, false} {
+			_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{share(keys...)}, DryRun: isDry})
+			wantReason(t, err, "REMOVAL_GUARDED")
+			if err != nil && !strings.Contains(err.Error(), "from 3 of 3 clusters") {
+				t.Errorf("%s: got %v, want it to count the clusters", name, err)
+			}
+		}
+	}
+	h.apply(t, share(teamKey)) // the condition goes on to hold
+	h.apply(t, share("**"))
+	global.GetGlobalService().Spec.Removal = &fleetv1.RemovalPolicy{MaxPercent: new(int32(100))}
+	h.apply(t, global, share("example.com/none"))
+	if got := len(h.members(t, "shop/web")); got != 0 {
+		t.Errorf("got %d members after a removal that is allowed, want none", got)
+	}
+}

@@ -34,6 +34,14 @@ func (c *Cluster) AnnotationsFor(own, owner *Project) syncpolicy.AllowList {
 	return known
 }
 
+// IsSeenAlike reports whether services of a project know the same of the cluster's annotations, and conditions
+// on these can be decided alike, before a change of the two projects and after it. Each of them may be nil.
+func (c *Cluster) IsSeenAlike(ownBefore, ownerBefore, own, owner *Project) bool {
+	before, after := c.AnnotationsFor(ownBefore, ownerBefore), c.AnnotationsFor(own, owner)
+	// An empty list is none of them, and no list is all.
+	return (before == nil) == (after == nil) && slices.Equal(before, after) && c.IsLentBare(ownBefore, ownerBefore) == c.IsLentBare(own, owner)
+}
+
 // SeenBy returns the cluster as services of a project know it: without the annotations that
 // AnnotationsFor does not list. It is the same cluster if there are none.
 func (c *Cluster) SeenBy(own, owner *Project) *Cluster {

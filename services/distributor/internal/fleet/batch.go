@@ -411,8 +411,7 @@ func (b *batch) usesChanged(by, last, next *catalog.Project, owner string) []str
 	var changed []string
 	for name, cluster := range b.clusters {
 		if by != nil && objectname.Project(name) == owner && (by.MayUseCluster(last, cluster) != by.MayUseCluster(next, cluster) ||
-			!slices.Equal(cluster.AnnotationsFor(by, last), cluster.AnnotationsFor(by, next)) ||
-			cluster.IsLentBare(by, last) != cluster.IsLentBare(by, next)) {
+			!cluster.IsSeenAlike(by, last, by, next)) {
 			changed = append(changed, name)
 		}
 	}

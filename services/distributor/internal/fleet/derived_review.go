@@ -65,6 +65,8 @@ type review struct {
 	changed map[string]bool
 	// edited are the clusters that the edit changes.
 	edited map[string]struct{}
+	// before are the projects that the edit changes, as they were.
+	before map[string]*catalog.Project
 	// gained counts the services that projects get by the edit, and held those that they have.
 	gained, held map[string]int
 }
@@ -76,6 +78,7 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 		batch: batch{works: map[string]*work{}},
 	}
 	changes, projects := &catalog.Changes{}, map[string]*catalog.Project{}
+	r.before = projects
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, object := range edit.Put {
@@ -248,7 +251,7 @@ func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, clu
 	if own == nil || !own.MayUseCluster(r.projects[objectname.Project(cluster.Name)], cluster) {
 		return false
 	}
-	if _, isTouched := r.edited[cluster.Name]; !w.isNew && !isTouched {
+	if _, isTouched := r.edited[cluster.Name]; !w.isNew && !isTouched && r.isSeenAsBefore(own, cluster) {
 		return true // it is a member, so its condition holds
 	}
 	// Expressions keep nothing of a call, so those of the deriver can be asked beside it.
@@ -257,6 +260,19 @@ func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, clu
 		_, ok = derive.Held(w.global, cluster)
 	}
 	return ok || err != nil
+}
+
+// isSeenAsBefore reports whether the edit leaves what services of a project know of a cluster that it does not
+// change itself: a share may list fewer annotations.
+func (r *review) isSeenAsBefore(own *catalog.Project, cluster *catalog.Cluster) bool {
+	was := func(name string) *catalog.Project {
+		if last, ok := r.before[name]; ok {
+			return last
+		}
+		return r.projects[name]
+	}
+	owner := objectname.Project(cluster.Name)
+	return cluster.IsSeenAlike(was(own.Name), was(owner), own, r.projects[owner])
 }
 
 // checkQuota returns an error if a project gets services for which its quota has no room.
