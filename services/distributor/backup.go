@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/config"
@@ -253,17 +254,17 @@ func (c *RestoreConfig) file() (*os.File, func() error, error) {
 func tell(to io.Writer, done *sqlstore.Restored) error {
 	lines := []string{fmt.Sprintf("restored %d rows", done.Rows)}
 	if done.EndedSessions > 0 {
-		lines = append(lines, fmt.Sprintf("%d sessions ended: people sign in again", done.EndedSessions))
+		lines = append(lines, amount.Of(done.EndedSessions, "session")+" ended: people sign in again")
 	}
 	if done.EndedTokens > 0 {
-		lines = append(lines, fmt.Sprintf("%d API tokens ended: make new ones with leat create token", done.EndedTokens))
+		lines = append(lines, amount.Of(done.EndedTokens, "API token")+" ended: make new ones with leat create token")
 	}
 	for _, token := range done.Tokens {
 		lines = append(lines, fmt.Sprintf("API token %s of %s (%s) is valid again, even if it was revoked after the backup: leat delete token/%s ends it",
 			token.ID, token.User, cmp.Or(token.Label, "without a label"), token.ID))
 	}
-	lines = append(lines, fmt.Sprintf("removals are held in %d clusters since %s: start the hub, put back what was made after the backup, and then run "+
-		"leat cluster release NAME for each of them", done.Clusters, done.At.Format(time.RFC3339)))
+	lines = append(lines, fmt.Sprintf("removals are held in %s since %s: start the hub, put back what was made after the backup, and then run "+
+		"leat cluster release NAME for each of them", amount.Of(done.Clusters, "cluster"), done.At.Format(time.RFC3339)))
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(to, line); err != nil {
 			return err

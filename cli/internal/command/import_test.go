@@ -167,7 +167,7 @@ func TestImportHelm(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("import: got %d, %s", code, words)
 	}
-	const summary = "release shop, revision 2, of chart web 1.2.3: 2 objects equal, 0 come, 0 change, 0 are not in the chart any more\n"
+	const summary = "release shop, revision 2, of chart web 1.2.3: 2 objects equal, 0 added, 0 changed, 0 not in the chart any more\n"
 	if words != summary {
 		t.Errorf("comparison: got %q, want %q", words, summary)
 	}
@@ -193,7 +193,7 @@ func TestImportHelm(t *testing.T) {
 	_, words, code = c.imports(t, append(common, "--secret", "*", "--chart", c.chart(t, changed))...)
 	for _, want := range []string{
 		"+ ConfigMap c\n", "~ ConfigMap shop-a\n    data.color: \"red\" -> \"(masked)\"\n", "- Secret shop-b\n",
-		"0 objects equal, 1 come, 1 change, 1 are not in the chart any more\n",
+		"0 objects equal, 1 added, 1 changed, 1 not in the chart any more\n",
 	} {
 		if code != 0 || !strings.Contains(words, want) {
 			t.Errorf("another chart: got %d, %q, want %q in it", code, words, want)
@@ -279,7 +279,7 @@ func (c *helmCluster) throughHub(t *testing.T, args []string) {
 	t.Cleanup(tunnel.Close)
 	c.hub.SetTunnel(tunnel.URL)
 	out, words, code := c.leat(t, append([]string{"import", "helm", "--plain", "*"}, args...)...)
-	if code != 0 || !strings.Contains(words, "2 objects equal, 0 come, 0 change") || !strings.Contains(out, "password: hunter2hunter2") {
+	if code != 0 || !strings.Contains(words, "2 objects equal, 0 added, 0 changed") || !strings.Contains(out, "password: hunter2hunter2") {
 		t.Errorf("through the hub: got %d, %q, %q", code, out, words)
 	}
 }

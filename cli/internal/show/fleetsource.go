@@ -10,6 +10,7 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/enumname"
 )
 
@@ -21,7 +22,7 @@ func fleetSourceCells(f *fleetv1.FleetSource, now time.Time) []cell {
 	case spec.GetSuspended():
 		message = strings.TrimSuffix("suspended; "+message, "; ")
 	case spec.GetDryRun():
-		message = strings.TrimSuffix(fmt.Sprintf("dry run: %d changes pending; %s", status.GetPending(), message), "; ")
+		message = strings.TrimSuffix(fmt.Sprintf("dry run: %s pending; %s", amount.Of(status.GetPending(), "change"), message), "; ")
 	}
 	commit := status.GetCommit()
 	return []cell{

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/enumname"
 )
@@ -62,7 +63,7 @@ func countsLine(what string, groups []*fleetv1.FleetGroup) string {
 	if total == 0 {
 		return ""
 	}
-	return counted(total, what) + ": " + strings.Join(parts, ", ") + "\n"
+	return amount.Of(total, what) + ": " + strings.Join(parts, ", ") + "\n"
 }
 
 // problemGroup says what one cause affects.
@@ -111,24 +112,14 @@ func pluralStem(kind string) string {
 
 // affected counts what a problem affects.
 func affected(p *fleetv1.ProblemGroup) string {
-	text := counted(p.GetObjects(), strings.ToLower(p.GetKind()))
+	text := amount.Of(p.GetObjects(), strings.ToLower(p.GetKind()))
 	switch {
 	case p.GetKind() == "Service":
-		text += " in " + counted(p.GetClusters(), "cluster")
+		text += " in " + amount.Of(p.GetClusters(), "cluster")
 	case p.GetServices() > 0:
-		text += " with " + counted(p.GetServices(), "service")
+		text += " with " + amount.Of(p.GetServices(), "service")
 	}
 	return text
-}
-
-func counted(n int32, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // short returns the beginning of a commit.

@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
@@ -260,11 +261,11 @@ func (h *importer) report(release helmrelease.Release, c helmrelease.Comparison)
 			h.tell("    %s\n", line(field))
 		}
 	}
-	h.tell("release %s, revision %d, of chart %s %s: %d objects equal, %d come, %d change, %d are not in the chart any more\n",
+	h.tell("release %s, revision %d, of chart %s %s: %s equal, %d added, %d changed, %d not in the chart any more\n",
 		line(release.Name), release.Version, line(release.Chart.Name()), line(release.Chart.Version()),
-		c.Same, counts[helmrelease.Added], counts[helmrelease.Changed], counts[helmrelease.Removed])
+		amount.Of(c.Same, "object"), counts[helmrelease.Added], counts[helmrelease.Changed], counts[helmrelease.Removed])
 	if c.Created > 0 {
-		h.tell("%d definitions of the chart are created only where they are missing\n", c.Created)
+		h.tell("%s of the chart %s created only where missing\n", amount.Of(c.Created, "definition"), amount.Are(c.Created))
 	}
 	if len(c.Hooks) > 0 {
 		h.tell("hooks and tests that the service runs from now on: %s\n", line(strings.Join(c.Hooks, ", ")))

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/objectname"
 )
@@ -86,7 +87,7 @@ func export(ctx context.Context, s *session.Session, c *client.Client, project, 
 			withSecrets++
 		}
 	}
-	_, err = fmt.Fprintf(s.Out, "%d documents written to %s, %d removed; %d may need secrets on another hub, which their first lines name\n", len(files), dir, removed, withSecrets)
+	_, err = fmt.Fprintf(s.Out, "%s written to %s, %d removed; %d may need secrets on another hub, which their first lines name\n", amount.Of(len(files), "document"), dir, removed, withSecrets)
 	return err
 }
 

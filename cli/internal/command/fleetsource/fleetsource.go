@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 )
 
 // kind is the kind of fleet sources.
@@ -175,7 +176,7 @@ the objects that leat fleetsource status shows as held. With a DIGEST it is refu
 			if _, err := c.ConfirmFleetSource(ctx, &fleetv1.ConfirmFleetSourceRequest{Name: name, Digest: digest}); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.Out, "%d removals of fleetsource/%s are confirmed\n", held.GetHeld(), name)
+			_, err = fmt.Fprintf(s.Out, "%s of fleetsource/%s %s confirmed\n", amount.Of(held.GetHeld(), "removal"), name, amount.Are(held.GetHeld()))
 			return err
 		}),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 )
 
 // progressEvery is how often a command asks how far a rotation is.
@@ -108,7 +109,7 @@ func followSealing(ctx context.Context, s *session.Session, c *client.Client) er
 		}
 		if err == nil && left != last {
 			last = left
-			if _, err := fmt.Fprintf(s.Err, "%d values are left\n", left); err != nil {
+			if _, err := fmt.Fprintf(s.Err, "%s %s left\n", amount.Of(left, "value"), amount.Are(left)); err != nil {
 				return err
 			}
 		}

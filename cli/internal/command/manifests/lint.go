@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/lint"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/document"
 )
 
@@ -141,8 +142,8 @@ func text(f lint.Finding) string {
 
 // summary counts what was found.
 func summary(report lint.Report) string {
-	counts := fmt.Sprintf("%s against Kubernetes %s: %s, %s", count(report.Objects, "object"), report.KubernetesVersion,
-		count(report.Count(lint.Error), "error"), count(report.Count(lint.Warning), "warning"))
+	counts := fmt.Sprintf("%s against Kubernetes %s: %s, %s", amount.Of(report.Objects, "object"), report.KubernetesVersion,
+		amount.Of(report.Count(lint.Error), "error"), amount.Of(report.Count(lint.Warning), "warning"))
 	if len(report.Unchecked) == 0 {
 		return counts
 	}
@@ -151,11 +152,4 @@ func summary(report lint.Report) string {
 		kinds = append(kinds, fmt.Sprintf("%s (%d)", line(kind), report.Unchecked[kind]))
 	}
 	return counts + "\nnot checked, because their definition is not among the objects: " + strings.Join(kinds, ", ")
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -114,7 +115,7 @@ type CascadeError struct {
 
 // Error implements error.
 func (e *CascadeError) Error() string {
-	return fmt.Sprintf("global service %q runs in %d clusters; delete it with cascade to remove its services from all of them", objectname.Display(e.Global), e.Members)
+	return fmt.Sprintf("global service %q runs in %s; delete it with cascade to remove its services from there", objectname.Display(e.Global), amount.Of(e.Members, "cluster"))
 }
 
 // edit runs fn in one transaction of the store, and then asks about derived services.

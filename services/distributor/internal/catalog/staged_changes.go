@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
@@ -23,7 +24,7 @@ func (s *StagedSpec) Changes(to *StagedSpec) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if len(s.Sources) != len(to.Sources) {
-		add("%d sources -> %d", len(s.Sources), len(to.Sources))
+		add("%s -> %d", amount.Of(len(s.Sources), "source"), len(to.Sources))
 	} else {
 		for i := range s.Sources {
 			name := "source"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/ignore"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/upstream"
 )
 
@@ -118,18 +119,19 @@ func (s Source) fits(field string, repository *Repository) error {
 	what := map[upstream.Type]string{
 		upstream.TypeGit: "a Git repository", upstream.TypeHelm: "a Helm repository", upstream.TypeOCI: "an OCI repository",
 	}[kind]
+	name := objectname.Display(repository.Name)
 	switch {
 	case kind == upstream.TypeHelm && s.Chart == "":
-		return fielderr.New(field+".chart", "is required, because %q is %s", repository.Name, what)
+		return fielderr.New(field+".chart", "is required, because %q is %s", name, what)
 	case kind != upstream.TypeHelm && s.Chart != "":
-		return fielderr.New(field+".chart", "is for Helm repositories, and %q is %s; name the chart's folder with path", repository.Name, what)
+		return fielderr.New(field+".chart", "is for Helm repositories, and %q is %s; name the chart's folder with path", name, what)
 	case kind != upstream.TypeOCI && s.Layer != (ArtifactLayer{}):
-		return fielderr.New(field+".layer", "is for OCI repositories, and %q is %s", repository.Name, what)
+		return fielderr.New(field+".layer", "is for OCI repositories, and %q is %s", name, what)
 	case kind != upstream.TypeGit && (s.Ref.Kind == RefBranch || s.Ref.Kind == RefName):
 		return fielderr.New(field+".ref."+string(s.Ref.Kind), "is for Git repositories, and %q is %s; select a version by tag or semver, or a digest by commit",
-			repository.Name, what)
+			name, what)
 	case kind != upstream.TypeGit && s.Ref.Kind == RefCommit && len(s.Ref.Value) != digestDigits:
-		return fielderr.New(field+".ref.commit", "%q is not a whole digest of %d digits, and %q is %s", s.Ref.Value, digestDigits, repository.Name, what)
+		return fielderr.New(field+".ref.commit", "%q is not a whole digest of %d digits, and %q is %s", s.Ref.Value, digestDigits, name, what)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
@@ -285,8 +286,8 @@ func (r *review) checkQuota(name string) error {
 	if has+r.gained[name] <= quota {
 		return nil
 	}
-	return fielderr.New("metadata.project", "%q has %d services, the derived ones among them, and would have %d more; its quota allows %d; select fewer clusters, or raise spec.quotas.services of the project",
-		name, has, r.gained[name], quota)
+	return fielderr.New("metadata.project", "%q has %s, the derived ones among them, and would have %d more; its quota allows %d; select fewer clusters, or raise spec.quotas.services of the project",
+		name, amount.Of(has, "service"), r.gained[name], quota)
 }
 
 // guardRemoval returns an error if an edit takes more clusters from a global service than it allows.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -229,7 +230,7 @@ func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 		return nil
 	case r.refusals >= maxRefused:
 		for _, item := range batch {
-			r.note(documentOf(item, ActionFailed, fmt.Sprintf("waits, because %d other documents of the commit are refused; correct those first", r.refusals)))
+			r.note(documentOf(item, ActionFailed, fmt.Sprintf("waits, because %s of the commit %s refused; correct that first", amount.Of(r.refusals, "other document"), amount.Are(r.refusals))))
 		}
 		return nil
 	}
@@ -363,14 +364,6 @@ func (r *run) state(last State) State {
 	return s
 }
 
-// documents counts documents.
-func documents(n int) string {
-	if n == 1 {
-		return "1 document"
-	}
-	return fmt.Sprintf("%d documents", n)
-}
-
 // problem returns what people have to look at, or nil.
 func (r *run) problem(s State, conflicts int) *catalog.Problem {
 	p := &catalog.Problem{Since: s.LookedAt}
@@ -378,10 +371,10 @@ func (r *run) problem(s State, conflicts int) *catalog.Problem {
 	switch {
 	case s.Failed > conflicts:
 		p.Reason = reason.FleetSourceDocuments
-		p.Message = fmt.Sprintf("%s of commit %.12s cannot be read or applied; %s", documents(s.Failed-conflicts), r.commit, describe)
+		p.Message = fmt.Sprintf("%s of commit %.12s cannot be read or applied; %s", amount.Of(s.Failed-conflicts, "document"), r.commit, describe)
 	case conflicts > 0:
 		p.Reason = reason.FleetSourceConflict
-		p.Message = fmt.Sprintf("%s about objects that somebody else manages, or that differ; %s", documents(conflicts), describe)
+		p.Message = fmt.Sprintf("%s about objects that somebody else manages, or that differ; %s", amount.Of(conflicts, "document"), describe)
 	case s.Held > 0:
 		p.Reason = reason.FleetSourceHeld
 		p.Message = fmt.Sprintf("%s; %s, and leat fleetsource confirm removes them", r.held.heldWhy, describe)

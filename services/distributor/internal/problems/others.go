@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -88,7 +89,7 @@ func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held i
 	}
 	if held > 0 && !hasHeld {
 		item := itemOf(source, reason.FleetSourceHeld, time.Time{})
-		item.Severity, item.WaitsForPerson, item.Message = Degraded, true, fmt.Sprintf("would remove %s, which is more than its guard allows", counted(held, "object"))
+		item.Severity, item.WaitsForPerson, item.Message = Degraded, true, fmt.Sprintf("would remove %s, which is more than its guard allows", amount.Of(held, "object"))
 		items = append(items, item)
 	}
 	return items
@@ -105,7 +106,7 @@ func OfBackend(backend *catalog.ConfigBackend, problem *catalog.Problem, failing
 	if readAt.IsZero() {
 		item.Severity = Failed
 	}
-	item.Message = fmt.Sprintf("cannot read %d of %s: %s", failing, counted(paths, "path"), problem.Message)
+	item.Message = fmt.Sprintf("cannot read %d of %s: %s", failing, amount.Of(paths, "path"), problem.Message)
 	return []Item{item}
 }
 
@@ -118,10 +119,10 @@ func OfNotifier(notifier *catalog.Notifier, dead, waiting int, lastError string,
 		return nil
 	case dead > 0:
 		item.Severity = Degraded
-		item.Message = fmt.Sprintf("has given %s up (%s); leat notifier dead-letters lists them, and leat notifier resend sends them again", counted(dead, "message"), lastError)
+		item.Message = fmt.Sprintf("has given %s up (%s); leat notifier dead-letters lists them, and leat notifier resend sends them again", amount.Of(dead, "message"), lastError)
 	case waiting > 0 && lastError != "":
 		item.Severity = Waiting
-		item.Message = fmt.Sprintf("%s not sent yet, because the receiver did not take the last one: %s", counted(waiting, "message"), lastError)
+		item.Message = fmt.Sprintf("%s not sent yet, because the receiver did not take the last one: %s", amount.Of(waiting, "message"), lastError)
 	default:
 		return nil
 	}
@@ -151,14 +152,6 @@ func ofPin(service *catalog.Service, pin *catalog.Pin) Item {
 	item.Severity, item.Cluster, item.Filter = Warning, service.Spec.Cluster, "pinned=true"
 	item.Message = fmt.Sprintf("is pinned to revision %d of its history; what is new waits until leat rollback service/NAME --release", pin.Revision)
 	return item
-}
-
-// counted returns a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func itemOf(object catalog.Object, why reason.Reason, since time.Time) Item {

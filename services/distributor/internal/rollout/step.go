@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/window"
 )
 
@@ -158,7 +159,7 @@ func (d *decider) forward(wake *alarm) {
 		d.admit(wake)
 		if r.Cursor >= len(r.Waves) {
 			if open, _, _ := d.openMembers(wake); len(open) > 0 {
-				d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("%d members are on their way", len(open))})
+				d.block(Blocked{By: ByMember, Names: bounded(open), Why: amount.Of(len(open), "member") + " " + amount.Are(len(open)) + " on the way"})
 				return
 			}
 			d.end(Completed, "")
@@ -244,7 +245,7 @@ func (d *decider) admit(wake *alarm) {
 		d.admitOne(p)
 	}
 	if len(held) > 0 {
-		r.Blocked = Blocked{By: ByMember, Names: bounded(r.down()), Why: fmt.Sprintf("%d members are not available, at most %d may be", down, limit)}
+		r.Blocked = Blocked{By: ByMember, Names: bounded(r.down()), Why: unavailable(down, limit)}
 	}
 }
 
@@ -312,7 +313,7 @@ func (d *decider) isPassed(wake *alarm) bool {
 	open, well, all := d.openMembers(wake)
 	switch {
 	case len(open) > 0:
-		d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("wave %q waits for %d of %d members", w.Name, len(open), all)})
+		d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("wave %q waits for %d of %s", w.Name, len(open), amount.Of(all, "member"))})
 	case all > 0 && well == 0 && d.hasLater():
 		d.block(Blocked{By: ByMember, Names: bounded(d.namesIn(r.Cursor)), Why: fmt.Sprintf("wave %q has nobody who shows that the candidate works", w.Name)})
 		open = d.namesIn(r.Cursor)
@@ -431,11 +432,11 @@ func (d *decider) backward(wake *alarm) {
 		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Why}, append([]int64{p.Seq}, r.TurnedBy...)...)
 	}
 	if held > 0 {
-		d.block(Blocked{By: ByMember, Names: bounded(r.down()), Why: fmt.Sprintf("%d members are not available, at most %d may be", down, limit)})
+		d.block(Blocked{By: ByMember, Names: bounded(r.down()), Why: unavailable(down, limit)})
 		return
 	}
 	if open := d.openBack(wake); len(open) > 0 {
-		d.block(Blocked{By: ByMember, Names: bounded(open), Why: fmt.Sprintf("%d members are on their way back", len(open))})
+		d.block(Blocked{By: ByMember, Names: bounded(open), Why: amount.Of(len(open), "member") + " " + amount.Are(len(open)) + " on the way back"})
 		return
 	}
 	d.end(RolledBack, r.Why, r.TurnedBy...)
@@ -476,6 +477,11 @@ func (d *decider) openBack(wake *alarm) []string {
 		open = append(open, p.Name)
 	}
 	return open
+}
+
+// unavailable says how many members are not available, and how many may be.
+func unavailable(down, limit int) string {
+	return fmt.Sprintf("%s %s not available, at most %d may be", amount.Of(down, "member"), amount.Are(down), limit)
 }
 
 func bounded(names []string) []string { return slices.Clone(names[:min(len(names), maxNamed)]) }

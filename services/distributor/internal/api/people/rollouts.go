@@ -16,6 +16,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -393,7 +394,7 @@ func unavailable(message string) error {
 func (r *Rollouts) contentOf(ctx context.Context, service *catalog.Service, revision catalog.Revision) ([]catalog.HeldSource, error) {
 	sources := fleet.Rollouts{View: r.people.d.View}.PlannedSpec(service).Sources
 	if len(revision.Digests) != len(sources) || len(revision.Commits) != len(sources) {
-		return nil, unavailable(fmt.Sprintf("revision %d was made of %d sources, and the service has %d now", revision.Number, len(revision.Digests), len(sources)))
+		return nil, unavailable(fmt.Sprintf("revision %d was made of %s, and the service has %d now", revision.Number, amount.Of(len(revision.Digests), "source"), len(sources)))
 	}
 	content := make([]catalog.HeldSource, len(sources))
 	for i, source := range sources {
