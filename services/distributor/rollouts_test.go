@@ -17,6 +17,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
@@ -121,6 +122,7 @@ func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributo
 	}
 	if c.bad[d] {
 		report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
+		report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_HEALTH_TIMEOUT, Message: "Deployment web has no replica"}
 	}
 	return report
 }
@@ -248,6 +250,19 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 		t.Error("the bad commit must reach the canary, and nobody else")
 	}
 	h.wantProblem(t, "RolloutPolicy", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_FAILED, "rollout 1 went back: ")
+	res, err := h.rollouts(t, adminToken).GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cause = "HEALTH_TIMEOUT: Deployment web has no replica"
+	if got, want := res.GetRollout().GetWhy(), "1 failed, 0 allowed: app@one ("+cause+")"; got != want {
+		t.Errorf("got the reason %q, want %q", got, want)
+	}
+	for _, m := range res.GetMembers() {
+		if want := "it went back because it failed: " + cause; m.GetService() == "app@one" && m.GetWhy() != want {
+			t.Errorf("got %q of the canary, want %q", m.GetWhy(), want)
+		}
+	}
 	service := h.waitService(t, "app@two", func(s *fleetv1.Service) bool { return s.GetStatus().GetHold() != nil })
 	if hold := service.GetStatus().GetHold(); hold.GetPolicy() != "waves" || !slices.Equal(hold.GetCommits(), []string{"c1"}) {
 		t.Errorf("got hold %v, want that the policy keeps c1", hold)
@@ -283,7 +298,7 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 			t.Errorf("replaying rollout %d: got %v, %v", number, res, err)
 		}
 	}
-	_, err := people.ControlRollout(t.Context(), &fleetv1.ControlRolloutRequest{Name: "waves", Verb: "abort"})
+	_, err = people.ControlRollout(t.Context(), &fleetv1.ControlRolloutRequest{Name: "waves", Verb: "abort"})
 	wantReason(t, err, "ROLLOUT_REFUSED")
 	members, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves"})
 	if err != nil || len(members.GetMembers()) != 5 || members.GetMembers()[0].GetStage() != "arrived" {

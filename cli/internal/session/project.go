@@ -39,6 +39,24 @@ func (s *Session) Reference(kind, name string) string {
 	return objectname.Display(path)
 }
 
+// Here returns the name by which the command line takes an object of a kind, given its name in the project of
+// another object, the owner, whose reference requests have.
+func (s *Session) Here(kind, name, owner string) string {
+	of, err := objectname.Parse("name", owner, objectname.Default)
+	if err != nil {
+		return name
+	}
+	parse := objectname.Parse
+	if kind == kindService {
+		parse = objectname.ParseService
+	}
+	path, err := parse("name", name, objectname.Project(of))
+	if err != nil {
+		return name
+	}
+	return objectname.Format(path, s.Project())
+}
+
 // ClusterPath returns how URLs, the tunnel and agents name a cluster of the command line.
 func (s *Session) ClusterPath(name string) (string, error) {
 	return objectname.Parse("cluster", name, s.Project())

@@ -243,6 +243,11 @@ func (g *get) one(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
+	if g.format == show.Table {
+		for _, m := range members {
+			m.Cluster = g.session.Here("Cluster", m.GetCluster(), g.target.name)
+		}
+	}
 	if g.members {
 		return show.Members(out, g.format, style, time.Now(), members)
 	}

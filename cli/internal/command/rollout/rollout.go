@@ -97,6 +97,11 @@ func printOnce(
 	if err != nil {
 		return last, false, err
 	}
+	if format == show.Table {
+		for _, m := range res.GetMembers() {
+			m.Service = s.Here("Service", m.GetService(), request.GetName())
+		}
+	}
 	var printed strings.Builder
 	if err := show.Rollout(&printed, format, s.Style(s.Out), time.Now(), res); err != nil {
 		return last, false, err

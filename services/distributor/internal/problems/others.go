@@ -29,9 +29,10 @@ type Release struct {
 
 // ReleaseOf sums a rollout up.
 func ReleaseOf(number int64, run *rollout.Run) Release {
-	r := Release{Number: number, State: run.State, Why: run.Why, Since: run.EndedAt}
+	show := func(p *rollout.Progress) string { return objectname.Display(p.Name) }
+	r := Release{Number: number, State: run.State, Why: run.Says(run.Why, show), Since: run.EndedAt}
 	if run.State == rollout.Running && run.Blocked.By == rollout.ByPerson {
-		r.WaitsFor = run.Blocked.Why
+		r.WaitsFor = run.Says(run.Blocked.Why, show)
 		if run.Cursor < len(run.Waves) {
 			r.Since = run.Waves[run.Cursor].AskedAt
 		}

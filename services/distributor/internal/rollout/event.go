@@ -14,7 +14,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	// Report is what an agent says of a member: Member, Has, Health.
+	// Report is what an agent says of a member: Member, Has, Health, and why it fails as Reason.
 	Report EventKind = "report"
 	// Presence says whether a member's cluster can be seen: Member, Online.
 	Presence EventKind = "presence"
@@ -197,6 +197,9 @@ func (d *decider) noteReport(p *Progress, e Event) {
 	d.changing(p, func() {
 		wasFailing := p.Has == e.Has && p.Health == Failing
 		p.Has, p.Health = e.Has, e.Health
+		if e.Health == Failing && e.Reason != "" {
+			p.Why = e.Reason
+		}
 		if e.Health != Failing {
 			p.FailingSince = time.Time{}
 		} else if !wasFailing || p.FailingSince.IsZero() {

@@ -105,6 +105,9 @@ type Progress struct {
 	UnsettledSince time.Time `json:"unsettledSince,omitzero"`
 	// FailedAt is when the member counted as failed. Zero: it did not.
 	FailedAt time.Time `json:"failedAt,omitzero"`
+	// Why is what the agent reported when the member last began to fail, or how it counted as failed. It is
+	// kept when the member goes back, and ends when it is admitted.
+	Why string `json:"why,omitempty"`
 	// Seq is the number of the event that changed the member last.
 	Seq int64 `json:"seq,omitempty"`
 }

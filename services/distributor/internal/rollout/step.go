@@ -117,6 +117,9 @@ func (d *decider) markFailed(wake *alarm) {
 		}
 		if d.isUnwell(p, wake) {
 			p.FailedAt = d.run.Now
+			if p.Health != Failing || p.Why == "" {
+				p.Why = p.unsettled()
+			}
 		}
 	}
 }
@@ -281,7 +284,7 @@ func (d *decider) admitOne(p *Progress) {
 			because = append(because, given.Seq)
 		}
 	}
-	p.WasUp = p.isUp()
+	p.WasUp, p.Why = p.isUp(), ""
 	p.IsAdmitted, p.IsWithdrawn, p.AdmittedAt, p.UnsettledSince, p.FailedAt = true, false, r.Now, r.Now, time.Time{}
 	if p.isUp() {
 		p.UnsettledSince = time.Time{}

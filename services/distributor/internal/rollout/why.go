@@ -5,7 +5,10 @@ package rollout
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Stage is where a member stands.
@@ -32,11 +35,13 @@ func (r *Run) Explain(p *Progress) (Stage, string) {
 	case p.IsAdmitted && p.isUp():
 		return Arrived, ""
 	case p.IsAdmitted && !p.FailedAt.IsZero():
-		return Failed, "it counts as failed since " + stamp(p.FailedAt)
+		return Failed, "it counts as failed since " + stamp(p.FailedAt) + p.cause()
 	case p.IsAdmitted:
 		return Admitted, p.unsettled()
+	case p.IsWithdrawn && p.isUp() && p.Why != "":
+		return Back, "it went back because it failed: " + p.Why
 	case p.IsWithdrawn && p.isUp():
-		return Back, "it went back: " + r.Why
+		return Back, "it went back: " + r.Says(r.Why, showName)
 	case p.IsWithdrawn:
 		return GoingBack, p.unsettled()
 	case r.State == Running && !p.IsOnline:
@@ -59,9 +64,56 @@ func (p *Progress) unsettled() string {
 	case p.Has != p.wants():
 		return "its agent has not applied it yet"
 	case p.Health == Failing:
-		return "it is failing since " + stamp(p.FailingSince)
+		return "it is failing since " + stamp(p.FailingSince) + p.cause()
 	}
 	return "it is not healthy yet"
 }
+
+// cause returns why the member failed, to be added to a sentence; empty if that is not known.
+func (p *Progress) cause() string {
+	if p.Why == "" {
+		return ""
+	}
+	return ": " + p.Why
+}
+
+// Says returns a text of the run, such as Why, in which each name of a member is replaced by what show returns.
+func (r *Run) Says(text string, show func(*Progress) string) string {
+	const ends = " ,:"
+	members := map[string]*Progress{} // by the words that may be names
+	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(ends, c) }) {
+		if strings.Contains(word, "@") {
+			members[word] = nil
+		}
+	}
+	if len(members) == 0 {
+		return text
+	}
+	for i := range r.Members {
+		if _, isNamed := members[r.Members[i].Name]; isNamed {
+			members[r.Members[i].Name] = &r.Members[i]
+		}
+	}
+	var said strings.Builder
+	for {
+		end := strings.IndexAny(text, ends)
+		word := text
+		if end >= 0 {
+			word = text[:end]
+		}
+		if p := members[word]; p != nil {
+			word = show(p)
+		}
+		said.WriteString(word)
+		if end < 0 {
+			return said.String()
+		}
+		said.WriteByte(text[end])
+		text = text[end+1:]
+	}
+}
+
+// showName returns the name of a member as people write it.
+func showName(p *Progress) string { return objectname.Display(p.Name) }
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -342,6 +343,31 @@ func (s Seen) healthOf(record *Record, p *rollout.Progress, digests *specDigests
 	return has, rollout.Progressing
 }
 
+// maxFailure bounds what a rollout keeps of why a member fails, in bytes.
+const maxFailure = 240
+
+// failure returns what the agent reports of a failing service; empty for others.
+func (s Seen) failure(health rollout.Health) string {
+	if health != rollout.Failing {
+		return ""
+	}
+	text, problem := "", s.Report.Problem
+	for _, object := range s.Report.Objects {
+		if problem == nil && object.Problem != nil {
+			text, problem = object.Kind+" "+object.Name+": ", object.Problem
+		}
+	}
+	if problem == nil {
+		return ""
+	}
+	text += problem.Message
+	if problem.Reason != 0 {
+		text = problem.Reason.String() + ": " + text
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	return strings.ToValidUTF8(text[:min(len(text), maxFailure)], "")
+}
+
 // releaseOf returns the name of the release that an agent has tried, or "".
 //
 // Two releases may differ in what no plan shows, such as the ref of a source that leads to the same content.
@@ -419,7 +445,7 @@ func observe(record *Record, members []Seen, at time.Time, digests *specDigests)
 		}
 		delete(known, m.Service.UID)
 		if has, health := m.healthOf(record, p, digests); has != p.Has || health != p.Health {
-			events = append(events, rollout.Event{Kind: rollout.Report, At: at, Member: p.UID, Has: has, Health: health})
+			events = append(events, rollout.Event{Kind: rollout.Report, At: at, Member: p.UID, Has: has, Health: health, Reason: m.failure(health)})
 		}
 		if m.IsOnline != p.IsOnline {
 			events = append(events, rollout.Event{Kind: rollout.Presence, At: at, Member: p.UID, Online: m.IsOnline})

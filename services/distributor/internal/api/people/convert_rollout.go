@@ -204,13 +204,10 @@ func spanMessage(d time.Duration) *durationpb.Duration {
 func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
 	run, project := &record.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
-		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Why,
-		Wave: run.Current(), WaitsFor: run.Blocked.Why, WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
+		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Says(run.Why, shownName),
+		Wave: run.Current(), WaitsFor: waitsFor(run, shownName), WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
 		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project), Changes: record.Changes(),
-	}
-	if run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0 {
-		m.WaitsFor += ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
 	}
 	m.Waves = wire.Each(run.Waves, func(w rollout.WaveState) *fleetv1.RolloutWaveStatus {
 		return &fleetv1.RolloutWaveStatus{
@@ -235,6 +232,18 @@ func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fle
 		}
 	}
 	return m
+}
+
+// shownName returns the name of a member as people write it.
+func shownName(p *rollout.Progress) string { return objectname.Display(p.Name) }
+
+// waitsFor returns what a rollout waits for, with its members as show returns them.
+func waitsFor(run *rollout.Run, show func(*rollout.Progress) string) string {
+	text := run.Blocked.Why
+	if run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0 {
+		text += ": " + strings.Join(run.Blocked.Names, ", ")
+	}
+	return run.Says(text, show)
 }
 
 // maxContents bounds the contents that a rollout is shown with.

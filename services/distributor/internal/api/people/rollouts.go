@@ -215,10 +215,29 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 // rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
 func (c *caller) rollout(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
 	m := rolloutMessage(policy, record)
+	m.Why, m.WaitsFor = record.Run.Says(record.Run.Why, c.cause()), waitsFor(&record.Run, c.cause())
 	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
 		m.Authors = record.Run.Candidate.Authors
 	}
 	return m
+}
+
+// cause returns a function that shows a member by its name, with why it failed if the caller may see the service
+// and no member before it had a cause.
+func (c *caller) cause() func(*rollout.Progress) string {
+	hasCause := false
+	return func(p *rollout.Progress) string {
+		name := objectname.Display(p.Name)
+		if hasCause || p.Why == "" {
+			return name
+		}
+		service, ok := c.view.Service(p.Name)
+		if !ok || !c.visible(catalog.VerbGet)(service) {
+			return name
+		}
+		hasCause = true
+		return name + " (" + p.Why + ")"
+	}
 }
 
 // record returns a rollout of a policy.

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// TestCausesOfFailures has members of another project fail, the second without a cause. What the run says names
+// them as people write them, and each says why it failed.
+func TestCausesOfFailures(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1e9, 0).UTC()
+	var members []rollout.Member
+	var events []rollout.Event
+	for _, uid := range []string{"one", "one-b"} {
+		members = append(members, rollout.Member{UID: uid, Name: "shop.web@" + uid, Cluster: uid, From: "old", To: "new"})
+		events = append(events, rollout.Event{Kind: rollout.Presence, At: at, Member: uid, Online: true},
+			rollout.Event{Kind: rollout.Report, At: at, Member: uid, Has: "old", Health: rollout.Healthy})
+	}
+	strategy := rollout.Strategy{MaxUnavailable: rollout.Share{Count: 2}, FailAfter: time.Second, Budget: rollout.Budget{Failed: 1}}
+	run, err := rollout.Begin(rollout.Candidate{ID: "r"}, strategy, members, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = run.Advance(append(events, rollout.Event{Kind: rollout.Tick, At: at})...)
+	if want := "2 members are on the way"; run.Blocked.Why != want {
+		t.Errorf("got %q, want %q", run.Blocked.Why, want)
+	}
+	later := at.Add(2 * time.Second)
+	run, _ = run.Advance(
+		rollout.Event{Kind: rollout.Report, At: at, Member: "one", Has: "new", Health: rollout.Failing, Reason: "no replica"},
+		rollout.Event{Kind: rollout.Report, At: at, Member: "one-b", Has: "new", Health: rollout.Failing},
+		rollout.Event{Kind: rollout.Tick, At: later})
+	run, _ = run.Advance(rollout.Event{Kind: rollout.Tick, At: later.Add(time.Minute)})
+	display := func(p *rollout.Progress) string { return strings.Replace(p.Name, ".", "/", 1) }
+	if got, want := run.Says(run.Why, display), "2 failed, 1 allowed: shop/web@one, shop/web@one-b"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	whys := []string{"no replica", "it is failing since " + at.Format(time.RFC3339)}
+	for i := range run.Members {
+		if p := &run.Members[i]; p.Why != whys[i] {
+			t.Errorf("%s: got the cause %q, want %q", p.Name, p.Why, whys[i])
+		}
+	}
+	for _, uid := range []string{"one", "one-b"} {
+		run, _ = run.Advance(rollout.Event{Kind: rollout.Report, At: later, Member: uid, Has: "old", Health: rollout.Healthy})
+		run, _ = run.Advance(rollout.Event{Kind: rollout.Tick, At: later.Add(2 * time.Minute)})
+		if uid == "one" && run.Blocked.Why != "1 member is on the way back" {
+			t.Errorf("got %q, want one member on its way", run.Blocked.Why)
+		}
+	}
+	if _, why := run.Explain(&run.Members[0]); run.State != rollout.RolledBack || why != "it went back because it failed: no replica" {
+		t.Errorf("got %s, %q", run.State, why)
+	}
+}
