@@ -502,3 +502,39 @@ func TestPagesOfListedOriginsMayCallTheFleet(t *testing.T) {
 		}
 	}
 }
+
+// TestBindingsOfWhatIsMissing applies bindings that name projects and clusters. Those that do not exist, and are not
+// applied together with the binding, are named in a warning.
+func TestBindingsOfWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	document := func(project, cluster string) *fleetv1.Document {
+		return fleetdoc.Of(&fleetv1.AccessBinding{Metadata: &typev1.Metadata{Name: "ada"}, Spec: &fleetv1.AccessBindingSpec{
+			Users: []string{"ada"}, Role: viewer, Projects: &fleetv1.ProjectSelection{Names: []string{project}}, Clusters: named(cluster),
+		}})
+	}
+	warnings := func(isDry bool, documents ...*fleetv1.Document) []string {
+		t.Helper()
+		res, err := c.admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: documents, DryRun: isDry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetOutcomes()[0].GetWarnings()
+	}
+	both := []*fleetv1.Document{document("shop", "one"), projectDocument("shop", nil), clusterDocument("one")}
+	for _, isDry := range []bool{true, false} {
+		if got := warnings(isDry, document("shop", "one")); len(got) != 2 || !strings.HasPrefix(got[0], `project "shop" does not exist`) ||
+			!strings.HasPrefix(got[1], `cluster "one" does not exist`) {
+			t.Errorf("dry %v: got %q, want what is missing", isDry, got)
+		}
+	}
+	if got := warnings(true, both...); len(got) > 0 {
+		t.Errorf("got %q for what is applied together", got)
+	}
+	if got := warnings(false, both...); len(got) > 0 {
+		t.Errorf("got %q for what was applied together", got)
+	}
+	if got := warnings(false, document("default", "one")); len(got) > 0 {
+		t.Errorf("got %q for the project that always exists", got)
+	}
+}

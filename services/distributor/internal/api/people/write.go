@@ -6,6 +6,7 @@ package people
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -49,8 +50,28 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}
+		if binding, ok := outcome.Object.(*catalog.AccessBinding); ok {
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, missingOf(s.d.View, binding, all)...)
+		}
 	}
 	return res, nil
+}
+
+// missingOf returns a warning for each project and cluster that a binding names and that neither exists nor is among
+// the applied objects: most often it is misspelt. They may come later, so the binding is stored.
+func missingOf(v *fleet.View, binding *catalog.AccessBinding, applied []catalog.Object) (warnings []string) {
+	warn := func(kind catalog.Kind, names []string) {
+		for _, name := range names {
+			key := catalog.Key{Kind: kind, Name: name}
+			isApplied := slices.ContainsFunc(applied, func(o catalog.Object) bool { return o.Key() == key })
+			if _, ok := v.Object(key); !ok && !isApplied {
+				warnings = append(warnings, fmt.Sprintf("%s does not exist; the binding gives nothing there until it does", key))
+			}
+		}
+	}
+	warn(catalog.KindProject, binding.Spec.Projects.Names)
+	warn(catalog.KindCluster, binding.Spec.Clusters.Names)
+	return warnings
 }
 
 func actionMessage(a catalog.Action) fleetv1.ApplyAction {
