@@ -44,8 +44,8 @@ type Judge struct {
 	Ask func(ctx context.Context, q Question) (Verdict, error)
 	// About reports whether the upstream may be asked about a ref. Nil: about every one.
 	About func(ref string) bool
-	// Again reports whether to ask again now, however long the pause is, because there is news of a
-	// digest. Nil: there never is.
+	// Again reports whether to ask again now, however long the pause is, because there may be news
+	// of a digest. Nil: there never is.
 	Again func(digest string) bool
 	Now   time.Time
 	// Metrics counts questions. Nil: they are not counted.

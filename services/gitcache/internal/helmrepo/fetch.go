@@ -44,7 +44,8 @@ func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	defer index.close()
 	// A server may not know whether its index has changed.
 	isSame := index.isUnchanged() || before.isCurrent(p) && index.sum == before.Sum
-	if isSame && !before.isQuestionDue(u.params.Now()) {
+	asksAgain := before.isQuestionDue(u.params.Now()) || p.IsRequested && before.NextQuestion != nil
+	if isSame && !asksAgain {
 		return u.unchanged(p, before)
 	}
 	known, err := u.recallAll(p.Definition.UID)
@@ -71,7 +72,7 @@ func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 		holds: func(id string) bool { return u.params.Mirrors.Has(p.Definition.UID, artifact.ID{Digest: id}) },
 	}.decide(releases)
 	after.Notes, after.Withdrawn = known.Notes.keep(releases), withdrawn
-	refs, err = u.verify(ctx, &search{client: client, policy: policy, releases: releases}, &after, p.Have, refs, nil)
+	refs, err = u.verify(ctx, &search{client: client, policy: policy, releases: releases, isRequested: p.IsRequested}, &after, p.Have, refs, nil)
 	if err != nil {
 		return mirror.Content{}, err
 	}

@@ -69,6 +69,8 @@ type search struct {
 	client   *client
 	policy   *attestation.Policy
 	releases []release
+	// isRequested asks again about all that is not signed, whatever the pause is.
+	isRequested bool
 }
 
 // verify returns refs with what each delivers, and puts into the memo what it found out. Without a
@@ -85,6 +87,7 @@ func (u *Upstream) verify(
 	}
 	judge := &attestation.Judge{
 		Policy: s.policy, Ledger: m.Signatures, Before: have.Refs, Now: u.params.Now(), About: about, Metrics: u.params.Signatures,
+		Again:   func(string) bool { return s.isRequested },
 		Subject: func(q attestation.Question) string { return q.Ref + " " + q.Digest },
 		Ask: func(ctx context.Context, q attestation.Question) (attestation.Verdict, error) {
 			return u.ask(ctx, s, m.Notes, q)

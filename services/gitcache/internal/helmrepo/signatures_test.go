@@ -132,6 +132,30 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
+// TestRequestedFetchesAskAgain publishes a provenance file late. A poll waits for its time, and a
+// fetch that somebody requested asks at once, although the index is the same.
+func TestRequestedFetchesAskAgain(t *testing.T) {
+	t.Parallel()
+	repo, mine := charttest.New(t), signtest.NewChartSigner(t)
+	late := publish(t, repo, "1.0.0", "not yet", nil)
+	f := newSignedFixture(t, repo.URL(), mine)
+	f.fetch(t)
+	f.wantVersion(t, "1.0.0", "", "has no provenance file")
+	f.now = f.now.Add(time.Hour)
+	f.fetch(t)
+	repo.PublishProvenance(t, "web", "1.0.0", mine.Sign(t, "web", "1.0.0", repo.Archive(t, "web", "1.0.0")))
+	f.now = f.now.Add(time.Second)
+	f.fetch(t)
+	f.wantVersion(t, "1.0.0", "", "has no provenance file")
+	p := f.params()
+	p.IsRequested = true
+	var err error
+	if f.have, err = f.Fetch(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	f.wantVersion(t, "1.0.0", late)
+}
+
 // TestProvenanceWithoutDigests has the provenance file say which archive an entry without a digest has.
 func TestProvenanceWithoutDigests(t *testing.T) {
 	t.Parallel()

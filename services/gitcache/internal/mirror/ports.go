@@ -20,6 +20,9 @@ type FetchParams struct {
 	Have Content
 	// Epoch is the lease's. It is kept with the content.
 	Epoch uint64
+	// IsRequested reports that somebody asked for the fetch: a webhook, or a person. They may know
+	// of news that the refs do not show, such as another signature. Otherwise it is a poll.
+	IsRequested bool
 	// Guard is called right before any byte goes to the upstream, and before the fetched refs
 	// become the mirror's. Its error means that the right to fetch is gone, and ends the fetch.
 	Guard func() error

@@ -42,6 +42,7 @@ type fakeUpstream struct {
 	times    []time.Time
 	objects  *objects // what commits are made of, for those who judge them
 	notices  []string
+	asked    []bool // whether each fetch was requested
 }
 
 // objects are commits by id, in the place of a mirror's files.
@@ -87,7 +88,7 @@ func (o *objects) Open(context.Context, string) (content.Reader, error) { return
 func (u *fakeUpstream) Check(mirror.Definition) error { return nil }
 
 func (u *fakeUpstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	u.begin(p.Epoch, !p.Have.Exists())
+	u.begin(p)
 	defer u.end()
 	if err := backoff.Wait(ctx, u.takes); err != nil {
 		return mirror.Content{}, err
@@ -109,16 +110,17 @@ func (u *fakeUpstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.
 	return p.Admit(ctx, u.objects, fetched)
 }
 
-func (u *fakeUpstream) begin(epoch uint64, clone bool) {
+func (u *fakeUpstream) begin(p mirror.FetchParams) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fetches++
-	if clone {
+	u.asked = append(u.asked, p.IsRequested)
+	if !p.Have.Exists() {
 		u.clones++
 	}
 	u.inFlight++
 	u.most = max(u.most, u.inFlight)
-	u.epochs = append(u.epochs, epoch)
+	u.epochs = append(u.epochs, p.Epoch)
 	u.times = append(u.times, time.Now())
 }
 

@@ -150,6 +150,29 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// TestFetchesSayWhoWantsThem tells the upstream which fetches somebody requested, also while
+// another one was running.
+func TestFetchesSayWhoWantsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.upstream.takes = 10 * time.Second
+		set, stop := w.replica(t, "a", nil, definition("demo"))
+		defer stop()
+		synctest.Wait()
+		time.Sleep(5 * time.Second) // the clone is in the middle
+		r := get(t, set, "demo")
+		if _, err := r.Refresh(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		w.upstream.mu.Lock()
+		defer w.upstream.mu.Unlock()
+		if got := w.upstream.asked; len(got) < 3 || got[0] || !got[1] || slices.Contains(got[2:], true) {
+			t.Errorf("got %v, want a clone, a fetch that was requested, and polls", got)
+		}
+	})
+}
+
 // TestBurstsShareAFetch refreshes as webhooks of many pushes do: the first is answered at once, and
 // all others of the debounce time by one fetch at its end.
 func TestBurstsShareAFetch(t *testing.T) {

@@ -164,7 +164,7 @@ func (t *tenure) fetchNow(ctx context.Context) error {
 	defer span.End()
 	started := time.Now()
 	fetched, err := t.fetchWithin(ctx, t.timeout(was.definition, have), mirror.FetchParams{
-		Definition: was.definition, Have: have, Epoch: t.held.Epoch(), Guard: t.held.Check,
+		Definition: was.definition, Have: have, Epoch: t.held.Epoch(), Guard: t.held.Check, IsRequested: was.schedule.HasRequest(),
 		Received: t.shared.metrics.receiver(ctx, result.isClone),
 		Admit: func(ctx context.Context, reader content.Reader, c mirror.Content) (mirror.Content, error) {
 			return verifier.Admit(ctx, reader, have, c)

@@ -57,11 +57,14 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 		})
 		refs, noted := noted.settle(names, looked, keptRefs(p.Have.Refs, pinned, looked), p.Definition.Immutable)
 		judge := t.judge(policy, noted)
-		judge.Again = func(digest string) bool { // it has been signed since the last poll
+		judge.Again = func(digest string) bool {
+			if p.IsRequested {
+				return true // another signature may have replaced one, which moves no tag that has a ref
+			}
 			tag := mirror.TagPrefix + signatureTag(digest)
 			_, isListed := slices.BinarySearch(tags, tag)
 			_, isKnown := p.Have.Refs.Get(tag)
-			return isListed && !isKnown
+			return isListed && !isKnown // it has been signed since the last poll
 		}
 		refs, noted, err = noted.verify(ctx, judge, refs)
 		if err != nil {

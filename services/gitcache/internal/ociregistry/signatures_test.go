@@ -117,6 +117,40 @@ func TestSignaturesByTag(t *testing.T) {
 	s.wantTag(t, "1.0.0", moved)
 }
 
+// TestRequestedFetchesAskAgain replaces a bad signature by a good one under the same tag, soon
+// after the question. A poll waits for its time. A fetch that the registry's webhook requested asks
+// at once: there may be no other one for a day.
+func TestRequestedFetchesAskAgain(t *testing.T) {
+	t.Parallel()
+	r := registrytest.Start(t, registrytest.Config{})
+	f := newFront(t, r.Addr, false)
+	mine, stranger := signtest.NewKey(t, signtest.P256), signtest.NewKey(t, signtest.P256)
+	s := newSignedSubject(t, f, upstream.Verification{CosignKeys: mine.PublicKey(t)})
+	pushed := r.Push(t, "team/web", "1.0.0", registrytest.ChartType, chart(t, "1.0.0"))
+	s.fetch(t)
+	s.wantTag(t, "1.0.0", "", "has no cosign signature")
+	s.now = s.now.Add(10 * time.Second)
+	stranger.PushTag(t, r, "team/web", pushed)
+	s.fetch(t)
+	s.wantTag(t, "1.0.0", "", "it is not signed by")
+
+	s.now = s.now.Add(time.Second)
+	mine.PushTag(t, r, "team/web", pushed)
+	s.fetch(t)
+	s.wantTag(t, "1.0.0", "", "it is not signed by")
+	p := s.params()
+	p.IsRequested = true
+	before := s.have
+	var err error
+	if s.have, err = s.Fetch(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if changed := before.Changed(s.have); !slices.Contains(changed, "refs/tags/1.0.0") {
+		t.Errorf("got %q changed, want the tag that has been signed", changed)
+	}
+	s.wantTag(t, "1.0.0", pushed)
+}
+
 // TestSignaturesByReferrer finds signatures in both lists of referrers, and all forms of them.
 func TestSignaturesByReferrer(t *testing.T) {
 	t.Parallel()
