@@ -304,6 +304,22 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	if err != nil || len(members.GetMembers()) != 5 || members.GetMembers()[0].GetStage() != "arrived" {
 		t.Errorf("got %v, %v, want five members that have arrived", members, err)
 	}
+	var paged []string
+	for page := (&typev1.Page{Size: 2}); ; {
+		res, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves", Page: page})
+		if err != nil || len(res.GetMembers()) > 2 || res.GetRollout().GetArrived() != 5 {
+			t.Fatalf("got %v, %v, want two members of the rollout at most", res, err)
+		}
+		for _, m := range res.GetMembers() {
+			paged = append(paged, m.GetService())
+		}
+		if page.Token = res.GetNextPageToken(); page.GetToken() == "" {
+			break
+		}
+	}
+	if slices.Sort(paged); len(slices.Compact(paged)) != 5 {
+		t.Errorf("got %v in pages, want each of the five members once", paged)
+	}
 }
 
 // TestJoinersWaitWithTheOthers has services join a policy while its rollout waits in the canary: by a

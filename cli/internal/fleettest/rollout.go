@@ -45,13 +45,14 @@ func (r rollouts) rollout(name string) (*fleetv1.Rollout, error) {
 	}, err
 }
 
-// GetRollout implements RolloutServiceHandler.
+// GetRollout implements RolloutServiceHandler, one member a page.
 func (r rollouts) GetRollout(_ context.Context, request *fleetv1.GetRolloutRequest) (*fleetv1.GetRolloutResponse, error) {
 	rollout, err := r.rollout(request.GetName())
-	return &fleetv1.GetRolloutResponse{Rollout: rollout, Members: []*fleetv1.RolloutMember{
+	members, next := paged([]*fleetv1.RolloutMember{
 		{Service: "shop@eu-lab", Wave: "canary", Stage: "arrived"},
 		{Service: "shop@berlin", Wave: "rest", Stage: "waiting", Why: "wave \"rest\" has not begun; the current one is \"canary\""},
-	}}, err
+	}, request.GetPage())
+	return &fleetv1.GetRolloutResponse{Rollout: rollout, Members: members, NextPageToken: next}, err
 }
 
 // ListRollouts implements RolloutServiceHandler.

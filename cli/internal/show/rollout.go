@@ -68,7 +68,7 @@ func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv
 			return err
 		}
 	}
-	return items(w, format, newRows(style, "SERVICE", "WAVE", "STAGE", "WHY"), res.GetMembers(), func(m *fleetv1.RolloutMember) []cell {
+	err := items(w, format, newRows(style, "SERVICE", "WAVE", "STAGE", "WHY"), res.GetMembers(), func(m *fleetv1.RolloutMember) []cell {
 		stage := plain(m.GetStage())
 		switch m.GetStage() {
 		case "failed", "goingBack", "back":
@@ -78,6 +78,10 @@ func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv
 		}
 		return []cell{plain(m.GetService()), plain(orDash(m.GetWave())), stage, plain(oneLine(m.GetWhy()))}
 	})
+	if err == nil && res.GetNextPageToken() != "" {
+		_, err = io.WriteString(w, "there are more members; -o json prints all\n")
+	}
+	return err
 }
 
 // rolloutHead prints what is rolled out, how far it is, and what it waits for.

@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/backoff"
 )
 
@@ -61,7 +62,7 @@ func status(s *session.Session) *cobra.Command {
 		Use:   "status POLICY",
 		Short: "Show a rollout, and why each member does not have the change yet",
 		Long: `Show a rollout, its waves, and why each member does not have the change yet. With --watch the table is printed again whenever
-it changes, until the rollout has ended.`,
+it changes, until the rollout has ended. A table shows the first 1,000 members; other formats have all.`,
 		Example: `  leat rollout status shops
   leat rollout status shops --watch
   leat rollout status shops --number 3 -o json`,
@@ -93,7 +94,7 @@ it changes, until the rollout has ended.`,
 func printOnce(
 	ctx context.Context, s *session.Session, c *client.Client, format show.Format, request *fleetv1.GetRolloutRequest, last string,
 ) (text string, hasEnded bool, err error) {
-	res, err := c.GetRollout(ctx, request)
+	res, err := withMembers(ctx, c, request, format)
 	if err != nil {
 		return last, false, err
 	}
@@ -110,6 +111,32 @@ func printOnce(
 		_, err = fmt.Fprint(s.Out, printed.String())
 	}
 	return printed.String(), res.GetRollout().GetEndedAt() != nil, err
+}
+
+const (
+	// pageSize is the largest number of members that the hub returns at once, and tableSize how many of them a
+	// table shows at least, if there are so many.
+	pageSize  = 1000
+	tableSize = pageSize
+)
+
+// withMembers returns a rollout with its members. Those of a table may be the first alone: then the answer has
+// the token of the next page.
+func withMembers(ctx context.Context, c *client.Client, request *fleetv1.GetRolloutRequest, format show.Format) (*fleetv1.GetRolloutResponse, error) {
+	next := &fleetv1.GetRolloutRequest{Name: request.GetName(), Number: request.GetNumber(), Page: &typev1.Page{Size: pageSize}}
+	var all []*fleetv1.RolloutMember
+	for {
+		res, err := c.GetRollout(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, res.GetMembers()...)
+		if res.GetNextPageToken() == "" || format == show.Table && len(all) >= tableSize {
+			res.Members = all
+			return res, nil
+		}
+		next.Number, next.Page.Token = res.GetRollout().GetNumber(), res.GetNextPageToken()
+	}
 }
 
 func history(s *session.Session) *cobra.Command {

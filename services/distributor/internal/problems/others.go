@@ -28,11 +28,10 @@ type Release struct {
 }
 
 // ReleaseOf sums a rollout up.
-func ReleaseOf(number int64, run *rollout.Run) Release {
-	show := func(p *rollout.Progress) string { return objectname.Display(p.Name) }
-	r := Release{Number: number, State: run.State, Why: run.Says(run.Why, show), Since: run.EndedAt}
+func ReleaseOf(number int64, run *rollout.Header) Release {
+	r := Release{Number: number, State: run.State, Why: run.Stop.Says(func(f rollout.Failure) string { return objectname.Display(f.Name) }), Since: run.EndedAt}
 	if run.State == rollout.Running && run.Blocked.By == rollout.ByPerson {
-		r.WaitsFor = run.Says(run.Blocked.Why, show)
+		r.WaitsFor = run.Blocked.Why
 		if run.Cursor < len(run.Waves) {
 			r.Since = run.Waves[run.Cursor].AskedAt
 		}

@@ -26,7 +26,7 @@ func TestProblemsBesideServices(t *testing.T) {
 	silent := &catalog.Notifier{Metadata: catalog.Metadata{Name: "chat"}, Spec: catalog.NotifierSpec{Suspended: true}}
 	global := &catalog.GlobalService{Metadata: catalog.Metadata{Name: "web"}}
 	service := &catalog.Service{Metadata: catalog.Metadata{Name: "web@demo"}, Spec: catalog.ServiceSpec{Cluster: "demo"}}
-	release := func(run rollout.Run) []problems.Item {
+	release := func(run rollout.Header) []problems.Item {
 		return problems.OfRollout(policy, problems.ReleaseOf(7, &run))
 	}
 	of := func(why reason.Reason) *catalog.Problem {
@@ -40,18 +40,18 @@ func TestProblemsBesideServices(t *testing.T) {
 		message  string
 		since    time.Time
 	}{
-		{"running", release(rollout.Run{State: rollout.Running}), problems.None, 0, "", time.Time{}},
-		{"completed", release(rollout.Run{State: rollout.Completed, EndedAt: at}), problems.None, 0, "", time.Time{}},
-		{"waits for members", release(rollout.Run{State: rollout.Running, Blocked: rollout.Blocked{By: rollout.ByMember, Why: "x"}}), problems.None, 0, "", time.Time{}},
-		{"approval", release(rollout.Run{
+		{"running", release(rollout.Header{State: rollout.Running}), problems.None, 0, "", time.Time{}},
+		{"completed", release(rollout.Header{State: rollout.Completed, EndedAt: at}), problems.None, 0, "", time.Time{}},
+		{"waits for members", release(rollout.Header{State: rollout.Running, Blocked: rollout.Blocked{By: rollout.ByMember, Why: "x"}}), problems.None, 0, "", time.Time{}},
+		{"approval", release(rollout.Header{
 			State: rollout.Running, Blocked: rollout.Blocked{By: rollout.ByPerson, Why: "wave \"canary\" waits for 1 more to approve"},
 			Waves: []rollout.WaveState{{Name: "canary", AskedAt: at}},
 		}), problems.Degraded, reason.RolloutStopped, "rollout 7 waits for a person: wave \"canary\" waits", at},
-		{"halted", release(rollout.Run{State: rollout.Halted, Why: "2 failed"}), problems.Failed, reason.RolloutStopped, "2 failed", time.Time{}},
-		{"paused", release(rollout.Run{State: rollout.Paused, Why: "pause by ada"}), problems.Warning, reason.RolloutStopped, "is paused: pause by ada", time.Time{}},
-		{"goes back", release(rollout.Run{State: rollout.RollingBack, Why: "2 failed"}), problems.Failed, reason.RolloutStopped, "goes back: 2 failed", time.Time{}},
-		{"went back", release(rollout.Run{State: rollout.RolledBack, Why: "2 failed", EndedAt: at}), problems.Failed, reason.RolloutStopped, "went back: 2 failed", at},
-		{"taken back", release(rollout.Run{State: rollout.RolledBack, Why: "rollback by ada", EndedAt: at}), problems.Warning, reason.RolloutStopped, "went back", at},
+		{"halted", release(rollout.Header{State: rollout.Halted, Stop: rollout.Stop{Why: "2 failed"}}), problems.Failed, reason.RolloutStopped, "2 failed", time.Time{}},
+		{"paused", release(rollout.Header{State: rollout.Paused, Stop: rollout.Stop{Why: "pause by ada"}}), problems.Warning, reason.RolloutStopped, "is paused: pause by ada", time.Time{}},
+		{"goes back", release(rollout.Header{State: rollout.RollingBack, Stop: rollout.Stop{Why: "2 failed"}}), problems.Failed, reason.RolloutStopped, "goes back: 2 failed", time.Time{}},
+		{"went back", release(rollout.Header{State: rollout.RolledBack, Stop: rollout.Stop{Why: "2 failed"}, EndedAt: at}), problems.Failed, reason.RolloutStopped, "went back: 2 failed", at},
+		{"taken back", release(rollout.Header{State: rollout.RolledBack, Stop: rollout.Stop{Why: "rollback by ada"}, EndedAt: at}), problems.Warning, reason.RolloutStopped, "went back", at},
 
 		{"source is well", problems.OfFleetSource(source, nil, 0), problems.None, 0, "", time.Time{}},
 		{"documents", problems.OfFleetSource(source, of(reason.FleetSourceDocuments), 0), problems.Failed, reason.FleetSourceDocuments, "the message", at},

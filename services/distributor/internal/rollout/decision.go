@@ -66,24 +66,59 @@ type Decision struct {
 
 // decider takes events into a run, and collects what it decides.
 type decider struct {
-	run   *Run
-	byUID map[string]int
-	out   []Decision
+	run *Run
+	// indexes are those of the members that the events name, in Members; -1 for others.
+	indexes map[string]int
+	// own are the members that this decider made, which nothing else shares.
+	own map[*Progress]struct{}
+	out []Decision
 }
 
-func (d *decider) index() {
-	d.byUID = make(map[string]int, len(d.run.Members))
-	for i := range d.run.Members {
-		d.byUID[d.run.Members[i].UID] = i
+func newDecider(r *Run, events []Event) *decider {
+	d := &decider{run: r, indexes: map[string]int{}, own: map[*Progress]struct{}{}}
+	for i := range events {
+		if uid := events[i].Member; uid != "" {
+			d.indexes[uid] = -1
+		}
+		for _, m := range events[i].Joined {
+			d.indexes[m.UID] = -1
+		}
+	}
+	d.find()
+	return d
+}
+
+// find brings indexes in line with Members.
+func (d *decider) find() {
+	if len(d.indexes) == 0 {
+		return
+	}
+	for uid := range d.indexes {
+		d.indexes[uid] = -1
+	}
+	for i, p := range d.run.Members {
+		if _, isNamed := d.indexes[p.UID]; isNamed {
+			d.indexes[p.UID] = i
+		}
 	}
 }
 
-// member returns a member of the run, or nil.
+// member returns a member that an event names, or nil.
 func (d *decider) member(uid string) *Progress {
-	if i, ok := d.byUID[uid]; ok {
-		return &d.run.Members[i]
+	if i, ok := d.indexes[uid]; ok && i >= 0 {
+		return d.run.Members[i]
 	}
 	return nil
+}
+
+// edit returns the member at an index, to be changed.
+func (d *decider) edit(i int) *Progress {
+	p := d.run.Members[i]
+	if _, isOwn := d.own[p]; !isOwn {
+		p = new(*p)
+		d.run.Members[i], d.own[p] = p, struct{}{}
+	}
+	return p
 }
 
 // decide adds a decision that the event of this moment and others led to.
@@ -107,11 +142,11 @@ func (r Run) Next(e Event) (Run, []Decision) {
 	return next, decisions
 }
 
-// Advance is Next for several events, one after the other.
+// Advance is Next for several events, one after the other. It costs a few scans of the members, and a copy of
+// each one that changes.
 func (r Run) Advance(events ...Event) (Run, []Decision) {
 	r = r.clone()
-	d := &decider{run: &r}
-	d.index()
+	d := newDecider(&r, events)
 	for _, e := range events {
 		if r.State.HasEnded() {
 			break
@@ -122,5 +157,6 @@ func (r Run) Advance(events ...Event) (Run, []Decision) {
 			d.step()
 		}
 	}
+	r.count()
 	return r, d.out
 }

@@ -90,66 +90,65 @@ func refused(format string, args ...any) error {
 }
 
 // Check returns a *RefusedError if the run cannot follow the approval or the command, and an *AuthorError if
-// the person may not approve what they wrote. Other events are
-// never refused: what they say is so.
-func (r *Run) Check(e Event) error {
+// the person may not approve what they wrote. Other events are never refused: what they say is so.
+func (h *Header) Check(e Event) error {
 	switch {
 	case e.Kind != Approve && e.Kind != Command:
 		return nil
-	case r.State.HasEnded():
-		return refused("the rollout has ended: %s", r.State)
+	case h.State.HasEnded():
+		return refused("the rollout has ended: %s", h.State)
 	case e.Kind == Approve:
-		return r.checkApproval(e)
+		return h.checkApproval(e)
 	}
-	return r.checkVerb(e.Verb)
+	return h.checkVerb(e.Verb)
 }
 
-func (r *Run) checkApproval(e Event) error {
-	switch current := r.Current(); {
-	case r.IsBack:
+func (h *Header) checkApproval(e Event) error {
+	switch current := h.Current(); {
+	case h.IsBack:
 		return refused("the rollout goes back; there is nothing to approve")
 	case current == "" || e.Wave != current:
 		return refused("wave %q is not the current one, which is %q", e.Wave, current)
-	case r.wave(r.Cursor).Approval == nil:
+	case h.wave(h.Cursor).Approval == nil:
 		return refused("wave %q needs no approval", current)
-	case slices.ContainsFunc(r.Waves[r.Cursor].Approvals, func(g Given) bool { return g.Person == e.Person }):
+	case slices.ContainsFunc(h.Waves[h.Cursor].Approvals, func(g Given) bool { return g.Person == e.Person }):
 		return refused("%s has approved wave %q already", e.Person, current)
 	}
-	if approval := r.wave(r.Cursor).Approval; approval.NotByAuthor && slices.Contains(r.Candidate.Authors, e.Person) {
-		return &AuthorError{Wave: r.Current(), Person: e.Person, Groups: approval.Groups}
+	if approval := h.wave(h.Cursor).Approval; approval.NotByAuthor && slices.Contains(h.Candidate.Authors, e.Person) {
+		return &AuthorError{Wave: h.Current(), Person: e.Person, Groups: approval.Groups}
 	}
 	return nil
 }
 
-func (r *Run) checkVerb(verb Verb) error {
+func (h *Header) checkVerb(verb Verb) error {
 	switch verb {
 	case Pause:
-		if r.State == Paused || r.State == Halted {
-			return refused("the rollout is %s already", r.State)
+		if h.State == Paused || h.State == Halted {
+			return refused("the rollout is %s already", h.State)
 		}
 	case Resume:
-		if r.State == Halted {
+		if h.State == Halted {
 			return refused("the rollout halted: retry it, skip the wave, roll it back or abort it")
 		}
-		if r.State != Paused {
+		if h.State != Paused {
 			return refused("the rollout is not paused")
 		}
 	case Retry:
-		if r.State != Halted {
+		if h.State != Halted {
 			return refused("the rollout has not halted")
 		}
 	case SkipWave:
-		if r.IsBack {
+		if h.IsBack {
 			return refused("the rollout goes back; it has no waves to skip")
 		}
-		if r.Cursor >= r.late() {
+		if h.Cursor >= h.late() {
 			return refused("there is no wave left to skip")
 		}
-		if missing := r.missing(r.Cursor); missing > 0 {
-			return refused("wave %q needs %d more to approve it, which a skip does not replace; approve it first", r.Current(), missing)
+		if missing := h.missing(h.Cursor); missing > 0 {
+			return refused("wave %q needs %d more to approve it, which a skip does not replace; approve it first", h.Current(), missing)
 		}
 	case Rollback:
-		if r.IsBack {
+		if h.IsBack {
 			return refused("the rollout goes back already")
 		}
 	case Abort, Replace:
@@ -167,12 +166,10 @@ func (d *decider) note(e Event) {
 	}
 	switch e.Kind {
 	case Report:
-		if p := d.member(e.Member); p != nil {
-			d.noteReport(p, e)
-		}
+		d.noteReport(e)
 	case Presence:
 		if p := d.member(e.Member); p != nil && p.IsOnline != e.Online {
-			d.changing(p, func() { p.IsOnline, p.OnlineSince = e.Online, r.Now })
+			d.changing(e.Member, func(p *Progress) { p.IsOnline, p.OnlineSince = e.Online, r.Now })
 			d.breakSoak(p) // coming back, too: nobody saw it meanwhile
 		}
 	case Approve:
@@ -190,11 +187,11 @@ func (d *decider) note(e Event) {
 	}
 }
 
-func (d *decider) noteReport(p *Progress, e Event) {
-	if p.Has == e.Has && p.Health == e.Health {
+func (d *decider) noteReport(e Event) {
+	if p := d.member(e.Member); p == nil || p.Has == e.Has && p.Health == e.Health {
 		return
 	}
-	d.changing(p, func() {
+	d.changing(e.Member, func(p *Progress) {
 		wasFailing := p.Has == e.Has && p.Health == Failing
 		p.Has, p.Health = e.Has, e.Health
 		if e.Health == Failing && e.Reason != "" {
@@ -209,9 +206,10 @@ func (d *decider) noteReport(p *Progress, e Event) {
 }
 
 // changing changes a member, and what follows from its being available or not.
-func (d *decider) changing(p *Progress, change func()) {
+func (d *decider) changing(uid string, change func(*Progress)) {
+	p := d.edit(d.indexes[uid])
 	wasUp := p.isUp()
-	change()
+	change(p)
 	p.Seq = d.run.Seq
 	switch isUp := p.isUp(); {
 	case isUp:
@@ -231,12 +229,21 @@ func (d *decider) breakSoak(p *Progress) {
 
 func (d *decider) noteMembership(e Event) {
 	r := d.run
-	for _, uid := range e.Left {
-		r.Members = slices.DeleteFunc(r.Members, func(p Progress) bool { return p.UID == uid })
+	if len(e.Left) > 0 {
+		left := make(map[string]struct{}, len(e.Left))
+		for _, uid := range e.Left {
+			left[uid] = struct{}{}
+		}
+		r.Members = slices.DeleteFunc(r.Members, func(p *Progress) bool {
+			_, hasLeft := left[p.UID]
+			return hasLeft
+		})
+		d.find()
 	}
-	d.index()
+	var joined []*Progress
 	for _, m := range e.Joined {
-		if d.member(m.UID) != nil || len(r.Members) >= MaxMembers || m.UID == "" || m.From == "" || m.To == "" {
+		isThere := d.indexes[m.UID] >= 0
+		if isThere || len(r.Members)+len(joined) >= MaxMembers || m.UID == "" || m.From == "" || m.To == "" {
 			continue
 		}
 		at := place{index: -1}
@@ -245,11 +252,25 @@ func (d *decider) noteMembership(e Event) {
 		}
 		p := newProgress(m, at, r.Now)
 		p.IsFresh, p.Seq = true, r.Seq
-		r.Members = append(r.Members, p)
-		d.byUID[m.UID] = len(r.Members) - 1
+		joined, d.indexes[m.UID], d.own[p] = append(joined, p), len(r.Members), struct{}{}
 	}
-	r.sort()
-	d.index()
+	r.Members = merge(r.Members, joined)
+	r.Counts.Members = len(r.Members)
+	d.find()
+}
+
+// merge returns the members, which are sorted, with those that joined.
+func merge(members, joined []*Progress) []*Progress {
+	if len(joined) == 0 {
+		return members
+	}
+	slices.SortFunc(joined, compareMembers)
+	all := make([]*Progress, 0, len(members)+len(joined))
+	for _, p := range joined {
+		i, _ := slices.BinarySearchFunc(members, p, compareMembers)
+		all, members = append(append(all, members[:i]...), p), members[i:]
+	}
+	return append(all, members...)
 }
 
 // placeOf returns the place of a member that joins late: in the first wave to come whose selectors fitted
@@ -278,7 +299,7 @@ func (d *decider) obey(e Event) {
 	}
 	switch e.Verb {
 	case Pause:
-		r.State, r.Why = Paused, said
+		r.State, r.Stop = Paused, Stop{Why: said}
 	case Resume:
 		d.goOn()
 	case Retry:
@@ -290,17 +311,17 @@ func (d *decider) obey(e Event) {
 		r.Cursor++
 	case Rollback:
 		r.TurnedBy = []int64{r.Seq}
-		d.turn(said)
+		d.turn(Stop{Why: said})
 	case Abort:
-		d.end(Aborted, said, r.Seq)
+		d.end(Aborted, Stop{Why: said}, r.Seq)
 	case Replace:
-		d.end(Replaced, said, r.Seq)
+		d.end(Replaced, Stop{Why: said}, r.Seq)
 	}
 }
 
 // goOn has a run that a person or failures stopped continue in its direction.
 func (d *decider) goOn() {
-	d.run.State, d.run.Why = Running, ""
+	d.run.State, d.run.Stop = Running, Stop{}
 	if d.run.IsBack {
 		d.run.State = RollingBack
 	}
@@ -308,27 +329,30 @@ func (d *decider) goOn() {
 
 // forgive gives members that are not well their time again.
 func (d *decider) forgive() {
-	for i := range d.run.Members {
-		p := &d.run.Members[i]
-		p.FailedAt = time.Time{}
+	for i, p := range d.run.Members {
 		d.breakSoak(p)
+		next := *p
+		next.FailedAt = time.Time{}
 		if !p.UnsettledSince.IsZero() {
-			p.UnsettledSince = d.run.Now
+			next.UnsettledSince = d.run.Now
 		}
 		if !p.FailingSince.IsZero() {
-			p.FailingSince = d.run.Now
+			next.FailingSince = d.run.Now
+		}
+		if next != *p {
+			*d.edit(i) = next
 		}
 	}
 }
 
 // turn has the run go back.
-func (d *decider) turn(why string) {
-	d.run.State, d.run.IsBack, d.run.Why = RollingBack, true, why
+func (d *decider) turn(why Stop) {
+	d.run.State, d.run.IsBack, d.run.Stop = RollingBack, true, why
 }
 
 // end ends the run.
-func (d *decider) end(state State, why string, because ...int64) {
+func (d *decider) end(state State, why Stop, because ...int64) {
 	r := d.run
-	r.State, r.Why, r.EndedAt, r.WakeAt, r.Blocked = state, why, r.Now, time.Time{}, Blocked{}
+	r.State, r.Stop, r.EndedAt, r.WakeAt, r.Blocked = state, why, r.Now, time.Time{}, Blocked{}
 	d.decide(Decision{Kind: Done, Why: string(state)}, because...)
 }

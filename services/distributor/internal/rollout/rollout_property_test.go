@@ -4,8 +4,11 @@
 package rollout_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,15 +21,23 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
+// wantDecided sums up what the first runs decide. Stored rollouts are replayed, so a release that decides
+// otherwise about the same events is an incompatible one.
+const (
+	hashedRuns  = 150
+	wantDecided = "2a4f2632fb309b84f9c276d5839b75c1e473d6054cebe162841fb884108ab2e6"
+)
+
 // TestRolloutsKeepTheirPromises runs rollouts over random fleets, with failures, outages, people, late
 // joiners and restarts. The long form is part of make fault.
 func TestRolloutsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
-	runs := 150
+	runs := hashedRuns
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		runs = 6000
 	}
 	var total sums
+	decided := sha256.New()
 	for seed := range runs {
 		w := newWorld(t, uint64(seed))
 		w.live()
@@ -36,6 +47,14 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+		if seed < hashedRuns {
+			if err := json.NewEncoder(decided).Encode(w.decisions); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := hex.EncodeToString(decided.Sum(nil)); got != wantDecided {
+		t.Errorf("got decisions with the sum %s, want %s: rollouts that are stored do not replay", got, wantDecided)
 	}
 	t.Logf("%d runs: %+v", runs, total)
 	for name, n := range map[string]int{
@@ -348,8 +367,9 @@ func (w *world) feed(batch []rollout.Event) {
 		}
 		allowed := w.run.Check(e) == nil
 		w.tell(e, allowed)
-		before := w.run
+		before, members := w.run, valuesOf(w.run)
 		next, decisions := w.run.Next(e)
+		w.checkShared(before, members, next)
 		w.events = append(w.events, e)
 		w.run = next
 		w.place(before, e)
@@ -361,10 +381,44 @@ func (w *world) feed(batch []rollout.Event) {
 	}
 }
 
+func valuesOf(run rollout.Run) []rollout.Progress {
+	values := make([]rollout.Progress, len(run.Members))
+	for i, p := range run.Members {
+		values[i] = *p
+	}
+	return values
+}
+
+// checkShared checks that an event leaves the state before it as it was, and that what differs between the two
+// states makes the one of the other: that is what is stored of a step.
+func (w *world) checkShared(before rollout.Run, members []rollout.Progress, next rollout.Run) {
+	if !slices.Equal(members, valuesOf(before)) {
+		w.t.Errorf("an event changed the run that came before it")
+	}
+	stored := map[string]*rollout.Progress{}
+	for i := range members {
+		stored[members[i].UID] = &members[i]
+	}
+	changed, left := rollout.Differ(before, next)
+	for _, uid := range left {
+		delete(stored, uid)
+	}
+	for _, p := range changed {
+		if last := stored[p.UID]; last != nil && *last == *p {
+			w.t.Errorf("%s did not change, and is written", p.Name)
+		}
+		stored[p.UID] = p
+	}
+	read := next.Header.With(slices.Collect(maps.Values(stored)))
+	if !slices.Equal(valuesOf(next), valuesOf(read)) {
+		w.t.Errorf("the members that are stored are not those of the run")
+	}
+}
+
 // place has the model know where members have joined: late, or in a wave to come that selected nobody.
 func (w *world) place(before rollout.Run, e rollout.Event) {
 	for _, m := range e.Joined {
-		i := slices.IndexFunc(w.run.Members, func(p rollout.Progress) bool { return p.UID == m.UID })
+		i := slices.IndexFunc(w.run.Members, func(p *rollout.Progress) bool { return p.UID == m.UID })
 		a := w.find(m.UID)
 		if i < 0 || a == nil || w.run.Members[i].Wave == a.wave {
 			continue
@@ -507,7 +561,7 @@ func (w *world) isExcused(a *agent) bool {
 	if !a.toldOnline && w.now.Sub(a.lastToldOffline) >= w.run.Strategy.OfflineAfter {
 		return true
 	}
-	i := slices.IndexFunc(w.run.Members, func(p rollout.Progress) bool { return p.UID == a.UID })
+	i := slices.IndexFunc(w.run.Members, func(p *rollout.Progress) bool { return p.UID == a.UID })
 	return i < 0 || !w.run.Members[i].FailedAt.IsZero()
 }
 

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,6 +126,9 @@ func (p *Progress) isUp() bool {
 	return p.IsOnline && p.Health == Healthy && p.Has == p.wants()
 }
 
+// isDown reports whether the member is missed: it is not available, and it was once, or should be.
+func (p *Progress) isDown() bool { return !p.isUp() && !p.IsFresh }
+
 // isChanged reports whether the candidate changes the member.
 func (p *Progress) isChanged() bool { return p.Wave >= 0 }
 
@@ -148,6 +152,9 @@ type WaveState struct {
 	// PassedAt is when the next wave could begin, and IsSkipped is true if a person had it so.
 	PassedAt  time.Time `json:"passedAt,omitzero"`
 	IsSkipped bool      `json:"isSkipped,omitempty"`
+	// Total and Arrived count its members, as Counts does those of the run.
+	Total   int `json:"total,omitempty"`
+	Arrived int `json:"arrived,omitempty"`
 }
 
 // Given is one person's approval.
@@ -158,16 +165,42 @@ type Given struct {
 	Seq    int64     `json:"seq"`
 }
 
-// Run is one rollout. Its JSON is its stored form: a run that was stored and read again decides as the
-// run that was not.
-type Run struct {
+// Counts are those of the members after the last event.
+type Counts struct {
+	// Members are all, and Total those that the candidate changes.
+	Members int `json:"members"`
+	Total   int `json:"total"`
+	// Arrived are those of them that have the candidate, healthily, and Failed those that count as failed.
+	Arrived int `json:"arrived,omitempty"`
+	Failed  int `json:"failed,omitempty"`
+	// Unavailable are the members that are not available, for any reason.
+	Unavailable int `json:"unavailable,omitempty"`
+}
+
+// Stop says why a run is not running. It is empty while the run is.
+type Stop struct {
+	Why string `json:"why,omitempty"`
+	// Failures are the first of the members that failed, and Failed how many did, where the run halted or
+	// went back because of them.
+	Failures []Failure `json:"failures,omitempty"`
+	Failed   int       `json:"failed,omitempty"`
+}
+
+// Failure is a member that failed.
+type Failure struct {
+	Name string `json:"name"`
+	// Why is what its agent reported, or how it counted as failed.
+	Why string `json:"why,omitempty"`
+}
+
+// Header is a run without its members.
+type Header struct {
 	Candidate Candidate `json:"candidate"`
 	Strategy  Strategy  `json:"strategy"`
 	State     State     `json:"state"`
 	// IsBack is true once the run's direction is back.
 	IsBack bool `json:"isBack,omitempty"`
-	// Why says why the run is not running; empty while it is.
-	Why       string    `json:"why,omitempty"`
+	Stop
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Now is the latest time that the run was told.
@@ -180,14 +213,32 @@ type Run struct {
 	// Cursor is the index of the current wave; it is len(Waves) once all have passed.
 	Cursor int         `json:"cursor"`
 	Waves  []WaveState `json:"waves"`
-	// Members are sorted by wave and order; those that the candidate does not change come first.
-	Members []Progress `json:"members"`
+	Counts Counts      `json:"counts"`
 	// Blocked is what the run waited for at the last tick.
 	Blocked Blocked `json:"blocked,omitzero"`
 	// WakeAt is the time that the last Wake named.
 	WakeAt time.Time `json:"wakeAt,omitzero"`
 	// TurnedBy are the events because of which the run halted or went back.
 	TurnedBy []int64 `json:"turnedBy,omitempty"`
+}
+
+// Run is one rollout. Its JSON is a stored form: a run that was stored and read again decides as the run
+// that was not.
+type Run struct {
+	Header
+
+	// Members are sorted by wave and order; those that the candidate does not change come first. The
+	// states of a run share the members that did not change between them, so a member never changes: an
+	// event puts another one in its place.
+	Members []*Progress `json:"members,omitempty"`
+}
+
+// With returns the run of a header and its members, in any order.
+func (h Header) With(members []*Progress) Run {
+	r := Run{Header: h, Members: members}.clone()
+	slices.SortFunc(r.Members, compareMembers)
+	r.count()
+	return r
 }
 
 // MaxMembers bounds the members of one run.
@@ -206,7 +257,7 @@ func Begin(c Candidate, s Strategy, members []Member, at time.Time) (Run, error)
 		return Run{}, ErrManyMembers
 	}
 	at = at.UTC()
-	r := Run{Candidate: c, Strategy: s.withDefaults(), State: Running, StartedAt: at, Now: at}
+	r := Run{Header: Header{Candidate: c, Strategy: s.withDefaults(), State: Running, StartedAt: at, Now: at}}
 	for _, wave := range append(slices.Clone(s.Waves), Wave{Name: WaveRest}, Wave{Name: WaveLate}) {
 		r.Waves = append(r.Waves, WaveState{Name: wave.Name, IsEmpty: wave.selects() && !slices.ContainsFunc(members, wave.fits)})
 	}
@@ -224,54 +275,87 @@ func Begin(c Candidate, s Strategy, members []Member, at time.Time) (Run, error)
 	if !isChanged {
 		return Run{}, ErrNoMembers
 	}
-	r.sort()
+	slices.SortFunc(r.Members, compareMembers)
+	r.count()
 	return r, nil
 }
 
 // newProgress returns a member of which nothing is known. Its cluster counts as offline since now.
-func newProgress(m Member, p place, at time.Time) Progress {
-	return Progress{
+func newProgress(m Member, p place, at time.Time) *Progress {
+	return &Progress{
 		UID: m.UID, Name: m.Name, Cluster: m.Cluster, From: m.From, To: m.To, Wave: p.index, Order: p.order,
 		OnlineSince: at, UnsettledSince: at,
 	}
 }
 
+// compareMembers orders members by their waves. What it looks at never changes.
+func compareMembers(a, b *Progress) int {
+	return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Order, b.Order), cmp.Compare(a.UID, b.UID))
+}
+
 // wave returns the strategy of the wave at an index of Waves.
-func (r *Run) wave(i int) Wave {
-	if i < len(r.Strategy.Waves) {
-		return r.Strategy.Waves[i]
+func (h *Header) wave(i int) Wave {
+	if i < len(h.Strategy.Waves) {
+		return h.Strategy.Waves[i]
 	}
-	return Wave{Name: r.Waves[i].Name}
+	return Wave{Name: h.Waves[i].Name}
 }
 
 // missing returns how many more people have to approve what comes after a wave.
-func (r *Run) missing(wave int) int {
-	return max(r.wave(wave).Approval.Needed()-len(r.Waves[wave].Approvals), 0)
+func (h *Header) missing(wave int) int {
+	return max(h.wave(wave).Approval.Needed()-len(h.Waves[wave].Approvals), 0)
 }
 
 // late returns the index of the wave of those that joined later.
-func (r *Run) late() int { return len(r.Waves) - 1 }
+func (h *Header) late() int { return len(h.Waves) - 1 }
 
 // Current returns the name of the current wave; empty once all have passed.
-func (r *Run) Current() string {
-	if r.Cursor >= len(r.Waves) {
+func (h *Header) Current() string {
+	if h.Cursor >= len(h.Waves) {
 		return ""
 	}
-	return r.Waves[r.Cursor].Name
+	return h.Waves[h.Cursor].Name
 }
 
 // Limit returns how many members may be unavailable.
-func (r *Run) Limit() int { return r.Strategy.MaxUnavailable.of(len(r.Members)) }
+func (h *Header) Limit() int { return h.Strategy.MaxUnavailable.of(h.Counts.Members) }
 
 // Unavailable counts the members that are not available, for any reason.
 func (r *Run) Unavailable() int {
 	n := 0
-	for i := range r.Members {
-		if p := &r.Members[i]; !p.isUp() && !p.IsFresh {
+	for _, p := range r.Members {
+		if p.isDown() {
 			n++
 		}
 	}
 	return n
+}
+
+// count counts the members.
+func (r *Run) count() {
+	r.Counts = Counts{Members: len(r.Members)}
+	for i := range r.Waves {
+		r.Waves[i].Total, r.Waves[i].Arrived = 0, 0
+	}
+	for _, p := range r.Members {
+		isUp := p.isUp()
+		if !isUp && !p.IsFresh {
+			r.Counts.Unavailable++
+		}
+		if !p.isChanged() {
+			continue
+		}
+		r.Counts.Total++
+		r.Waves[p.Wave].Total++
+		switch {
+		case !p.IsAdmitted:
+		case isUp:
+			r.Counts.Arrived++
+			r.Waves[p.Wave].Arrived++
+		case !p.FailedAt.IsZero():
+			r.Counts.Failed++
+		}
+	}
 }
 
 // clone returns a run that shares nothing that changes with r.
@@ -281,4 +365,26 @@ func (r Run) clone() Run {
 		r.Waves[i].Approvals = slices.Clone(r.Waves[i].Approvals)
 	}
 	return r
+}
+
+// Differ returns the members of next that are not as in last, and the uids of those that have left since. next
+// was made of last by events, so members that did not change are the same in both.
+func Differ(last, next Run) (changed []*Progress, left []string) {
+	before := last.Members
+	for _, p := range next.Members {
+		for len(before) > 0 && compareMembers(before[0], p) < 0 {
+			left, before = append(left, before[0].UID), before[1:]
+		}
+		isThere := len(before) > 0 && before[0].UID == p.UID
+		if !isThere || before[0] != p {
+			changed = append(changed, p)
+		}
+		if isThere {
+			before = before[1:]
+		}
+	}
+	for _, p := range before {
+		left = append(left, p.UID)
+	}
+	return changed, left
 }

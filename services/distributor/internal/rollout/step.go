@@ -46,8 +46,8 @@ func (d *decider) step() {
 		r.Blocked = Blocked{By: ByPerson, Why: r.Why}
 	case Running:
 		d.markFailed(wake)
-		if why, because := d.overBudget(); why != "" {
-			d.halt(why, because)
+		if why, failed := d.overBudget(); why != "" {
+			d.halt(why, failed)
 			break
 		}
 		d.forward(wake)
@@ -110,12 +110,12 @@ func later(a, b time.Time) time.Time {
 
 // markFailed finds the members that failed with the candidate.
 func (d *decider) markFailed(wake *alarm) {
-	for i := range d.run.Members {
-		p := &d.run.Members[i]
+	for i, p := range d.run.Members {
 		if !p.IsAdmitted || !p.FailedAt.IsZero() {
 			continue
 		}
 		if d.isUnwell(p, wake) {
+			p := d.edit(i)
 			p.FailedAt = d.run.Now
 			if p.Health != Failing || p.Why == "" {
 				p.Why = p.unsettled()
@@ -124,32 +124,34 @@ func (d *decider) markFailed(wake *alarm) {
 	}
 }
 
-// overBudget returns why the run halts, or "".
-func (d *decider) overBudget() (why string, because []int64) {
+// overBudget returns why the run halts and the members because of which it does, or "".
+func (d *decider) overBudget() (why string, failed []*Progress) {
 	r := d.run
 	budget := r.Strategy.Budget
-	var names []string
-	for i := range r.Members {
-		p := &r.Members[i]
+	for _, p := range r.Members {
 		isCounted := p.IsAdmitted && !p.FailedAt.IsZero() && (budget.OfRun || p.Wave == r.Cursor) &&
 			(budget.Window == 0 || r.Now.Sub(p.FailedAt) < budget.Window)
 		if isCounted {
-			names, because = append(names, p.Name), append(because, p.Seq)
+			failed = append(failed, p)
 		}
 	}
-	if len(names) <= budget.Failed {
+	if len(failed) <= budget.Failed {
 		return "", nil
 	}
-	return fmt.Sprintf("%d failed, %d allowed: %s", len(names), budget.Failed, namesOf(names)), because
+	return fmt.Sprintf("%d failed, %d allowed", len(failed), budget.Failed), failed
 }
 
 // halt stops the run, or has it go back.
-func (d *decider) halt(why string, because []int64) {
+func (d *decider) halt(why string, failed []*Progress) {
 	r := d.run
-	r.State, r.Why, r.TurnedBy = Halted, why, append([]int64{r.Seq}, because[:min(len(because), maxBecause-1)]...)
-	d.decide(Decision{Kind: Halt, Wave: r.Current(), Why: why}, because...)
+	stop, because := stopOf(why, failed), make([]int64, len(failed))
+	for i, p := range failed {
+		because[i] = p.Seq
+	}
+	r.State, r.Stop, r.TurnedBy = Halted, stop, append([]int64{r.Seq}, because[:min(len(because), maxBecause-1)]...)
+	d.decide(Decision{Kind: Halt, Wave: r.Current(), Why: stop.Says(Failure.name)}, because...)
 	if !r.Strategy.PausesOnHalt && !r.IsBack {
-		d.turn(why)
+		d.turn(stop)
 		return
 	}
 	r.Blocked = Blocked{By: ByPerson, Why: why}
@@ -165,7 +167,7 @@ func (d *decider) forward(wake *alarm) {
 				d.block(Blocked{By: ByMember, Names: bounded(open), Why: amount.Of(len(open), "member") + " " + amount.Are(len(open)) + " on the way"})
 				return
 			}
-			d.end(Completed, "")
+			d.end(Completed, Stop{})
 			return
 		}
 		if !d.isPassed(wake) {
@@ -219,14 +221,14 @@ func (d *decider) admit(wake *alarm) {
 		return
 	}
 	limit, down, onTheirWay := r.Limit(), r.Unavailable(), 0
-	for i := range r.Members {
-		if p := &r.Members[i]; p.IsAdmitted && p.Wave == r.Cursor && !p.isUp() {
+	for _, p := range r.Members {
+		if p.IsAdmitted && p.Wave == r.Cursor && !p.isUp() {
 			onTheirWay++
 		}
 	}
-	var held []string
-	for _, p := range waiting {
-		concurrent := 0
+	isHeld := false
+	for _, i := range waiting {
+		p, concurrent := r.Members[i], 0
 		if p.Wave == r.Cursor && r.Cursor < len(r.Waves) {
 			concurrent = r.wave(r.Cursor).Concurrent
 		}
@@ -236,7 +238,7 @@ func (d *decider) admit(wake *alarm) {
 		}
 		switch {
 		case down+costs > limit:
-			held = append(held, p.Name)
+			isHeld = true
 			continue
 		case concurrent > 0 && onTheirWay >= concurrent:
 			continue
@@ -245,20 +247,19 @@ func (d *decider) admit(wake *alarm) {
 		if p.Wave == r.Cursor {
 			onTheirWay++
 		}
-		d.admitOne(p)
+		d.admitOne(i)
 	}
-	if len(held) > 0 {
-		r.Blocked = Blocked{By: ByMember, Names: bounded(r.down()), Why: unavailable(down, limit)}
+	if isHeld {
+		r.Blocked = Blocked{By: ByMember, Names: r.down(), Why: unavailable(down, limit)}
 	}
 }
 
-// unadmitted returns the members that could be admitted if there were room. An offline member is not,
+// unadmitted returns the indexes of the members that could be admitted if there were room. An offline member is not,
 // until its wave has passed: then it finds the candidate when it comes back.
-func (d *decider) unadmitted(wake *alarm) []*Progress {
+func (d *decider) unadmitted(wake *alarm) []int {
 	r := d.run
-	var found []*Progress
-	for i := range r.Members {
-		p := &r.Members[i]
+	var found []int
+	for i, p := range r.Members {
 		if !p.isChanged() || p.IsAdmitted || p.Wave > r.Cursor {
 			continue
 		}
@@ -271,16 +272,16 @@ func (d *decider) unadmitted(wake *alarm) []*Progress {
 				continue
 			}
 		}
-		found = append(found, p)
+		found = append(found, i)
 	}
 	return found
 }
 
-func (d *decider) admitOne(p *Progress) {
-	r := d.run
+func (d *decider) admitOne(i int) {
+	r, p := d.run, d.edit(i)
 	because := []int64{p.Seq}
-	if i := min(p.Wave, r.Cursor) - 1; i >= 0 {
-		for _, given := range r.Waves[i].Approvals {
+	if before := min(p.Wave, r.Cursor) - 1; before >= 0 {
+		for _, given := range r.Waves[before].Approvals {
 			because = append(because, given.Seq)
 		}
 	}
@@ -292,11 +293,11 @@ func (d *decider) admitOne(p *Progress) {
 	d.decide(Decision{Kind: Admit, Member: p.UID, Wave: r.Waves[p.Wave].Name}, because...)
 }
 
-// down returns the names of members that are not available.
+// down returns the names of the first members that are not available.
 func (r *Run) down() []string {
 	var names []string
-	for i := range r.Members {
-		if p := &r.Members[i]; !p.isUp() && !p.IsFresh {
+	for _, p := range r.Members {
+		if len(names) < maxNamed && p.isDown() {
 			names = append(names, p.Name)
 		}
 	}
@@ -365,8 +366,7 @@ func (d *decider) block(b Blocked) {
 func (d *decider) openMembers(wake *alarm) (open []string, well, all int) {
 	r := d.run
 	isLast := r.Cursor >= len(r.Waves)
-	for i := range r.Members {
-		p := &r.Members[i]
+	for _, p := range r.Members {
 		if !p.isChanged() || p.Wave != r.Cursor && !isLast {
 			continue
 		}
@@ -388,13 +388,13 @@ func (d *decider) openMembers(wake *alarm) (open []string, well, all int) {
 
 // hasLater reports whether the candidate changes a member of a later wave.
 func (d *decider) hasLater() bool {
-	return slices.ContainsFunc(d.run.Members, func(p Progress) bool { return p.Wave > d.run.Cursor })
+	return slices.ContainsFunc(d.run.Members, func(p *Progress) bool { return p.Wave > d.run.Cursor })
 }
 
 func (d *decider) namesIn(wave int) []string {
 	var names []string
-	for i := range d.run.Members {
-		if p := &d.run.Members[i]; p.Wave == wave {
+	for _, p := range d.run.Members {
+		if p.Wave == wave {
 			names = append(names, p.Name)
 		}
 	}
@@ -408,22 +408,11 @@ func (d *decider) backward(wake *alarm) {
 		d.halt(why, because)
 		return
 	}
-	var admitted []*Progress
-	for i := range r.Members {
-		if p := &r.Members[i]; p.IsAdmitted {
-			admitted = append(admitted, p)
-		}
-	}
-	slices.SortStableFunc(admitted, func(a, b *Progress) int {
-		return cmp.Or(b.AdmittedAt.Compare(a.AdmittedAt), cmp.Compare(b.Order, a.Order), cmp.Compare(b.UID, a.UID))
-	})
-	limit, down, held := r.Limit(), r.Unavailable(), 0
-	for _, p := range admitted {
+	limit, down := r.Limit(), r.Unavailable()
+	chosen, held := r.latest(max(limit-down, 0))
+	for _, i := range chosen {
+		p := d.edit(i)
 		if p.isUp() {
-			if down+1 > limit {
-				held++
-				continue
-			}
 			down++
 		}
 		p.IsAdmitted, p.IsWithdrawn, p.UnsettledSince, p.FailedAt = false, true, r.Now, time.Time{}
@@ -432,43 +421,64 @@ func (d *decider) backward(wake *alarm) {
 		if p.isUp() {
 			p.UnsettledSince = time.Time{}
 		}
-		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Why}, append([]int64{p.Seq}, r.TurnedBy...)...)
+		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Stop.Says(Failure.name)}, append([]int64{p.Seq}, r.TurnedBy...)...)
 	}
 	if held > 0 {
-		d.block(Blocked{By: ByMember, Names: bounded(r.down()), Why: unavailable(down, limit)})
+		d.block(Blocked{By: ByMember, Names: r.down(), Why: unavailable(down, limit)})
 		return
 	}
 	if open := d.openBack(wake); len(open) > 0 {
 		d.block(Blocked{By: ByMember, Names: bounded(open), Why: amount.Of(len(open), "member") + " " + amount.Are(len(open)) + " on the way back"})
 		return
 	}
-	d.end(RolledBack, r.Why, r.TurnedBy...)
+	d.end(RolledBack, r.Stop, r.TurnedBy...)
 }
 
-// failedBack returns why the rollback halts, or "". A member that was not available before it was
-// admitted cannot fail it.
-func (d *decider) failedBack(wake *alarm) (why string, because []int64) {
-	var names []string
-	for i := range d.run.Members {
-		p := &d.run.Members[i]
-		if !p.IsWithdrawn || !p.WasUp {
-			continue
-		}
-		if d.isUnwell(p, wake) {
-			names, because = append(names, p.Name), append(because, p.Seq)
+// latest returns the indexes of the members that go back now, the latest admitted first: those that are not
+// available anyway, and so many of the others. held counts the members that stay.
+func (r *Run) latest(room int) (chosen []int, held int) {
+	var up []int
+	for i, p := range r.Members {
+		switch {
+		case !p.IsAdmitted:
+		case p.isUp():
+			up = append(up, i)
+		default:
+			chosen = append(chosen, i)
 		}
 	}
-	if len(names) == 0 {
+	byAdmission := func(i, j int) int {
+		a, b := r.Members[i], r.Members[j]
+		return cmp.Or(b.AdmittedAt.Compare(a.AdmittedAt), cmp.Compare(b.Order, a.Order), cmp.Compare(b.UID, a.UID))
+	}
+	// While a rollback waits for members, there is no room, and nothing is sorted.
+	if room > 0 {
+		slices.SortFunc(up, byAdmission)
+		room = min(room, len(up))
+		chosen, up = append(chosen, up[:room]...), up[room:]
+	}
+	slices.SortFunc(chosen, byAdmission)
+	return chosen, len(up)
+}
+
+// failedBack returns why the rollback halts and the members because of which it does, or "". A member that was
+// not available before it was admitted cannot fail it.
+func (d *decider) failedBack(wake *alarm) (why string, failed []*Progress) {
+	for _, p := range d.run.Members {
+		if p.IsWithdrawn && p.WasUp && d.isUnwell(p, wake) {
+			failed = append(failed, p)
+		}
+	}
+	if len(failed) == 0 {
 		return "", nil
 	}
-	return "the rollback failed: " + namesOf(names), because
+	return "the rollback failed", failed
 }
 
 // openBack returns the members that are on their way back.
 func (d *decider) openBack(wake *alarm) []string {
 	var open []string
-	for i := range d.run.Members {
-		p := &d.run.Members[i]
+	for _, p := range d.run.Members {
 		if !p.IsWithdrawn || !p.WasUp || p.isUp() || p.isOfflineFor(d.run.Strategy.OfflineAfter, d.run.Now) {
 			continue
 		}
@@ -487,19 +497,5 @@ func unavailable(down, limit int) string {
 	return fmt.Sprintf("%s %s not available, at most %d may be", amount.Of(down, "member"), amount.Are(down), limit)
 }
 
+// bounded returns the first names.
 func bounded(names []string) []string { return slices.Clone(names[:min(len(names), maxNamed)]) }
-
-// namesOf returns names as a text of bounded length.
-func namesOf(names []string) string {
-	text := ""
-	for i, name := range names {
-		if i == maxNamed {
-			return fmt.Sprintf("%s and %d more", text, len(names)-i)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
-	return text
-}

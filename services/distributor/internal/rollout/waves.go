@@ -92,10 +92,3 @@ func (w Wave) fits(m Member) bool {
 	}
 	return true
 }
-
-// sort puts members into the order of waves.
-func (r *Run) sort() {
-	slices.SortFunc(r.Members, func(a, b Progress) int {
-		return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Order, b.Order), cmp.Compare(a.UID, b.UID))
-	})
-}

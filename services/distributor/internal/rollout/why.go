@@ -5,7 +5,6 @@ package rollout
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/objectname"
@@ -28,7 +27,7 @@ const (
 
 // Explain returns where a member of the run stands, and why it does not have the candidate yet, as a
 // sentence; empty for one that has it.
-func (r *Run) Explain(p *Progress) (Stage, string) {
+func (h *Header) Explain(p *Progress) (Stage, string) {
 	switch {
 	case !p.isChanged():
 		return Unchanged, ""
@@ -41,19 +40,19 @@ func (r *Run) Explain(p *Progress) (Stage, string) {
 	case p.IsWithdrawn && p.isUp() && p.Why != "":
 		return Back, "it went back because it failed: " + p.Why
 	case p.IsWithdrawn && p.isUp():
-		return Back, "it went back: " + r.Says(r.Why, showName)
+		return Back, "it went back: " + h.Stop.Says(Failure.shown)
 	case p.IsWithdrawn:
 		return GoingBack, p.unsettled()
-	case r.State == Running && !p.IsOnline:
+	case h.State == Running && !p.IsOnline:
 		return Waiting, "its cluster is offline since " + stamp(p.OnlineSince)
-	case r.State == Running && p.Wave > r.Cursor:
-		return Waiting, fmt.Sprintf("wave %q has not begun; the current one is %q", r.Waves[p.Wave].Name, r.Current())
-	case r.State == Running && r.Blocked.Why != "":
-		return Waiting, r.Blocked.Why
-	case r.State == Running:
+	case h.State == Running && p.Wave > h.Cursor:
+		return Waiting, fmt.Sprintf("wave %q has not begun; the current one is %q", h.Waves[p.Wave].Name, h.Current())
+	case h.State == Running && h.Blocked.Why != "":
+		return Waiting, h.Blocked.Why
+	case h.State == Running:
 		return Waiting, "it is the turn of others of its wave"
 	}
-	return Waiting, fmt.Sprintf("the rollout is %s", r.State)
+	return Waiting, fmt.Sprintf("the rollout is %s", h.State)
 }
 
 // unsettled says why a member does not have what it should.
@@ -77,43 +76,35 @@ func (p *Progress) cause() string {
 	return ": " + p.Why
 }
 
-// Says returns a text of the run, such as Why, in which each name of a member is replaced by what show returns.
-func (r *Run) Says(text string, show func(*Progress) string) string {
-	const ends = " ,:"
-	members := map[string]*Progress{} // by the words that may be names
-	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(ends, c) }) {
-		if strings.Contains(word, "@") {
-			members[word] = nil
-		}
+// stopOf returns why a run stops because of members that failed.
+func stopOf(why string, failed []*Progress) Stop {
+	s := Stop{Why: why, Failed: len(failed)}
+	for _, p := range failed[:min(len(failed), maxNamed)] {
+		s.Failures = append(s.Failures, Failure{Name: p.Name, Why: p.Why})
 	}
-	if len(members) == 0 {
-		return text
-	}
-	for i := range r.Members {
-		if _, isNamed := members[r.Members[i].Name]; isNamed {
-			members[r.Members[i].Name] = &r.Members[i]
-		}
-	}
-	var said strings.Builder
-	for {
-		end := strings.IndexAny(text, ends)
-		word := text
-		if end >= 0 {
-			word = text[:end]
-		}
-		if p := members[word]; p != nil {
-			word = show(p)
-		}
-		said.WriteString(word)
-		if end < 0 {
-			return said.String()
-		}
-		said.WriteByte(text[end])
-		text = text[end+1:]
-	}
+	return s
 }
 
-// showName returns the name of a member as people write it.
-func showName(p *Progress) string { return objectname.Display(p.Name) }
+// Says returns why the run is not running, with the members that failed as show returns them.
+func (s Stop) Says(show func(Failure) string) string {
+	text := s.Why
+	for i, failure := range s.Failures {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		text += separator + show(failure)
+	}
+	if more := s.Failed - len(s.Failures); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// name returns the path of the member.
+func (f Failure) name() string { return f.Name }
+
+// shown returns the name of the member as people write it.
+func (f Failure) shown() string { return objectname.Display(f.Name) }
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

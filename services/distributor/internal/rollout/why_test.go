@@ -38,13 +38,13 @@ func TestCausesOfFailures(t *testing.T) {
 		rollout.Event{Kind: rollout.Report, At: at, Member: "one-b", Has: "new", Health: rollout.Failing},
 		rollout.Event{Kind: rollout.Tick, At: later})
 	run, _ = run.Advance(rollout.Event{Kind: rollout.Tick, At: later.Add(time.Minute)})
-	display := func(p *rollout.Progress) string { return strings.Replace(p.Name, ".", "/", 1) }
-	if got, want := run.Says(run.Why, display), "2 failed, 1 allowed: shop/web@one, shop/web@one-b"; got != want {
+	display := func(f rollout.Failure) string { return strings.Replace(f.Name, ".", "/", 1) }
+	if got, want := run.Stop.Says(display), "2 failed, 1 allowed: shop/web@one, shop/web@one-b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	whys := []string{"no replica", "it is failing since " + at.Format(time.RFC3339)}
 	for i := range run.Members {
-		if p := &run.Members[i]; p.Why != whys[i] {
+		if p := run.Members[i]; p.Why != whys[i] {
 			t.Errorf("%s: got the cause %q, want %q", p.Name, p.Why, whys[i])
 		}
 	}
@@ -55,7 +55,7 @@ func TestCausesOfFailures(t *testing.T) {
 			t.Errorf("got %q, want one member on its way", run.Blocked.Why)
 		}
 	}
-	if _, why := run.Explain(&run.Members[0]); run.State != rollout.RolledBack || why != "it went back because it failed: no replica" {
+	if _, why := run.Explain(run.Members[0]); run.State != rollout.RolledBack || why != "it went back because it failed: no replica" {
 		t.Errorf("got %s, %q", run.State, why)
 	}
 }

@@ -5,8 +5,49 @@ package rollouts
 
 import "slices"
 
-// maxChanges bounds the phrases about a rollout.
-const maxChanges = 16
+const (
+	// maxChanges bounds the phrases about a rollout.
+	maxChanges = 16
+	// maxContents bounds the contents that a rollout is shown with.
+	maxContents = 32
+)
+
+// Summary says what a rollout brings to its members. Its JSON is its stored form.
+type Summary struct {
+	// Changes are those of Record.Changes.
+	Changes []string `json:"changes,omitempty"`
+	// Contents are what sources are to hold, at most 32.
+	Contents []Content `json:"contents,omitempty"`
+}
+
+// Content is what a source is to hold, for people.
+type Content struct {
+	Repository string `json:"repository"`
+	Commit     string `json:"commit"`
+	Version    string `json:"version,omitempty"`
+}
+
+// Summarize brings the summary in line with the members.
+func (r *Record) Summarize() { r.Summary = Summary{Changes: r.Changes(), Contents: r.contents()} }
+
+func (r *Record) contents() (all []Content) {
+	names, seen := map[string]bool{}, map[Content]bool{}
+	for _, p := range r.Run.Members {
+		if p.From == p.To || names[p.To] {
+			continue
+		}
+		names[p.To] = true
+		for _, held := range r.Start.Contents[p.To] {
+			content := Content{Repository: held.Source.Repository, Commit: held.Snapshot.Commit, Version: held.Snapshot.Version}
+			if seen[content] || len(all) >= maxContents {
+				continue
+			}
+			seen[content] = true
+			all = append(all, content)
+		}
+	}
+	return all
+}
 
 // Changes says what the rollout changes, as phrases for a person: "content", and those of
 // [catalog.StagedSpec.Changes]. Members have few different specs, so each pair is compared once.
@@ -19,8 +60,7 @@ func (r *Record) Changes() []string {
 	}
 	type pair struct{ from, to string }
 	seen := map[pair]bool{}
-	for i := range r.Run.Members {
-		p := &r.Run.Members[i]
+	for _, p := range r.Run.Members {
 		names := pair{p.From, p.To}
 		if p.From == p.To || seen[names] {
 			continue

@@ -375,12 +375,20 @@ func (w *Work) step(ctx context.Context, record *Record, members []Seen, before 
 	if next.Run.State.HasEnded() {
 		next.refuse()
 	}
+	if slices.ContainsFunc(events, func(e rollout.Event) bool { return len(e.Joined) > 0 }) {
+		next.Summarize()
+	}
 	events = events[:next.Run.Seq-record.Run.Seq] // what came after the end was not taken
-	err := w.p.Store.Save(ctx, w.term, Step{Record: &next, Events: events, Decisions: decisions, Admissions: next.admissions(decisions)})
+	saved := Step{Record: &next, Events: events, Decisions: decisions, Admissions: next.admissions(decisions)}
+	if before > 0 {
+		saved.Before = record
+	}
+	err := w.p.Store.Save(ctx, w.term, saved)
 	if err != nil {
 		return err
 	}
 	next.Version++
+	next.Start.Members = nil // they are for replays
 	w.records[next.PolicyUID] = &next
 	w.p.Metrics.decided(decisions)
 	w.log(ctx, &next, decisions)

@@ -102,7 +102,9 @@ func (y *yard) Record(context.Context, string) (*rollouts.Record, error) {
 		return nil, err
 	}
 	next.Start = rollouts.Start{}
-	return &next, json.Unmarshal(text, &next.Start)
+	err = json.Unmarshal(text, &next.Start)
+	next.Start.Members = nil // as the store reads it
+	return &next, err
 }
 
 func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
@@ -119,7 +121,12 @@ func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
 	if y.record == nil || y.record.ID != step.Record.ID {
 		y.log = rollouts.Log{}
 	}
+	begun := step.Record.Start.Members
+	if step.Record.Version > 0 {
+		begun = y.record.Start.Members
+	}
 	y.record = new(*step.Record)
+	y.record.Start.Members = begun
 	y.record.Version++
 	y.log.Record, y.log.Events, y.log.Decisions = *y.record, append(y.log.Events, step.Events...), append(y.log.Decisions, step.Decisions...)
 	return nil

@@ -46,12 +46,13 @@ type Lead struct {
 	Term, Beat int64
 }
 
-// Start is what a rollout began with. Its JSON is its stored form.
+// Start is what a rollout began with. Its JSON, without members, is its stored form.
 type Start struct {
 	Candidate rollout.Candidate `json:"candidate"`
 	Strategy  rollout.Strategy  `json:"strategy"`
-	Members   []rollout.Member  `json:"members"`
-	At        time.Time         `json:"at"`
+	// Members are for replays: they are written once, and read with a Log alone.
+	Members []rollout.Member `json:"members,omitempty"`
+	At      time.Time        `json:"at"`
 	// Contents are the contents of releases by the names of these, and SpecOf the digests of their specs.
 	// A release without one is of an earlier version, which staged content alone.
 	Contents map[string][]catalog.HeldSource `json:"contents"`
@@ -106,6 +107,36 @@ type Record struct {
 	// Refused is what this rollout, and those before it, did not bring to all members. It holds no more than
 	// what members have in their specs and sources: see forget.
 	Refused []Refusal
+	// Summary is that of what is rolled out. It changes with new members alone.
+	Summary Summary
+}
+
+// Outline is a stored rollout without its members, and without what it began with.
+type Outline struct {
+	ID        string
+	PolicyUID string
+	Number    int64
+	Version   int64
+	Run       rollout.Header
+	Summary   Summary
+}
+
+// Outline returns the record's.
+func (r *Record) Outline() *Outline {
+	return &Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.Header, Summary: r.Summary}
+}
+
+// Place is that of a member in the listing of a rollout. It is comparable; the zero value comes before all.
+type Place struct {
+	Wave int64
+	UID  string
+}
+
+// Placed is a listed member.
+type Placed struct {
+	*rollout.Progress
+
+	Place Place
 }
 
 // Head names a state of the latest rollout of a policy. It is comparable.
@@ -118,7 +149,10 @@ type Head struct {
 type Step struct {
 	// Record is the new state. Its Version is the one that was read, or 0 for a new rollout. Nil: there
 	// are admissions alone.
-	Record    *Record
+	Record *Record
+	// Before is the state of which Record was made: the members that are the same in both are not written.
+	// Nil: all are.
+	Before    *Record
 	Events    []rollout.Event
 	Decisions []rollout.Decision
 	// Admissions replace those of their services. One without content releases its service.
@@ -148,7 +182,7 @@ type Store interface {
 	Heads(ctx context.Context) ([]Head, error)
 	// Authors returns who changed what services run, in revisions of the catalog after since.
 	Authors(ctx context.Context, since int64) ([]catalog.Author, error)
-	// Record returns a rollout by its id. Errors: ErrNotFound.
+	// Record returns a rollout by its id, without Start.Members. Errors: ErrNotFound.
 	Record(ctx context.Context, id string) (*Record, error)
 	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. Errors:
 	// ErrDeposed, ErrMoved.
@@ -158,7 +192,14 @@ type Store interface {
 // People is what people do with rollouts; sqlstore.Rollouts implements it.
 type People interface {
 	// Runs returns the rollouts of a policy, the latest first.
-	Runs(ctx context.Context, policyUID string) ([]*Record, error)
+	Runs(ctx context.Context, policyUID string) ([]*Outline, error)
+	// Latest returns the latest rollout of each policy that has had one, by the policy's uid.
+	Latest(ctx context.Context) (map[string]*Outline, error)
+	// Find returns a rollout by its number, without Start.Members; 0 is the latest. Errors: ErrNotFound.
+	Find(ctx context.Context, policyUID string, number int64) (*Record, error)
+	// Page returns a rollout by its number, and the members that are listed after a place, at most limit. They
+	// are in the order of waves; those that the rollout does not change come last. Errors: ErrNotFound.
+	Page(ctx context.Context, policyUID string, number int64, after Place, limit int) (*Outline, []Placed, error)
 	// Log returns a rollout with all that happened, by its number; 0 is the latest. Errors: ErrNotFound.
 	Log(ctx context.Context, policyUID string, number int64) (*Log, error)
 	// Tell writes what a person wants of a rollout that was read at its version, and puts it on record.

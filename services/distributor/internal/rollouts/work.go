@@ -275,7 +275,7 @@ func (s Seen) member(refused refusals, before *Record, start *Start) rollout.Mem
 	from := s.Held.Release()
 	to := s.target(from, refused)
 	if before != nil && before.Run.State == rollout.Replaced {
-		i := slices.IndexFunc(before.Run.Members, func(p rollout.Progress) bool { return p.UID == s.Service.UID && p.IsAdmitted })
+		i := slices.IndexFunc(before.Run.Members, func(p *rollout.Progress) bool { return p.UID == s.Service.UID && p.IsAdmitted })
 		if i >= 0 {
 			earlier := before.Start.release(before.Run.Members[i].From)
 			if earlier.Spec == nil {
@@ -322,6 +322,7 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 		return nil // no member is changed
 	}
 	next.Run = run
+	next.Summarize()
 	return next
 }
 
@@ -425,8 +426,8 @@ func (d *specDigests) of(s Seen, spec *catalog.StagedSpec) string {
 // observe returns what the rollout does not know yet of its members.
 func observe(record *Record, members []Seen, at time.Time, digests *specDigests) []rollout.Event {
 	known := map[string]*rollout.Progress{}
-	for i := range record.Run.Members {
-		known[record.Run.Members[i].UID] = &record.Run.Members[i]
+	for _, p := range record.Run.Members {
+		known[p.UID] = p
 	}
 	var events []rollout.Event
 	change := rollout.Event{Kind: rollout.Membership, At: at}
@@ -509,7 +510,7 @@ func (r *Record) brings(source catalog.Source, m Seen) *catalog.HeldSource {
 
 // bringsSpec reports whether the rollout brings a spec to a member.
 func (r *Record) bringsSpec(spec *catalog.StagedSpec) bool {
-	return slices.ContainsFunc(r.Run.Members, func(p rollout.Progress) bool {
+	return slices.ContainsFunc(r.Run.Members, func(p *rollout.Progress) bool {
 		return p.From != p.To && r.Start.release(p.To).IsOf(spec)
 	})
 }
@@ -663,7 +664,7 @@ func (r *Record) Follow(e rollout.Event) (Step, error) {
 	next := *r
 	if e.Kind == rollout.Command && e.Verb == rollout.Retry && len(r.Refused) > 0 && r.Run.State.HasEnded() {
 		next.Refused = nil
-		return Step{Record: &next}, nil
+		return Step{Record: &next, Before: r}, nil
 	}
 	if err := r.Run.Check(e); err != nil {
 		return Step{}, err
@@ -673,5 +674,5 @@ func (r *Record) Follow(e rollout.Event) (Step, error) {
 	if next.Run.State.HasEnded() {
 		next.refuse()
 	}
-	return Step{Record: &next, Events: []rollout.Event{e}, Decisions: decisions}, nil
+	return Step{Record: &next, Before: r, Events: []rollout.Event{e}, Decisions: decisions}, nil
 }

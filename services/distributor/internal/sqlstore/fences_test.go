@@ -293,7 +293,7 @@ func (f *stagedFleet) begin() rollouts.Step {
 	f.begun++
 	return rollouts.Step{
 		Record: &rollouts.Record{
-			ID: fmt.Sprint("run ", f.begun), PolicyUID: f.policy, Number: f.begun, Run: rollout.Run{Seq: 1, Decided: 1},
+			ID: fmt.Sprint("run ", f.begun), PolicyUID: f.policy, Number: f.begun, Run: rollout.Run{Header: rollout.Header{Seq: 1, Decided: 1}},
 		},
 		Events:     []rollout.Event{{Kind: rollout.Tick}},
 		Decisions:  []rollout.Decision{{Kind: rollout.Ask, Number: 1}},

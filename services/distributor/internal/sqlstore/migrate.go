@@ -61,6 +61,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := migrations.Discover(migrationFiles); err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
+	migrations.Add(membersMigration())
 	words := dialect{Bytes: "BLOB", Objects: objectTables, isPostgres: s.postgres}
 	if s.postgres {
 		words.Bytes = "BYTEA"

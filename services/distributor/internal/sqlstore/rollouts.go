@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -43,28 +44,46 @@ type runRow struct {
 	Version       int64                      `bun:"version"`
 	State         string                     `bun:"state"`
 	Start         column[rollouts.Start]     `bun:"start"`
-	Run           column[rollout.Run]        `bun:"run"`
+	Run           column[rollout.Header]     `bun:"run"`
 	Refused       column[[]rollouts.Refusal] `bun:"refused"`
+	Summary       column[rollouts.Summary]   `bun:"summary"`
 }
 
 type rolloutEventRow struct {
 	bun.BaseModel `bun:"table:rollout_events,alias:re"`
-	RunID         string                `bun:"run_id,pk"`
-	Number        int64                 `bun:"number,pk"`
-	Event         column[rollout.Event] `bun:"event"`
+	RunID         string              `bun:"run_id,pk"`
+	Number        int64               `bun:"number,pk"` // of the first
+	Events        pack[rollout.Event] `bun:"event"`
 }
 
 type rolloutDecisionRow struct {
 	bun.BaseModel `bun:"table:rollout_decisions,alias:rd"`
-	RunID         string                   `bun:"run_id,pk"`
-	Number        int64                    `bun:"number,pk"`
-	Decision      column[rollout.Decision] `bun:"decision"`
+	RunID         string                 `bun:"run_id,pk"`
+	Number        int64                  `bun:"number,pk"` // of the first
+	Decisions     pack[rollout.Decision] `bun:"decision"`
 }
 
-func (r *runRow) record() *rollouts.Record {
-	return &rollouts.Record{
-		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Start: r.Start.v, Run: r.Run.v, Refused: r.Refused.v,
+// rowOfRun returns the row of a rollout, whose members are in rows of their own.
+func rowOfRun(r *rollouts.Record) *runRow {
+	start := r.Start
+	start.Members = nil
+	return &runRow{
+		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version + 1, State: string(r.Run.State), Start: columnOf(start),
+		Run: columnOf(r.Run.Header), Refused: columnOf(r.Refused), Summary: columnOf(r.Summary),
 	}
+}
+
+// record reads the rollout of a row with its members.
+func (r *runRow) record(ctx context.Context, db bun.IDB) (*rollouts.Record, error) {
+	members, err := membersOf(ctx, db, r.ID)
+	return &rollouts.Record{
+		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Start: r.Start.v, Run: r.Run.v.With(members), Refused: r.Refused.v,
+		Summary: r.Summary.v,
+	}, err
+}
+
+func (r *runRow) outline() *rollouts.Outline {
+	return &rollouts.Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.v, Summary: r.Summary.v}
 }
 
 // Lead implements rollouts.Store.
@@ -110,22 +129,62 @@ func (s *Rollouts) Resign(ctx context.Context, term int64) error {
 // Heads implements rollouts.Store.
 func (s *Rollouts) Heads(ctx context.Context) ([]rollouts.Head, error) {
 	var heads []rollouts.Head
-	query := s.store.db.NewSelect().Column("id", "policy_uid", "version").
-		Where("number = (SELECT MAX(o.number) FROM rollout_runs AS o WHERE o.policy_uid = rr.policy_uid)")
+	query := latestRuns(s.store.db.NewSelect().Column("id", "policy_uid", "version"))
 	err := list(ctx, query, &heads, func(r *runRow) rollouts.Head {
 		return rollouts.Head{ID: r.ID, PolicyUID: r.PolicyUID, Version: r.Version}
 	})
 	return heads, translate("read latest rollouts", err)
 }
 
+// latestRuns selects the latest rollout of each policy.
+func latestRuns(query *bun.SelectQuery) *bun.SelectQuery {
+	return query.Where("number = (SELECT MAX(o.number) FROM rollout_runs AS o WHERE o.policy_uid = rr.policy_uid)")
+}
+
 // Record implements rollouts.Store.
 func (s *Rollouts) Record(ctx context.Context, id string) (*rollouts.Record, error) {
-	row := new(runRow)
-	err := s.store.db.NewSelect().Model(row).Where("id = ?", id).Scan(ctx)
+	return s.find(ctx, func(query *bun.SelectQuery) *bun.SelectQuery { return query.Where("id = ?", id) })
+}
+
+// find returns the rollout that a query selects, with its members.
+func (s *Rollouts) find(ctx context.Context, of func(*bun.SelectQuery) *bun.SelectQuery) (*rollouts.Record, error) {
+	var record *rollouts.Record
+	err := s.store.read(ctx, "read rollout", func(ctx context.Context, tx bun.Tx) (err error) {
+		row := new(runRow)
+		if err := of(tx.NewSelect().Model(row)).Scan(ctx); err != nil {
+			return err
+		}
+		record, err = row.record(ctx, tx)
+		return err
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, rollouts.ErrNotFound
 	}
-	return row.record(), translate("read rollout", err)
+	return record, err
+}
+
+// numberedRun selects a rollout of a policy by its number; 0 is the latest.
+func numberedRun(query *bun.SelectQuery, policyUID string, number int64) *bun.SelectQuery {
+	query = query.Where("policy_uid = ?", policyUID).Order("number DESC").Limit(1)
+	if number > 0 {
+		query = query.Where("number = ?", number)
+	}
+	return query
+}
+
+// Outline implements standing.Rollouts.
+func (s *Rollouts) Outline(ctx context.Context, id string) (*rollouts.Outline, error) {
+	row := new(runRow)
+	err := outlined(s.store.db.NewSelect().Model(row)).Where("id = ?", id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, rollouts.ErrNotFound
+	}
+	return row.outline(), translate("read rollout", err)
+}
+
+// outlined has a query read what an outline holds.
+func outlined(query *bun.SelectQuery) *bun.SelectQuery {
+	return query.Column("id", "policy_uid", "number", "version", "run", "summary")
 }
 
 // Save implements rollouts.Store. Admissions are changes of the catalog, which replicas follow.
@@ -149,9 +208,10 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) err
 // saveRun writes a rollout with what happened and what was decided.
 func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 	r := step.Record
-	row := &runRow{
-		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version + 1, State: string(r.Run.State), Start: columnOf(r.Start),
-		Run: columnOf(r.Run), Refused: columnOf(r.Refused),
+	row := rowOfRun(r)
+	changed, left := r.Run.Members, []string(nil)
+	if step.Before != nil {
+		changed, left = rollout.Differ(step.Before.Run, r.Run)
 	}
 	if r.Version == 0 {
 		isThere, err := t.sql.NewSelect().Table("rollout_policies").Where("uid = ?", r.PolicyUID).Exists(ctx)
@@ -171,10 +231,13 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 		if err := forgetSpecs(ctx, t); err != nil {
 			return err
 		}
+		if err := putStart(ctx, t, r.ID, r.Start.Members); err != nil {
+			return err
+		}
 	} else {
 		query := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version)
 		if !slices.ContainsFunc(step.Events, func(e rollout.Event) bool { return len(e.Joined) > 0 }) {
-			query = query.ExcludeColumn("start") // it is large, and changes with new members alone
+			query = query.ExcludeColumn("start", "summary") // they change with new members alone
 		}
 		result, err := query.Exec(ctx)
 		if err != nil {
@@ -184,20 +247,20 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 			return errors.Join(translate("count rows", err), rollouts.ErrMoved)
 		}
 	}
+	if err := putMembers(ctx, t, r.ID, changed, left); err != nil {
+		return err
+	}
 	return saveLog(ctx, t, step)
 }
 
 func saveLog(ctx context.Context, t *tx, step rollouts.Step) error {
 	r := step.Record
-	first := r.Run.Seq - int64(len(step.Events)) + 1
-	events := make([]*rolloutEventRow, len(step.Events))
-	for i, e := range step.Events {
-		events[i] = &rolloutEventRow{RunID: r.ID, Number: first + int64(i), Event: columnOf(e)}
-	}
-	decisions := make([]*rolloutDecisionRow, len(step.Decisions))
-	for i, d := range step.Decisions {
-		decisions[i] = &rolloutDecisionRow{RunID: r.ID, Number: d.Number, Decision: columnOf(d)}
-	}
+	events := inPacks(step.Events, r.Run.Seq-int64(len(step.Events))+1, func(number int64, some pack[rollout.Event]) *rolloutEventRow {
+		return &rolloutEventRow{RunID: r.ID, Number: number, Events: some}
+	})
+	decisions := inPacks(step.Decisions, r.Run.Decided-int64(len(step.Decisions))+1, func(number int64, some pack[rollout.Decision]) *rolloutDecisionRow {
+		return &rolloutDecisionRow{RunID: r.ID, Number: number, Decisions: some}
+	})
 	if err := insertAll(ctx, t, events); err != nil {
 		return translate("write events of rollout", err)
 	}
@@ -217,11 +280,48 @@ func insertAll[Row any](ctx context.Context, t *tx, rows []Row) error {
 }
 
 // Runs implements rollouts.People.
-func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*rollouts.Record, error) {
-	var records []*rollouts.Record
-	query := s.store.db.NewSelect().Where("policy_uid = ?", policyUID).Order("number DESC").Limit(rollouts.KeptRuns)
-	err := list(ctx, query, &records, (*runRow).record)
-	return records, translate("read rollouts", err)
+func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*rollouts.Outline, error) {
+	var all []*rollouts.Outline
+	query := outlined(s.store.db.NewSelect()).Where("policy_uid = ?", policyUID).Order("number DESC").Limit(rollouts.KeptRuns)
+	err := list(ctx, query, &all, (*runRow).outline)
+	return all, translate("read rollouts", err)
+}
+
+// Latest implements rollouts.People.
+func (s *Rollouts) Latest(ctx context.Context) (map[string]*rollouts.Outline, error) {
+	var all []*rollouts.Outline
+	err := list(ctx, latestRuns(outlined(s.store.db.NewSelect())), &all, (*runRow).outline)
+	byPolicy := make(map[string]*rollouts.Outline, len(all))
+	for _, o := range all {
+		byPolicy[o.PolicyUID] = o
+	}
+	return byPolicy, translate("read latest rollouts", err)
+}
+
+// Find implements rollouts.People.
+func (s *Rollouts) Find(ctx context.Context, policyUID string, number int64) (*rollouts.Record, error) {
+	return s.find(ctx, func(query *bun.SelectQuery) *bun.SelectQuery { return numberedRun(query, policyUID, number) })
+}
+
+// Page implements rollouts.People.
+func (s *Rollouts) Page(ctx context.Context, policyUID string, number int64, after rollouts.Place, limit int) (*rollouts.Outline, []rollouts.Placed, error) {
+	row, members := new(runRow), []rollouts.Placed(nil)
+	err := s.store.read(ctx, "read members of rollout", func(ctx context.Context, tx bun.Tx) error {
+		if err := numberedRun(outlined(tx.NewSelect().Model(row)), policyUID, number).Scan(ctx); err != nil {
+			return err
+		}
+		query := tx.NewSelect().Where("run_id = ?", row.ID).Order("wave", "uid").Limit(int64(limit))
+		if after != (rollouts.Place{}) {
+			query = query.Where("wave > ? OR wave = ? AND uid > ?", after.Wave, after.Wave, after.UID)
+		}
+		return list(ctx, query, &members, func(r *rolloutMemberRow) rollouts.Placed {
+			return rollouts.Placed{Progress: r.Progress.v, Place: rollouts.Place{Wave: r.Wave, UID: r.UID}}
+		})
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, rollouts.ErrNotFound
+	}
+	return row.outline(), members, err
 }
 
 // Log implements rollouts.People.
@@ -229,21 +329,20 @@ func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*ro
 	var log *rollouts.Log
 	err := s.store.read(ctx, "read log of rollout", func(ctx context.Context, tx bun.Tx) error {
 		row := new(runRow)
-		query := tx.NewSelect().Model(row).Where("policy_uid = ?", policyUID).Order("number DESC").Limit(1)
-		if number > 0 {
-			query = query.Where("number = ?", number)
-		}
-		if err := query.Scan(ctx); err != nil {
+		if err := numberedRun(tx.NewSelect().Model(row), policyUID, number).Scan(ctx); err != nil {
 			return err
 		}
-		log = &rollouts.Log{Record: *row.record()}
-		err := list(ctx, tx.NewSelect().Where("run_id = ?", row.ID).Order("number"), &log.Events,
-			func(r *rolloutEventRow) rollout.Event { return r.Event.v })
+		record, err := row.record(ctx, tx)
 		if err != nil {
 			return err
 		}
-		return list(ctx, tx.NewSelect().Where("run_id = ?", row.ID).Order("number"), &log.Decisions,
-			func(r *rolloutDecisionRow) rollout.Decision { return r.Decision.v })
+		log = &rollouts.Log{Record: *record}
+		ofRun := func() *bun.SelectQuery { return tx.NewSelect().Where("run_id = ?", row.ID).Order("number") }
+		return cmp.Or(
+			listPacks(ctx, ofRun(), &log.Record.Start.Members, func(r *rolloutStartRow) pack[rollout.Member] { return r.Members }),
+			listPacks(ctx, ofRun(), &log.Events, func(r *rolloutEventRow) pack[rollout.Event] { return r.Events }),
+			listPacks(ctx, ofRun(), &log.Decisions, func(r *rolloutDecisionRow) pack[rollout.Decision] { return r.Decisions }),
+		)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, rollouts.ErrNotFound

@@ -108,6 +108,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"managers of earlier versions":     testManagersOfEarlierVersions,
 		"reserved keys stay":               testReservedKeysStay,
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
+		"rollouts of earlier versions":     testRolloutsOfEarlierVersions,
+		"members of rollouts":              testRolloutMembers,
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,

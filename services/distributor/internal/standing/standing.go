@@ -25,8 +25,8 @@ import (
 type Rollouts interface {
 	// Heads returns the latest rollout of each policy.
 	Heads(ctx context.Context) ([]rollouts.Head, error)
-	// Record returns a rollout by its id. Errors: rollouts.ErrNotFound.
-	Record(ctx context.Context, id string) (*rollouts.Record, error)
+	// Outline returns a rollout by its id. Errors: rollouts.ErrNotFound.
+	Outline(ctx context.Context, id string) (*rollouts.Outline, error)
 }
 
 // Backends reads the states of back ends; sqlstore.Entries implements it.
@@ -127,14 +127,14 @@ func (r *Reader) releases(ctx context.Context) (map[string]problems.Release, err
 	for _, head := range heads {
 		one, ok := last[head.PolicyUID]
 		if !ok || one.head != head {
-			record, err := r.p.Rollouts.Record(ctx, head.ID)
+			latest, err := r.p.Rollouts.Outline(ctx, head.ID)
 			if errors.Is(err, rollouts.ErrNotFound) {
 				continue // the policy was deleted meanwhile
 			}
 			if err != nil {
 				return nil, err
 			}
-			one = knownRelease{head: head, release: problems.ReleaseOf(record.Number, &record.Run)}
+			one = knownRelease{head: head, release: problems.ReleaseOf(latest.Number, &latest.Run)}
 		}
 		known[head.PolicyUID], all[head.PolicyUID] = one, one.release
 	}

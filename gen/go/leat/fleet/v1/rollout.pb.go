@@ -1679,7 +1679,9 @@ type GetRolloutRequest struct {
 	// The policy's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The rollout's number. 0 means the latest.
-	Number        int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// Which of its members. A call that pages through them sets the number, because a later rollout may begin.
+	Page          *v1.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1728,13 +1730,22 @@ func (x *GetRolloutRequest) GetNumber() int64 {
 	return 0
 }
 
+func (x *GetRolloutRequest) GetPage() *v1.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
 // GetRolloutResponse carries a rollout.
 type GetRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rollout.
 	Rollout *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// Its members, in the order of the waves.
-	Members       []*RolloutMember `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	// A page of its members, in the order of the waves. Those that the change does not concern come last.
+	Members []*RolloutMember `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	// Empty on the last page. A page may have fewer members than asked for, or none, before it.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1781,6 +1792,13 @@ func (x *GetRolloutResponse) GetMembers() []*RolloutMember {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *GetRolloutResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // ControlRolloutRequest names what the hub does with a rollout.
@@ -2434,13 +2452,15 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\x13ListRolloutsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"J\n" +
 	"\x14ListRolloutsResponse\x122\n" +
-	"\brollouts\x18\x01 \x03(\v2\x16.leat.fleet.v1.RolloutR\brollouts\"?\n" +
+	"\brollouts\x18\x01 \x03(\v2\x16.leat.fleet.v1.RolloutR\brollouts\"g\n" +
 	"\x11GetRolloutRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x03R\x06number\"~\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\x12&\n" +
+	"\x04page\x18\x03 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\xa6\x01\n" +
 	"\x12GetRolloutResponse\x120\n" +
 	"\arollout\x18\x01 \x01(\v2\x16.leat.fleet.v1.RolloutR\arollout\x126\n" +
-	"\amembers\x18\x02 \x03(\v2\x1c.leat.fleet.v1.RolloutMemberR\amembers\"?\n" +
+	"\amembers\x18\x02 \x03(\v2\x1c.leat.fleet.v1.RolloutMemberR\amembers\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"?\n" +
 	"\x15ControlRolloutRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04verb\x18\x02 \x01(\tR\x04verb\"J\n" +
@@ -2604,39 +2624,40 @@ var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
 	0,  // 32: leat.fleet.v1.UpdateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
 	0,  // 33: leat.fleet.v1.UpdateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
 	7,  // 34: leat.fleet.v1.ListRolloutsResponse.rollouts:type_name -> leat.fleet.v1.Rollout
-	7,  // 35: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	10, // 36: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
-	7,  // 37: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	7,  // 38: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	11, // 39: leat.fleet.v1.RolloutService.CreateRolloutPolicy:input_type -> leat.fleet.v1.CreateRolloutPolicyRequest
-	13, // 40: leat.fleet.v1.RolloutService.GetRolloutPolicy:input_type -> leat.fleet.v1.GetRolloutPolicyRequest
-	15, // 41: leat.fleet.v1.RolloutService.ListRolloutPolicies:input_type -> leat.fleet.v1.ListRolloutPoliciesRequest
-	17, // 42: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:input_type -> leat.fleet.v1.UpdateRolloutPolicyRequest
-	19, // 43: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:input_type -> leat.fleet.v1.DeleteRolloutPolicyRequest
-	21, // 44: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
-	23, // 45: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
-	25, // 46: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
-	27, // 47: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
-	29, // 48: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
-	31, // 49: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
-	33, // 50: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
-	12, // 51: leat.fleet.v1.RolloutService.CreateRolloutPolicy:output_type -> leat.fleet.v1.CreateRolloutPolicyResponse
-	14, // 52: leat.fleet.v1.RolloutService.GetRolloutPolicy:output_type -> leat.fleet.v1.GetRolloutPolicyResponse
-	16, // 53: leat.fleet.v1.RolloutService.ListRolloutPolicies:output_type -> leat.fleet.v1.ListRolloutPoliciesResponse
-	18, // 54: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:output_type -> leat.fleet.v1.UpdateRolloutPolicyResponse
-	20, // 55: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:output_type -> leat.fleet.v1.DeleteRolloutPolicyResponse
-	22, // 56: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
-	24, // 57: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
-	26, // 58: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
-	28, // 59: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
-	30, // 60: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
-	32, // 61: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
-	34, // 62: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
-	51, // [51:63] is the sub-list for method output_type
-	39, // [39:51] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	43, // 35: leat.fleet.v1.GetRolloutRequest.page:type_name -> leat.type.v1.Page
+	7,  // 36: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	10, // 37: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
+	7,  // 38: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	7,  // 39: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	11, // 40: leat.fleet.v1.RolloutService.CreateRolloutPolicy:input_type -> leat.fleet.v1.CreateRolloutPolicyRequest
+	13, // 41: leat.fleet.v1.RolloutService.GetRolloutPolicy:input_type -> leat.fleet.v1.GetRolloutPolicyRequest
+	15, // 42: leat.fleet.v1.RolloutService.ListRolloutPolicies:input_type -> leat.fleet.v1.ListRolloutPoliciesRequest
+	17, // 43: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:input_type -> leat.fleet.v1.UpdateRolloutPolicyRequest
+	19, // 44: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:input_type -> leat.fleet.v1.DeleteRolloutPolicyRequest
+	21, // 45: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
+	23, // 46: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
+	25, // 47: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
+	27, // 48: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
+	29, // 49: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
+	31, // 50: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
+	33, // 51: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
+	12, // 52: leat.fleet.v1.RolloutService.CreateRolloutPolicy:output_type -> leat.fleet.v1.CreateRolloutPolicyResponse
+	14, // 53: leat.fleet.v1.RolloutService.GetRolloutPolicy:output_type -> leat.fleet.v1.GetRolloutPolicyResponse
+	16, // 54: leat.fleet.v1.RolloutService.ListRolloutPolicies:output_type -> leat.fleet.v1.ListRolloutPoliciesResponse
+	18, // 55: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:output_type -> leat.fleet.v1.UpdateRolloutPolicyResponse
+	20, // 56: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:output_type -> leat.fleet.v1.DeleteRolloutPolicyResponse
+	22, // 57: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
+	24, // 58: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
+	26, // 59: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
+	28, // 60: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
+	30, // 61: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
+	32, // 62: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
+	34, // 63: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
+	52, // [52:64] is the sub-list for method output_type
+	40, // [40:52] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_rollout_proto_init() }

@@ -14,6 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -201,72 +202,67 @@ func spanMessage(d time.Duration) *durationpb.Duration {
 }
 
 // rolloutMessage returns a rollout without its members.
-func rolloutMessage(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
-	run, project := &record.Run, objectname.Project(policy.Name)
+func rolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
+	run, project := &of.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
-		Id: record.ID, Policy: objectname.Format(policy.Name, project), Number: record.Number, State: string(run.State), Why: run.Says(run.Why, shownName),
+		Id: of.ID, Policy: objectname.Format(policy.Name, project), Number: of.Number, State: string(run.State), Why: run.Stop.Says(shownName),
 		Wave: run.Current(), WaitsFor: waitsFor(run, shownName), WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
-		Unavailable: int32(run.Unavailable()), MaxUnavailable: int32(run.Limit()), Contents: contentMessages(record, project), Changes: record.Changes(),
+		Total: int32(run.Counts.Total), Arrived: int32(run.Counts.Arrived), Failed: int32(run.Counts.Failed),
+		Unavailable: int32(run.Counts.Unavailable), MaxUnavailable: int32(run.Limit()), Changes: of.Summary.Changes,
+		Contents: wire.Each(of.Summary.Contents, func(c rollouts.Content) *fleetv1.RolloutContent {
+			return &fleetv1.RolloutContent{Repository: objectname.Format(c.Repository, project), Commit: c.Commit, Version: c.Version}
+		}),
 	}
 	m.Waves = wire.Each(run.Waves, func(w rollout.WaveState) *fleetv1.RolloutWaveStatus {
 		return &fleetv1.RolloutWaveStatus{
-			Name: w.Name, SoakSince: catalogwire.Timestamp(w.SoakSince), PassedAt: catalogwire.Timestamp(w.PassedAt), Skipped: w.IsSkipped,
+			Name: w.Name, Total: int32(w.Total), Arrived: int32(w.Arrived), SoakSince: catalogwire.Timestamp(w.SoakSince), PassedAt: catalogwire.Timestamp(w.PassedAt), Skipped: w.IsSkipped,
 			ApprovedBy: wire.Each(w.Approvals, func(g rollout.Given) string { return g.Person }),
 		}
 	})
-	for i := range run.Members {
-		p := &run.Members[i]
-		stage, _ := run.Explain(p)
-		if stage == rollout.Unchanged {
-			continue
-		}
-		m.Total++
-		m.Waves[p.Wave].Total++
-		switch stage { //nolint:exhaustive // the others are not counted
-		case rollout.Arrived:
-			m.Arrived++
-			m.Waves[p.Wave].Arrived++
-		case rollout.Failed:
-			m.Failed++
-		}
+	return m
+}
+
+func rolloutMember(policy *catalog.RolloutPolicy, of *rollouts.Outline, p *rollout.Progress) *fleetv1.RolloutMember {
+	stage, why := of.Run.Explain(p)
+	m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
+	if p.Wave >= 0 {
+		m.Wave = of.Run.Waves[p.Wave].Name
 	}
 	return m
 }
 
-// shownName returns the name of a member as people write it.
-func shownName(p *rollout.Progress) string { return objectname.Display(p.Name) }
+// shownName returns the name of a member that failed as people write it.
+func shownName(f rollout.Failure) string { return objectname.Display(f.Name) }
 
-// waitsFor returns what a rollout waits for, with its members as show returns them.
-func waitsFor(run *rollout.Run, show func(*rollout.Progress) string) string {
-	text := run.Blocked.Why
-	if run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0 {
-		text += ": " + strings.Join(run.Blocked.Names, ", ")
+// waitsFor returns what a rollout waits for, with the members that failed as show returns them.
+func waitsFor(run *rollout.Header, show func(rollout.Failure) string) string {
+	switch {
+	case run.State == rollout.Halted:
+		return run.Stop.Says(show)
+	case run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0:
+		return run.Blocked.Why + ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
 	}
-	return run.Says(text, show)
+	return run.Blocked.Why
 }
 
-// maxContents bounds the contents that a rollout is shown with.
-const maxContents = 32
-
-func contentMessages(record *rollouts.Record, project string) []*fleetv1.RolloutContent {
-	var all []*fleetv1.RolloutContent
-	seen := map[fleetContent]bool{}
-	for i := range record.Run.Members {
-		p := &record.Run.Members[i]
-		for _, held := range record.Start.Contents[p.To] {
-			key := fleetContent{held.Source.Repository, held.Snapshot.Commit, held.Snapshot.Version}
-			if p.From == p.To || seen[key] || len(all) >= maxContents {
-				continue
-			}
-			seen[key] = true
-			all = append(all, &fleetv1.RolloutContent{Repository: objectname.Format(key.repository, project), Commit: key.commit, Version: key.version})
-		}
-	}
-	return all
+// memberToken returns the token of the page after a place.
+func memberToken(after rollouts.Place) string {
+	return pageToken(fmt.Sprintf("%d/%s", after.Wave, after.UID))
 }
 
-type fleetContent struct{ repository, commit, version string }
+// memberPlaceOf returns the place of a token.
+func memberPlaceOf(token string) (place rollouts.Place, err error) {
+	if token == "" {
+		return place, nil
+	}
+	wave, uid, _ := strings.Cut(token, "/")
+	if place.Wave, err = strconv.ParseInt(wave, 10, 64); err != nil {
+		return place, rpcerr.Field("page.token", "is not a token that a listing returned")
+	}
+	place.UID = uid
+	return place, nil
+}
 
 // holdMessage returns nil if nothing holds the service.
 func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {

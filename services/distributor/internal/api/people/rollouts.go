@@ -95,40 +95,53 @@ func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRe
 	if err != nil {
 		return nil, err
 	}
-	records, err := r.d.Rollouts.Runs(ctx, policy.UID)
+	all, err := r.d.Rollouts.Runs(ctx, policy.UID)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(records, func(record *rollouts.Record) *fleetv1.Rollout {
-		return c.rollout(policy, record)
-	})}, nil
+	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(all, func(of *rollouts.Outline) *fleetv1.Rollout { return c.rollout(policy, of) })}, nil
 }
 
-// GetRollout implements RolloutServiceHandler.
+// maxSkipped bounds the members that one call reads and does not show, because the caller may not see them.
+const maxSkipped = 5 * maxPageSize
+
+// GetRollout implements RolloutServiceHandler. A page's token is the place of its last member.
 func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutRequest) (*fleetv1.GetRolloutResponse, error) {
 	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	record, err := r.record(ctx, policy, req.GetNumber())
+	token, limit, err := pageOf(req.GetPage())
 	if err != nil {
 		return nil, err
 	}
-	res := &fleetv1.GetRolloutResponse{Rollout: c.rollout(policy, record)}
-	isVisible := c.visible(catalog.VerbGet)
-	for i := range record.Run.Members {
-		p := &record.Run.Members[i]
-		if service, ok := r.people.d.View.Service(p.Name); !ok || !isVisible(service) {
-			continue
-		}
-		stage, why := record.Run.Explain(p)
-		m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
-		if p.Wave >= 0 {
-			m.Wave = record.Run.Waves[p.Wave].Name
-		}
-		res.Members = append(res.Members, m)
+	after, err := memberPlaceOf(token)
+	if err != nil {
+		return nil, err
 	}
-	return res, nil
+	isVisible, skipped, chunk := c.visible(catalog.VerbGet), 0, max(limit, defaultPageSize)+1
+	for res := new(fleetv1.GetRolloutResponse); ; {
+		of, members, err := r.d.Rollouts.Page(ctx, policy.UID, req.GetNumber(), after, chunk)
+		if err != nil {
+			return nil, rolloutError(policy, err)
+		}
+		res.Rollout = c.rollout(policy, of)
+		for _, m := range members {
+			if len(res.GetMembers()) == limit || skipped == maxSkipped {
+				res.NextPageToken = memberToken(after)
+				return res, nil
+			}
+			after = m.Place
+			if service, ok := r.people.d.View.Service(m.Name); !ok || !isVisible(service) {
+				skipped++
+				continue
+			}
+			res.Members = append(res.Members, rolloutMember(policy, of, m.Progress))
+		}
+		if len(members) < chunk {
+			return res, nil
+		}
+	}
 }
 
 // ControlRollout implements RolloutServiceHandler.
@@ -155,7 +168,7 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ControlRolloutResponse{Rollout: c.rollout(policy, record)}, nil
+	return &fleetv1.ControlRolloutResponse{Rollout: c.rollout(policy, record.Outline())}, nil
 }
 
 // ApproveRollout implements RolloutServiceHandler.
@@ -182,7 +195,7 @@ func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRollo
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ApproveRolloutResponse{Rollout: c.rollout(policy, record)}, nil
+	return &fleetv1.ApproveRolloutResponse{Rollout: c.rollout(policy, record.Outline())}, nil
 }
 
 // ReplayRollout implements RolloutServiceHandler.
@@ -213,45 +226,31 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 }
 
 // rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
-func (c *caller) rollout(policy *catalog.RolloutPolicy, record *rollouts.Record) *fleetv1.Rollout {
-	m := rolloutMessage(policy, record)
-	m.Why, m.WaitsFor = record.Run.Says(record.Run.Why, c.cause()), waitsFor(&record.Run, c.cause())
+func (c *caller) rollout(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
+	m := rolloutMessage(policy, of)
+	m.Why, m.WaitsFor = of.Run.Stop.Says(c.cause()), waitsFor(&of.Run, c.cause())
 	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
-		m.Authors = record.Run.Candidate.Authors
+		m.Authors = of.Run.Candidate.Authors
 	}
 	return m
 }
 
 // cause returns a function that shows a member by its name, with why it failed if the caller may see the service
 // and no member before it had a cause.
-func (c *caller) cause() func(*rollout.Progress) string {
+func (c *caller) cause() func(rollout.Failure) string {
 	hasCause := false
-	return func(p *rollout.Progress) string {
-		name := objectname.Display(p.Name)
-		if hasCause || p.Why == "" {
+	return func(f rollout.Failure) string {
+		name := objectname.Display(f.Name)
+		if hasCause || f.Why == "" {
 			return name
 		}
-		service, ok := c.view.Service(p.Name)
+		service, ok := c.view.Service(f.Name)
 		if !ok || !c.visible(catalog.VerbGet)(service) {
 			return name
 		}
 		hasCause = true
-		return name + " (" + p.Why + ")"
+		return name + " (" + f.Why + ")"
 	}
-}
-
-// record returns a rollout of a policy.
-func (r *Rollouts) record(ctx context.Context, policy *catalog.RolloutPolicy, number int64) (*rollouts.Record, error) {
-	records, err := r.d.Rollouts.Runs(ctx, policy.UID)
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	for _, record := range records {
-		if number == 0 || record.Number == number {
-			return record, nil
-		}
-	}
-	return nil, rolloutError(policy, rollouts.ErrNotFound)
 }
 
 func rolloutError(policy *catalog.RolloutPolicy, err error) error {
@@ -277,9 +276,9 @@ func (r *Rollouts) tell(
 ) (*rollouts.Record, error) {
 	var err error
 	for range maxTells {
-		record, findErr := r.record(ctx, policy, 0)
+		record, findErr := r.d.Rollouts.Find(ctx, policy.UID, 0)
 		if findErr != nil {
-			return nil, findErr
+			return nil, rolloutError(policy, findErr)
 		}
 		e, eventErr := eventOf(record)
 		if eventErr != nil {
@@ -307,6 +306,10 @@ func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*f
 	if len(records) == 0 {
 		return shown, nil
 	}
+	latest, err := r.d.Rollouts.Latest(ctx)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
 	sight := fleet.Rollouts{View: r.people.d.View}.Look()
 	for i, record := range records {
 		shown[i] = messageOf[*fleetv1.RolloutPolicy](record)
@@ -324,12 +327,8 @@ func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*f
 			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: fmt.Sprintf(
 				"the policy covers %d services, and one rollout can have %d; they keep what they have", n, rollout.MaxMembers)}
 		}
-		latest, err := r.record(ctx, policy, 0)
-		switch {
-		case err == nil:
-			shown[i].Status.Latest = rolloutMessage(policy, latest)
-		case rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_NOT_FOUND:
-			return nil, err
+		if of := latest[policy.UID]; of != nil {
+			shown[i].Status.Latest = rolloutMessage(policy, of)
 		}
 	}
 	return shown, nil

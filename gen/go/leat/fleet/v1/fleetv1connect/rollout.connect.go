@@ -89,7 +89,8 @@ type RolloutServiceClient interface {
 	DeleteRolloutPolicy(context.Context, *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error)
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
-	// GetRollout returns a rollout with its members, of which the caller sees those that they may get.
+	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
+	// get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
@@ -337,7 +338,8 @@ type RolloutServiceHandler interface {
 	DeleteRolloutPolicy(context.Context, *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error)
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
-	// GetRollout returns a rollout with its members, of which the caller sees those that they may get.
+	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
+	// get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
