@@ -60,6 +60,20 @@ func (s *stage) plant(t *testing.T) *canarytest.Set {
 		t.Fatalf("found only %q in the documents", found)
 	}
 	planted.Check(t, "the answer to an apply", protojson.Format(s.apply(t, documents...)))
+	// A policy holds the services at what they have, and later secrets wait.
+	s.apply(t, fleetdoc.Of(&fleetv1.RolloutPolicy{
+		Metadata: &typev1.Metadata{Name: "waves"}, Spec: &fleetv1.RolloutPolicySpec{Services: []string{"app", "everywhere"}},
+	}))
+	s.waitTakenOver(t, 2)
+	app.GetService().Spec.Config.Secrets["PASSWORD"] = put("later service")
+	global.GetGlobalService().Spec.Template.Config.Secrets["KEY"] = put("later global")
+	global.GetGlobalService().Spec.Overrides[0].Config.Secrets["KEY"] = put("later override")
+	s.apply(t, app, global)
+	for _, name := range []string{"app", "everywhere@one"} {
+		if hold := s.service(t, name).GetStatus().GetHold(); !slices.Contains(hold.GetSpecChanges(), "configuration") {
+			t.Errorf("got %v of %s, want that it is held at its earlier configuration", hold, name)
+		}
+	}
 	return planted
 }
 

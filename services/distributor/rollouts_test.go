@@ -42,13 +42,17 @@ type crew struct {
 	specs map[string][]string
 	// paused are the clusters whose agent was told to pause.
 	paused map[string]bool
+	// configs are the configurations that each cluster's agent was ever given, in order, as configOf shows them.
+	// Agents fail with one that has badValue.
+	configs  map[string][]string
+	badValue string
 	// tokens are the clusters' own. They do not change.
 	tokens map[string]string
 }
 
 func newCrew(t *testing.T, h *hub, clusters ...string) *crew {
 	t.Helper()
-	c := &crew{bad: map[string]bool{}, had: map[string][]string{}, specs: map[string][]string{}, paused: map[string]bool{}, tokens: map[string]string{}}
+	c := &crew{bad: map[string]bool{}, had: map[string][]string{}, specs: map[string][]string{}, paused: map[string]bool{}, configs: map[string][]string{}, tokens: map[string]string{}}
 	c.hub.Store(h)
 	ctx, cancel := context.WithCancel(t.Context())
 	var agents sync.WaitGroup
@@ -89,10 +93,17 @@ func (c *crew) work(ctx context.Context, t *testing.T, cluster, token string) {
 			PlanVersion: res.GetPlan().GetVersion(), Instance: "process", Full: true,
 			Cluster: &distributorv1.ClusterReport{KubernetesVersion: "v1.36.3", Capabilities: renderstep.Words(renderstep.Helm)},
 		}
+		isWhole := true
 		for _, entry := range res.GetPlan().GetServices() {
 			if len(entry.GetBundles()) > 0 {
-				report.Services = append(report.Services, c.run(cluster, entry))
+				config, ok := configOf(ctx, client, entry)
+				if isWhole = isWhole && ok; ok {
+					report.Services = append(report.Services, c.run(cluster, entry, config))
+				}
 			}
+		}
+		if !isWhole {
+			continue // another plan is on its way
 		}
 		sequence++
 		report.Sequence = sequence
@@ -102,8 +113,29 @@ func (c *crew) work(ctx context.Context, t *testing.T, cluster, token string) {
 	}
 }
 
+// configOf returns the configuration of an entry as sorted lines. It reports false if the hub has another one
+// than the plan says.
+func configOf(ctx context.Context, client distributorv1connect.DistributorServiceClient, entry *distributorv1.PlanService) (text string, ok bool) {
+	if entry.GetConfigDigest() == "" {
+		return "", true
+	}
+	res, err := client.GetServiceConfig(ctx, &distributorv1.GetServiceConfigRequest{Service: entry.GetName(), ConfigDigest: entry.GetConfigDigest()})
+	if err != nil || res.GetConfigDigest() != entry.GetConfigDigest() {
+		return "", false
+	}
+	var lines []string
+	for key, value := range res.GetValues() {
+		lines = append(lines, key+"="+value)
+	}
+	for key, value := range res.GetSecrets() {
+		lines = append(lines, key+"="+string(value))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, " "), true
+}
+
 // run returns what becomes of an entry.
-func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributorv1.ServiceReport {
+func (c *crew) run(cluster string, entry *distributorv1.PlanService, config string) *distributorv1.ServiceReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := entry.GetBundles()[0].GetDigest()
@@ -115,12 +147,16 @@ func (c *crew) run(cluster string, entry *distributorv1.PlanService) *distributo
 		c.specs[cluster] = append(specs, shape)
 	}
 	c.paused[cluster] = entry.GetApply().GetPaused()
+	if had := c.configs[cluster]; len(had) == 0 || had[len(had)-1] != config {
+		c.configs[cluster] = append(had, config)
+	}
 	commits := []string{entry.GetBundles()[0].GetCommit()}
 	report := &distributorv1.ServiceReport{
 		Service: entry.GetName(), ServiceUid: entry.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: entry.GetSpecDigest(),
 		AppliedDigests: []string{d}, AppliedCommits: commits, ObservedDigests: []string{d}, ObservedCommits: commits,
+		AppliedConfigDigest: entry.GetConfigDigest(), ObservedConfigDigest: entry.GetConfigDigest(),
 	}
-	if c.bad[d] {
+	if c.bad[d] || c.badValue != "" && strings.Contains(config, c.badValue) {
 		report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
 		report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_HEALTH_TIMEOUT, Message: "Deployment web has no replica"}
 	}
@@ -161,6 +197,35 @@ func (c *crew) everRan(shape string, clusters ...string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(clusters, func(cluster string) bool { return slices.Contains(c.specs[cluster], shape) })
+}
+
+// isGiven reports whether agents of all these clusters have that configuration now.
+func (c *crew) isGiven(config string, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(clusters, func(cluster string) bool {
+		had := c.configs[cluster]
+		return len(had) == 0 || had[len(had)-1] != config
+	})
+}
+
+// everGiven reports whether the agent of one of the clusters was ever given a configuration with that part.
+func (c *crew) everGiven(part string, clusters ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(clusters, func(cluster string) bool {
+		return slices.ContainsFunc(c.configs[cluster], func(had string) bool { return strings.Contains(had, part) })
+	})
+}
+
+// given returns what the agent of a cluster has.
+func (c *crew) given(cluster string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if had := c.configs[cluster]; len(had) > 0 {
+		return had[len(had)-1]
+	}
+	return ""
 }
 
 func (c *crew) isPaused(cluster string) bool {

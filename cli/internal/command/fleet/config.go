@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ LAYER is project NAME for a ConfigSet that the project lists, set NAME for one t
 A derived service has set NAME for one that its global service lists, global for the template, and override NAME.
 REFERENCE is where the value is read, with the values of facts in their place.
 SAME AS are other keys of the service that have the same secret.
+While a rollout policy holds the service at an earlier configuration, the keys that the service has otherwise are listed on standard error.
 STATE is current, stale while an earlier value is in use because the back end does not answer or has no such value any more, or missing.`,
 		Example: `  leat config explain service/shop
   leat config explain service/shop DB_PASSWORD -o json`,
@@ -66,6 +68,12 @@ STATE is current, stale while an earlier value is in use because the back end do
 			if len(res.GetKeys()) == 0 && format == show.Table {
 				_, err := fmt.Fprintf(s.Err, "service/%s has no configuration.\n", name)
 				return err
+			}
+			if policy := res.GetHeldBy(); policy != "" {
+				if _, err := fmt.Fprintf(s.Err, "held by rolloutpolicy %s until its rollout admits it: service/%s has an earlier configuration, which differs in %s\n",
+					policy, name, strings.Join(res.GetHeldKeys(), ", ")); err != nil {
+					return err
+				}
 			}
 			return show.ConfigKeys(s.Out, format, s.Style(s.Out), time.Now(), res.GetKeys())
 		}),

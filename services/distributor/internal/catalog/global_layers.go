@@ -70,19 +70,35 @@ func (g *GlobalService) HasConfig() bool {
 func (g *GlobalService) NamesSet(set string) bool {
 	own := objectname.Project(g.Name)
 	return slices.ContainsFunc(g.configLayers(), func(l ConfigLayer) bool {
-		if slices.Contains(l.Sets, set) {
+		return slices.Contains(l.Sets, set) || l.Config.NamesSet(own, set)
+	})
+}
+
+// NamesSet reports whether a reference of the configuration, in a document of a project, may lead to a set. A
+// fact in a reference stands for every name.
+func (c *Config) NamesSet(project, set string) bool {
+	if c == nil {
+		return false
+	}
+	for _, text := range c.References {
+		if mayNameSet(text, project, set) {
 			return true
 		}
-		if l.Config == nil {
-			return false
-		}
-		for _, text := range l.Config.References {
-			if mayNameSet(text, own, set) {
-				return true
-			}
-		}
+	}
+	return false
+}
+
+// NamesSets reports whether a reference of the configuration leads to a set.
+func (c *Config) NamesSets() bool {
+	if c == nil {
 		return false
-	})
+	}
+	for _, text := range c.References {
+		if IsHubReference(text) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayNameSet reports whether a reference in a document of a project may lead to a set.

@@ -271,6 +271,11 @@ type Admission struct {
 	// Spec is what rollouts admitted of the service's spec; Content is of its sources. Nil beside Content:
 	// an earlier version, which staged content alone, wrote the admission, and the service has its own spec.
 	Spec *StagedSpec
+	// Config names what rollouts admitted of the service's configuration. Empty beside Content: an earlier
+	// version wrote the admission, and the service has its own configuration.
+	Config string
+	// Staged is the configuration of that name. The store sets it; nil: there is none.
+	Staged *StagedConfig
 	// Pin comes before Content. Nil: nobody pinned the service.
 	Pin *Pin
 }
@@ -289,7 +294,7 @@ func (a *Admission) Release() Release {
 	if a == nil {
 		return Release{}
 	}
-	return Release{Spec: a.Spec, Content: a.Content}
+	return Release{Spec: a.Spec, Config: a.Config, Content: a.Content}
 }
 
 // SpecFor returns the spec that a service is planned with, given its own.

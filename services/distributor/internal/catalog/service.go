@@ -24,6 +24,13 @@ type Service struct {
 	// ConfigDigest names the stored configuration, secrets included; "" where there is none. The
 	// store sets it.
 	ConfigDigest string
+	// ConfigName names the configuration as people wrote it, without the values of back ends: see
+	// [StagedConfig]. Empty: it cannot be staged, because a layer refers to what is not there. The store sets
+	// it.
+	ConfigName string
+	// HeldConfig is what the service is given while a rollout holds it at another configuration than its
+	// own. Nil: it is not, or the service is derived. The store sets it.
+	HeldConfig *HeldConfig
 	// ConfigProblem says what is wrong with references of the configuration; nil: nothing. The store
 	// sets it.
 	ConfigProblem *Problem

@@ -28,7 +28,8 @@ type StagedSpec struct {
 //
 //   - The brakes and answers of people: whether the service is paused or a dry run, and which prune is
 //     confirmed. They stop a service, or let it continue with the release that it has.
-//   - The configuration, which no rollout stages, and the cluster, which is a part of the name.
+//   - The configuration, which is staged beside the spec by its name, and the cluster, which is a part of the
+//     name.
 //
 // Any other option is staged, including those that are added later.
 func (s ServiceSpec) Staged() *StagedSpec {
@@ -96,10 +97,12 @@ func (s *StagedSpec) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Release is what a rollout brings to a service: a spec, and what the sources of that spec hold.
+// Release is what a rollout brings to a service: a spec, a configuration, and what the sources of the spec hold.
 type Release struct {
 	// Spec is nil in what earlier versions stored: they staged content alone.
-	Spec    *StagedSpec
+	Spec *StagedSpec
+	// Config names a configuration: see [StagedConfig]. It is empty in what earlier versions stored.
+	Config  string
 	Content []HeldSource
 }
 
@@ -109,6 +112,11 @@ func (r Release) Name() string {
 	encoder := json.NewEncoder(h)
 	if r.Spec != nil {
 		_ = encoder.Encode(r.Spec.Digest)
+	}
+	if r.Config != "" {
+		_ = encoder.Encode(struct {
+			Config string `json:"config"`
+		}{r.Config})
 	}
 	for _, held := range r.Content {
 		_ = encoder.Encode(struct {

@@ -20,10 +20,11 @@ type DerivedConfig struct {
 // values of back ends. What they are given of these is stored once for all of them.
 type ConfigVariant struct {
 	// ID is a digest of the global service's uid and of the references.
-	ID                 string
-	GlobalUID, Project string
+	ID        string `json:"id"`
+	GlobalUID string `json:"globalUID"`
+	Project   string `json:"project"`
 	// References are texts by key, with the values of facts in their place.
-	References map[string]string
+	References map[string]string `json:"references"`
 }
 
 // VariantState is what is stored of a variant.

@@ -68,7 +68,9 @@ func (g *Global) Looks(isChanged func(path string) bool) bool {
 
 // configuration is what services with equal content and equal facts are given. It is shared.
 type configuration struct {
-	digest  string
+	digest string
+	// name is that of a catalog.StagedConfig; empty if a layer refers to what is not there.
+	name    string
 	problem *catalog.Problem
 	waits   bool
 	// backends is nil if no reference leads to a back end.
@@ -76,7 +78,7 @@ type configuration struct {
 }
 
 // none is the configuration of services without one.
-var none = &configuration{}
+var none = &configuration{name: catalog.NoConfig}
 
 // settings are what a content says of the configuration.
 type settings struct {
@@ -207,7 +209,21 @@ func (g *Global) configurationOf(out Composition) *configuration {
 			Digest: made.digest, Waits: made.waits, Problem: made.problem, Variant: variantWith(g.global, references),
 		}
 	}
+	made.name = nameOf(made)
 	return made
+}
+
+// nameOf returns the name of a configuration as people wrote it: the variant stands for its references to back
+// ends.
+func nameOf(made *configuration) string {
+	if made.waits {
+		return ""
+	}
+	variant := ""
+	if made.backends != nil {
+		variant = made.backends.Variant.ID
+	}
+	return digest.NewSequence("leat.derived.config.name.v1", made.digest, variant).Digest().String()
 }
 
 // variantWith returns the variant of services of a global service with these references to back ends.

@@ -302,7 +302,8 @@ func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, sha
 	meta.Labels, meta.Annotations = shared.labels, shared.annotations
 	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not what is derived
 	return &catalog.Service{
-		Metadata: meta, ConfigDigest: config.digest, ConfigProblem: config.problem, ConfigWaits: config.waits, Derived: from,
+		Metadata: meta, ConfigDigest: config.digest, ConfigName: config.name, ConfigProblem: config.problem, ConfigWaits: config.waits,
+		Derived: from,
 		Spec: catalog.ServiceSpec{
 			Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config, ConfigSets: shared.configSets,
 		},
@@ -486,7 +487,7 @@ func providerOf(version string) string {
 // Same reports whether two services say the same to agents and people.
 func Same(a, b *catalog.Service) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion && a.SyncRequest == b.SyncRequest && catalog.SameException(a, b) &&
-		a.ConfigDigest == b.ConfigDigest && a.ConfigWaits == b.ConfigWaits && sameProblem(a.ConfigProblem, b.ConfigProblem) &&
+		a.ConfigDigest == b.ConfigDigest && a.ConfigName == b.ConfigName && a.ConfigWaits == b.ConfigWaits && sameProblem(a.ConfigProblem, b.ConfigProblem) &&
 		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Spec.Sources, b.Spec.Sources) &&
 		(a.Spec.Options == b.Spec.Options || a.Spec.Wanted().Equal(b.Spec.Wanted())) && sameDerivation(a.Derived, b.Derived)
 }

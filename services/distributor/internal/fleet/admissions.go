@@ -28,12 +28,17 @@ type admissions struct {
 	contents interned[catalog.HeldSource, []catalog.HeldSource]
 	// staged are the staged specs of services.
 	staged *stagedSpecs
+	// variants are what is stored of the variants of configurations, by id. Those at which services are held
+	// may be ones that no service has of its own.
+	variants map[string]catalog.VariantState
+	// configs shares equal configurations by name.
+	configs interned[string, *catalog.StagedConfig]
 }
 
 func newAdmissions(c *Catalog) *admissions {
 	return &admissions{
 		catalog: c, byUID: map[string]*catalog.Admission{}, holders: map[digest.Digest]int{},
-		contents: interned[catalog.HeldSource, []catalog.HeldSource]{}, staged: newStagedSpecs(),
+		contents: interned[catalog.HeldSource, []catalog.HeldSource]{}, staged: newStagedSpecs(), variants: map[string]catalog.VariantState{}, configs: interned[string, *catalog.StagedConfig]{},
 	}
 }
 
@@ -59,6 +64,9 @@ func (a *admissions) put(changes []catalog.Admission, isAll bool) (services []st
 		}
 		if next.Spec != nil {
 			next.Spec = a.staged.share(next.Spec)
+		}
+		if next.Staged != nil {
+			next.Staged = a.configs.share(next.Staged.Name, next.Staged)
 		}
 		a.byUID[next.ServiceUID] = &next
 		a.countLocked(&next, 1)
@@ -132,6 +140,8 @@ func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
 		input.IsWithheld = input.IsWithheld || policyOf(a.catalog, input.Service) != nil && !hasApplied(report, input)
 		return
 	}
+	input.Service = a.withConfig(input.Service, known)
+	input.IsWithheld = input.Service.ConfigWaits
 	if known.Spec != nil {
 		holdSpec(input, known)
 	}
@@ -159,22 +169,33 @@ func holdSpec(input *plan.Input, known *catalog.Admission) {
 	}
 }
 
-// hasApplied reports whether an agent's report says that it has applied the spec and the snapshots.
+// hasApplied reports whether an agent's report says that it has applied the spec, the configuration and the
+// snapshots.
 func hasApplied(report *catalog.ServiceReport, input *plan.Input) bool {
 	isApplied := func(applied string, s *catalog.Snapshot) bool { return s != nil && s.Digest.String() == applied }
 	return report != nil && slices.EqualFunc(report.AppliedDigests, input.Snapshots, isApplied) &&
-		report.ObservedSpecDigest == plan.SpecDigest(input.Service.Spec, input.Limits)
+		report.AppliedConfigDigest == input.Service.ConfigDigest && report.ObservedSpecDigest == plan.SpecDigest(input.Service.Spec, input.Limits)
 }
 
 // specFor returns the spec that a service is planned with.
 func (a *admissions) specFor(service *catalog.Service) catalog.ServiceSpec {
-	return a.of(service.UID).SpecFor(service.Spec)
+	known := a.of(service.UID)
+	spec := known.SpecFor(service.Spec)
+	if isConfigHeld(service, known) {
+		spec.Config = known.Staged.Planned()
+	}
+	return spec
 }
 
 // isSpecHeld reports whether a service is planned with another staged spec than its own.
 func (a *admissions) isSpecHeld(service *catalog.Service) bool {
 	known := a.of(service.UID)
 	return known != nil && known.Spec != nil && known.Spec.Digest != a.staged.of(service.Spec).Digest
+}
+
+// isHeld reports whether a service is planned with another staged spec or another configuration than its own.
+func (a *admissions) isHeld(service *catalog.Service) bool {
+	return a.isSpecHeld(service) || isConfigHeld(service, a.of(service.UID))
 }
 
 // snapshotIn returns what is held of a source, or nil.

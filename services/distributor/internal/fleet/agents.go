@@ -223,15 +223,15 @@ func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) 
 	for i := range report.Services {
 		stored := &report.Services[i]
 		if service, ok := v.Service(stored.Service); ok && service.UID == stored.ServiceUID {
-			attributeService(stored, service, set.current, seen, v.admitted.isSpecHeld(service))
+			attributeService(stored, service, set.current, seen, v.admitted.isHeld(service))
 		}
 	}
 }
 
 // attributeService adds to a service's report what it is about: the entry of the plan that the
 // agent has seen, which is nil if this replica does not know it, and the generation of the spec, unless the
-// service is held at an earlier spec.
-func attributeService(stored *catalog.StoredReport, service *catalog.Service, current, seen *plan.Plan, isSpecHeld bool) {
+// service is held at an earlier spec or configuration.
+func attributeService(stored *catalog.StoredReport, service *catalog.Service, current, seen *plan.Plan, isHeld bool) {
 	var applied plan.Entry
 	isKnown := false
 	if seen != nil {
@@ -242,7 +242,7 @@ func attributeService(stored *catalog.StoredReport, service *catalog.Service, cu
 	}
 	// The configuration belongs to the generation, too. Nothing is known of that of a plan which
 	// was forgotten.
-	if entry, ok := current.Entry(service.LocalName()); ok && !isSpecHeld && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
+	if entry, ok := current.Entry(service.LocalName()); ok && !isHeld && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
 		(!isKnown || applied.ConfigDigest == entry.ConfigDigest) {
 		stored.ObservedGeneration = service.Generation
 	}

@@ -263,7 +263,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 			v.reports.put(later, v.sharing.report(later, report))
 		}
 	}
-	v.admit(set, changes.Admissions, isReloaded)
+	v.admit(set, changes, isReloaded)
 	v.grants.add(changes.Grants)
 	v.revise(ctx, set)
 	if len(changes.Repositories) > 0 {
@@ -292,11 +292,21 @@ func (v *View) namesNewSource(set *changeSet) bool {
 }
 
 // admit takes over what services are planned with.
-func (v *View) admit(set *changeSet, changes []catalog.Admission, isAll bool) {
-	for _, name := range v.admitted.put(changes, isAll) {
+func (v *View) admit(set *changeSet, changes catalog.Changes, isAll bool) {
+	names := v.admitted.put(changes.Admissions, isAll)
+	names = append(names, v.admitted.putVariants(changes.Variants)...)
+	for _, stone := range changes.Deleted {
+		if stone.Key.Kind == catalog.KindGlobalService {
+			v.admitted.endVariants(stone.UID)
+		}
+	}
+	for _, name := range names {
 		if service, ok := v.Service(name); ok {
 			set.addService(service)
 		}
+	}
+	if len(changes.Admissions) > 0 {
+		v.derived.variants.lacking.Set() // a service may be held at a variant that is not stored
 	}
 }
 

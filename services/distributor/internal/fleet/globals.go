@@ -207,7 +207,7 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if err != nil {
 		return catalog.Config{}, "", err
 	}
-	if digest != service.ConfigDigest && isBehind(c.View.Catalog, service.Derived.Global) {
+	if planned := c.View.admitted.withConfig(service, c.View.admitted.of(uid)); digest != planned.ConfigDigest && isBehind(c.View.Catalog, service.Derived.Global) {
 		return catalog.Config{}, "", catalog.ErrBehind
 	}
 	return config, digest, nil

@@ -91,7 +91,8 @@ func (v *View) agentOf(service *catalog.Service) catalog.Agent {
 func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 	f := serviceFacts{
 		service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service),
-		spec: v.admitted.specFor(service), isSpecHeld: v.admitted.isSpecHeld(service),
+		spec: v.admitted.specFor(service), isSpecHeld: v.admitted.isHeld(service),
+		configured: v.admitted.withConfig(service, v.admitted.of(service.UID)),
 	}
 	f.sources, f.mirrors = v.sources.of(service)
 	status := f.status()

@@ -27,6 +27,12 @@ func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
 	return r.View.admitted.specFor(service)
 }
 
+// ClusterOf implements rollouts.Fleet.
+func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
+	cluster, _ := SeenCluster(r.View, service)
+	return cluster
+}
+
 // IsNeeded implements rollouts.Fleet.
 func (r Rollouts) IsNeeded() bool {
 	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.isHolding()
@@ -78,8 +84,10 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollou
 	own := service.Spec.Wanted()
 	seen := rollouts.Seen{
 		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
+		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v, service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),
 	}
+	seen.ConfigDigest = v.admitted.withConfig(service, seen.Held).ConfigDigest
 	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)
 	see := func(source catalog.Source) {
 		normal := source.Normal()
@@ -114,7 +122,8 @@ func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
 	if v.admitted.isSpecHeld(service) {
 		hold.Own = v.admitted.staged.of(service.Spec)
 	}
-	isHeld := hold.Own != nil
+	hold.IsConfigHeld = isConfigHeld(service, known)
+	isHeld := hold.Own != nil || hold.IsConfigHeld
 	for _, source := range v.admitted.specFor(service).Sources {
 		live, held := v.Resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
 		isHeld = isHeld || held != nil && live != nil && live.Digest != held.Digest
@@ -146,7 +155,7 @@ func (r Rollouts) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold
 func (r Rollouts) waitsFor(service *catalog.Service, policy string) string {
 	v, name := r.View, objectname.Display(policy)
 	if from := service.Derived; from != nil {
-		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isSpecHeld(m.Service) }
+		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isHeld(m.Service) }
 		if isBehind(v.Catalog, from.Global) || slices.ContainsFunc(GlobalMembers(v, from.Global, ""), isBefore) {
 			return fmt.Sprintf("it waits until rolloutpolicy %s has brought the present template of global service %s to the services that had an earlier one",
 				name, objectname.Display(from.Global))
@@ -156,20 +165,39 @@ func (r Rollouts) waitsFor(service *catalog.Service, policy string) string {
 		"of a ref does not have its folder, and it waits until they have one that does", name)
 }
 
+// configHeld returns a service of which that is true and which is held at another configuration than its own, the
+// first by name, or nil.
+func (r Rollouts) configHeld(isMeant func(*catalog.Service) bool) (first *catalog.Service) {
+	for _, known := range r.View.admitted.all() {
+		service, ok := r.View.Service(known.Service)
+		if ok && service.UID == known.ServiceUID && isConfigHeld(service, known) && (first == nil || service.Name < first.Name) && isMeant(service) {
+			first = service
+		}
+	}
+	return first
+}
+
 // Warning says that an edit of an object waits for a rollout, as a sentence, or "".
 func (r Rollouts) Warning(object catalog.Object) string {
 	v := r.View
 	var held *catalog.Service
 	switch o := object.(type) {
 	case *catalog.Service:
-		if v.admitted.isSpecHeld(o) {
+		if v.admitted.isHeld(o) {
 			held = o
 		}
 	case *catalog.GlobalService:
 		members := GlobalMembers(v, o.Name, "")
-		i := slices.IndexFunc(members, func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isSpecHeld(m.Service) })
+		i := slices.IndexFunc(members, func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isHeld(m.Service) })
 		if i >= 0 {
 			held = members[i].Service
+		}
+	case *catalog.ConfigSet:
+		sets := referring(v, o.Name)
+		held = r.configHeld(func(s *catalog.Service) bool { return mayUse(v, s, sets) })
+	case *catalog.Project:
+		if len(o.Spec.ConfigSets) > 0 {
+			held = r.configHeld(func(s *catalog.Service) bool { return objectname.Project(s.Name) == o.Name })
 		}
 	}
 	if held == nil {

@@ -39,6 +39,8 @@ type Hold struct {
 	Policy string
 	// Own is the staged part of the service's own spec if the service is held at another one, and else nil.
 	Own *catalog.StagedSpec
+	// IsConfigHeld is true if the service is held at another configuration than its own.
+	IsConfigHeld bool
 	// IsNewcomer is true if the policy has not taken the service over: nothing is held, and the agent is
 	// given nothing. Describe sets WaitsFor, which says why, as a sentence.
 	IsNewcomer bool
@@ -66,9 +68,12 @@ type serviceFacts struct {
 	// mirrors are the mirrors of the sources' repositories.
 	mirrors []catalog.Mirror
 	report  catalog.StoredReport
-	// spec is the one that the service is planned with. isSpecHeld is true if it is not the service's own.
+	// spec is the one that the service is planned with. isSpecHeld is true if that, or
+	// the configuration, is not the service's own.
 	spec       catalog.ServiceSpec
 	isSpecHeld bool
+	// configured is the service with the configuration that it is planned with.
+	configured *catalog.Service
 }
 
 // status returns the service's status. A source that cannot be resolved comes first, then an agent
@@ -94,8 +99,8 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Problem = problem
 	case withheld != nil:
 		s.Problem = withheld
-	case f.service.ConfigWaits:
-		s.Problem = f.service.ConfigProblem
+	case f.configured.ConfigWaits:
+		s.Problem = f.configured.ConfigProblem
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
@@ -105,7 +110,7 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Phase = catalog.PhaseSyncing
 	}
 	if s.Problem == nil {
-		s.Problem = f.service.ConfigProblem // beside the phase: what is applied works
+		s.Problem = cmp.Or(f.configured.ConfigProblem, f.service.ConfigProblem) // beside the phase: what is applied works
 	}
 	return s
 }

@@ -31,7 +31,7 @@ type VariantKeeper struct {
 func (k VariantKeeper) Run(ctx context.Context) error {
 	isAway := false
 	for {
-		lacking, unused, wait := lookAtVariants(k.View.Catalog, time.Now())
+		lacking, unused, wait := lookAtVariants(k.View.Catalog, k.View.admitted.heldVariants(), time.Now())
 		err := k.keep(ctx, lacking, unused)
 		switch {
 		case ctx.Err() != nil:
@@ -69,8 +69,9 @@ func (k VariantKeeper) keep(ctx context.Context, lacking []catalog.ConfigVariant
 }
 
 // lookAtVariants returns the variants that are to be stored, those that are to end, and when to look again.
-// While a global service is being derived, none of its variants ends.
-func lookAtVariants(c *Catalog, at time.Time) (lacking []catalog.ConfigVariant, unused []string, wait time.Duration) {
+// While a global service is being derived, none of its variants ends, and none of the held ones does, at which
+// services are held.
+func lookAtVariants(c *Catalog, held map[string]catalog.ConfigVariant, at time.Time) (lacking []catalog.ConfigVariant, unused []string, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.derived.variants
@@ -84,12 +85,18 @@ func lookAtVariants(c *Catalog, at time.Time) (lacking []catalog.ConfigVariant, 
 		}
 	}
 	wait = idle
+	for id, variant := range held {
+		use := b.uses[id]
+		if _, isStored := b.states[id]; !isStored && (use == nil || use.members == 0) {
+			lacking = append(lacking, variant)
+		}
+	}
 	for id, use := range b.uses {
 		_, isStored := b.states[id]
 		switch {
 		case use.members > 0 && !isStored:
 			lacking = append(lacking, *use.variant)
-		case use.members > 0:
+		case use.members > 0, held[id].ID != "":
 		case underived[use.variant.GlobalUID]:
 			wait = min(wait, variantLife)
 		case use.unusedSince.IsZero():

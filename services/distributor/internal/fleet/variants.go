@@ -79,7 +79,7 @@ func (b *variantBook) settle(service *catalog.Service) {
 	state, isStored := b.states[variant.ID]
 	problem := state.Problem
 	if !isStored {
-		problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: "the hub has not read the values of back ends yet"}
+		problem = unread()
 		if use := b.uses[variant.ID]; use != nil && use.refused != nil {
 			problem = use.refused
 		}
@@ -92,6 +92,11 @@ func (b *variantBook) settle(service *catalog.Service) {
 	if !isDerivationProblem(service.ConfigProblem) {
 		service.ConfigProblem = problem
 	}
+}
+
+// unread is the problem of services whose variant is not stored.
+func unread() *catalog.Problem {
+	return &catalog.Problem{Reason: reason.ConfigMissing, Message: "the hub has not read the values of back ends yet"}
 }
 
 // isDerivationProblem reports whether a problem is one of the derivation, which comes before those of values.

@@ -3,7 +3,10 @@
 
 package rollouts
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// maxChanges bounds the phrases about a rollout.
@@ -49,8 +52,8 @@ func (r *Record) contents() (all []Content) {
 	return all
 }
 
-// Changes says what the rollout changes, as phrases for a person: "content", and those of
-// [catalog.StagedSpec.Changes]. Members have few different specs, so each pair is compared once.
+// Changes says what the rollout changes, as phrases for a person: "content", "configuration" with the names of
+// keys, and those of [catalog.StagedSpec.Changes]. Members have few different specs, so each pair is compared once.
 func (r *Record) Changes() []string {
 	var all []string
 	add := func(phrase string) {
@@ -71,6 +74,9 @@ func (r *Record) Changes() []string {
 			if was := find(from.Content, held.Source); was != nil && was.Snapshot.Digest != held.Snapshot.Digest {
 				add("content")
 			}
+		}
+		if from.Config != "" && to.Config != "" && from.Config != to.Config {
+			add(strings.TrimSpace("configuration " + strings.Join(r.Start.ConfigKeys, ", ")))
 		}
 		specs := pair{r.Start.SpecOf[p.From], r.Start.SpecOf[p.To]}
 		if from.Spec == nil || to.Spec == nil || seen[specs] {

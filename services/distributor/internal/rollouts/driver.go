@@ -157,6 +157,8 @@ type Work struct {
 	left   time.Duration
 	// revision is that of the last look.
 	revision int64
+	// lacking are names of configurations that could not be stored, with when that was tried.
+	lacking map[string]time.Time
 	// digests are those of specs in plans.
 	digests specDigests
 	// tooLarge are the policies of which that was logged, by uid.
@@ -165,7 +167,7 @@ type Work struct {
 
 // NewWork returns the work of a term.
 func NewWork(p Params, term int64) *Work {
-	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, tooLarge: map[string]bool{}}
+	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, lacking: map[string]time.Time{}, tooLarge: map[string]bool{}}
 }
 
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
@@ -246,13 +248,16 @@ func (w *Work) release(ctx context.Context, uncovered []*catalog.Admission) erro
 	for _, known := range uncovered {
 		all = append(all, catalog.Admission{ServiceUID: known.ServiceUID, Service: known.Service})
 	}
-	return w.admit(ctx, all)
+	return w.admit(ctx, all, nil)
 }
 
-// admit writes admissions that belong to no rollout.
-func (w *Work) admit(ctx context.Context, all []catalog.Admission) error {
+// admit writes admissions, of some of these services, that belong to no rollout.
+func (w *Work) admit(ctx context.Context, all []catalog.Admission, members []Seen) error {
 	for len(all) > 0 {
 		n := min(len(all), maxStep)
+		if err := w.keep(ctx, wishesOf(w.p.Fleet, all[:n], members)); err != nil {
+			return err
+		}
 		if err := w.p.Store.Save(ctx, w.term, Step{Admissions: all[:n]}); err != nil {
 			return err
 		}
@@ -265,12 +270,12 @@ func (w *Work) admit(ctx context.Context, all []catalog.Admission) error {
 
 // drive takes one policy a step further.
 func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, now time.Time) error {
-	latest := w.records[policy.UID]
+	latest, members := w.records[policy.UID], w.withoutLacking(members)
 	taken, wishes := takeOver(members, latest, w.granted)
 	if w.grant(ctx, wishes) || len(taken) > 0 {
 		// The next round sees them.
 		w.looked = time.Time{}
-		return w.admit(ctx, taken)
+		return w.admit(ctx, taken, members)
 	}
 	record, before := latest, int64(0)
 	if record == nil || record.Run.State.HasEnded() {
@@ -286,6 +291,10 @@ func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members
 		if err := w.sign(ctx, policy, members, latest, record); err != nil {
 			return err
 		}
+		if err := w.stage(ctx, record, members); err != nil {
+			return err
+		}
+		record.Summarize()
 	} else {
 		before = record.Run.Seq
 	}
@@ -360,7 +369,7 @@ func remember[V any](known map[Wish]V, wish Wish, value V) {
 func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {
 	events := observe(record, members, now, &w.digests)
 	if record.Run.Strategy.Replaces && !record.Run.IsBack && record.Run.State != rollout.Halted && record.isNewer(members) {
-		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit or spec"})
+		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit, spec or configuration"})
 	}
 	wake := record.Run.WakeAt
 	isDue := !wake.IsZero() && !now.Before(wake)

@@ -30,6 +30,7 @@ func (*idle) Heads(context.Context) ([]rollouts.Head, error)   { return nil, nil
 func (*idle) Save(context.Context, int64, rollouts.Step) error { return nil }
 func (*idle) Refresh(context.Context) error                    { return nil }
 func (*idle) IsNeeded() bool                                   { return true }
+func (*idle) ClusterOf(*catalog.Service) *catalog.Cluster      { return nil }
 func (f *idle) Look() rollouts.Sight                           { return f.sight }
 func (f *idle) Resolve(ctx context.Context, _ catalog.Source) (catalog.Snapshot, error) {
 	f.asked++

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +44,16 @@ type yard struct {
 	// revision is that of the latest edit, and authors are who edited.
 	revision int64
 	authors  []catalog.Author
-	record   *rollouts.Record
-	log      rollouts.Log
+	// configs are the names of the configurations of services, by uid; none: catalog.NoConfig. A service whose
+	// uid is in waiting waits for a value. kept are the names of stored ones, without those that cannot be.
+	configs map[string]string
+	waiting map[string]bool
+	kept    map[string]bool
+	lacking map[string]bool
+	// badConfig is the configuration with which agents fail.
+	badConfig string
+	record    *rollouts.Record
+	log       rollouts.Log
 }
 
 // newYard returns a yard of services a, b and c, whose agents run the commit c1 of app. The canary is a.
@@ -52,6 +61,7 @@ func newYard(t *testing.T) *yard {
 	t.Helper()
 	y := &yard{
 		t: t, now: time.Unix(1e9, 0).UTC(), logger: slog.New(slog.DiscardHandler), admitted: map[string]catalog.Admission{}, reports: map[string]*catalog.ServiceReport{},
+		configs: map[string]string{}, waiting: map[string]bool{}, kept: map[string]bool{}, lacking: map[string]bool{},
 		contents: map[catalog.Source]catalog.HeldSource{app: content(app, "c1"), extra: content(extra, "c1")},
 		policy: &catalog.RolloutPolicy{Metadata: catalog.Metadata{UID: "waves", Name: "waves"}, Spec: catalog.RolloutPolicySpec{Strategy: rollout.Strategy{
 			Waves:          []rollout.Wave{{Name: "canary", Clusters: []string{"a"}, Approval: &rollout.Approval{}}},
@@ -107,12 +117,76 @@ func (y *yard) Record(context.Context, string) (*rollouts.Record, error) {
 	return &next, err
 }
 
+func (*yard) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
+
+func (y *yard) KeepConfigs(_ context.Context, _ int64, wishes []rollouts.ConfigWish) (lacking []string, err error) {
+	for _, wish := range wishes {
+		switch {
+		case wish.Name != y.config(wish.Service.UID):
+			y.t.Errorf("%s has the configuration %s, and %s is to be kept", wish.Service.Name, y.config(wish.Service.UID), wish.Name)
+		case y.lacking[wish.Name]:
+			lacking = append(lacking, wish.Name)
+		default:
+			y.kept[wish.Name] = true
+		}
+	}
+	return lacking, nil
+}
+
+// ChangedKeys has a configuration consist of one key, which is named as it is.
+func (*yard) ChangedKeys(_ context.Context, pairs [][2]string) (keys []string, err error) {
+	for _, pair := range pairs {
+		keys = append(keys, pair[1])
+	}
+	return keys, nil
+}
+
+// config returns the name of a service's configuration.
+func (y *yard) config(uid string) string {
+	if name, ok := y.configs[uid]; ok {
+		return name
+	}
+	return catalog.NoConfig
+}
+
+// configure gives all services a configuration.
+func (y *yard) configure(name string) {
+	for _, service := range y.services {
+		y.configs[service.UID] = name
+	}
+}
+
+// wantConfigs compares the configurations that services are held at.
+func (y *yard) wantConfigs(when string, want ...string) {
+	y.t.Helper()
+	var got []string
+	for _, service := range y.services {
+		got = append(got, y.admitted[service.UID].Config)
+	}
+	if !slices.Equal(got, want) {
+		y.t.Errorf("%s: got the configurations %q, want %q", when, got, want)
+	}
+}
+
 func (y *yard) Save(_ context.Context, _ int64, step rollouts.Step) error {
+	var named []string
+	if step.Record != nil {
+		named = slices.AppendSeq(named, maps.Values(step.Record.Start.ConfigOf))
+	}
+	for _, a := range step.Admissions {
+		named = append(named, a.Config)
+	}
+	for _, name := range named {
+		if name != "" && name != catalog.NoConfig && !y.kept[name] {
+			y.t.Errorf("a step names the configuration %s, which is not stored", name)
+		}
+	}
 	for _, a := range step.Admissions {
 		if a.Pin = y.admitted[a.ServiceUID].Pin; a.Content == nil && a.Pin == nil {
 			delete(y.admitted, a.ServiceUID)
 			continue
 		}
+		a.Config = cmp.Or(a.Config, y.admitted[a.ServiceUID].Config) // as the store does
 		y.admitted[a.ServiceUID] = a
 	}
 	if step.Record == nil {
@@ -147,10 +221,11 @@ func (*yard) IsNeeded() bool { return true }
 func (y *yard) Look() rollouts.Sight {
 	sight := rollouts.Sight{Revision: y.revision, Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
 	for _, service := range y.services {
-		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused}
+		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused,
+			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig}
 		sources := slices.Clone(service.Spec.Sources)
 		if held, ok := y.admitted[service.UID]; ok {
-			seen.Held = &held
+			seen.Held, seen.ConfigDigest = &held, held.Config
 			if held.Spec != nil {
 				sources = append(sources, held.Spec.Sources...)
 			}
@@ -190,8 +265,8 @@ func (y *yard) rounds(n int) {
 				}
 				continue
 			}
-			report := &catalog.ServiceReport{Phase: catalog.PhaseHealthy, ObservedSpecDigest: plan.SpecDigest(spec, nil), AppliedDigests: digests}
-			if y.bad != "" && spec.Wanted().Namespace == y.bad {
+			report := &catalog.ServiceReport{Phase: catalog.PhaseHealthy, ObservedSpecDigest: plan.SpecDigest(spec, nil), AppliedDigests: digests, AppliedConfigDigest: y.admitted[service.UID].Config}
+			if y.bad != "" && spec.Wanted().Namespace == y.bad || y.badConfig != "" && y.admitted[service.UID].Config == y.badConfig {
 				report.Phase = catalog.PhaseDegraded
 			}
 			y.reports[service.UID] = report

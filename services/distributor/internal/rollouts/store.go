@@ -61,13 +61,17 @@ type Start struct {
 	// completes.
 	Before Reached `json:"before,omitzero"`
 	After  Reached `json:"after,omitzero"`
+	// ConfigOf are the names of the configurations of releases. Those that an earlier version stored have none.
+	ConfigOf map[string]string `json:"configOf,omitempty"`
+	// ConfigKeys are keys that configurations differ in, as far as they were few when the rollout began.
+	ConfigKeys []string `json:"configKeys,omitempty"`
 	// Specs are the specs of releases by their digests: members have few different ones.
 	Specs map[string]*catalog.StagedSpec `json:"specs,omitempty"`
 }
 
 // release returns what a name stands for.
 func (s *Start) release(name string) catalog.Release {
-	return catalog.Release{Spec: s.Specs[s.SpecOf[name]], Content: s.Contents[name]}
+	return catalog.Release{Spec: s.Specs[s.SpecOf[name]], Config: s.ConfigOf[name], Content: s.Contents[name]}
 }
 
 // add names a release.
@@ -83,15 +87,24 @@ func (s *Start) add(release catalog.Release) (name string) {
 		}
 		s.SpecOf[name], s.Specs[release.Spec.Digest] = release.Spec.Digest, release.Spec
 	}
+	if release.Config != "" {
+		if s.ConfigOf == nil {
+			s.ConfigOf = map[string]string{}
+		}
+		s.ConfigOf[name] = release.Config
+	}
 	return name
 }
 
-// Refusal is content, or a spec, that is not tried again. It is comparable.
+// Refusal is content, a spec or a configuration that is not tried again. It is comparable.
 type Refusal struct {
 	Source catalog.Source `json:"source,omitzero"`
 	Digest digest.Digest  `json:"digest,omitzero"`
-	// Spec is the digest of a staged spec. Empty: Source must not have the content Digest.
-	Spec string `json:"spec,omitempty"`
+	// Spec is the digest of a staged spec, and Config the name of a configuration. With both, it is their
+	// combination that is refused, and each may be tried with another one. With neither, Source must not have
+	// the content Digest.
+	Spec   string `json:"spec,omitempty"`
+	Config string `json:"config,omitempty"`
 }
 
 // Record is a stored rollout.
@@ -184,9 +197,23 @@ type Store interface {
 	Authors(ctx context.Context, since int64) ([]catalog.Author, error)
 	// Record returns a rollout by its id, without Start.Members. Errors: ErrNotFound.
 	Record(ctx context.Context, id string) (*Record, error)
-	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. Errors:
-	// ErrDeposed, ErrMoved.
+	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. The configurations
+	// that it names were kept before. It forgets those that nothing names any more. Errors: ErrDeposed,
+	// ErrMoved.
 	Save(ctx context.Context, term int64, step Step) error
+	// KeepConfigs stores the configurations that a step is about to name. The next step forgets those that it
+	// does not name. It returns the names of those that it cannot store, because their services have other
+	// ones now or cannot be derived. Errors: ErrDeposed.
+	KeepConfigs(ctx context.Context, term int64, wishes []ConfigWish) (lacking []string, err error)
+	// ChangedKeys returns the keys in which stored configurations differ: from and to of each pair of names.
+	ChangedKeys(ctx context.Context, pairs [][2]string) ([]string, error)
+}
+
+// ConfigWish is a configuration that is to be stored: the one of a service, as its project knows its cluster.
+type ConfigWish struct {
+	Name    string
+	Service *catalog.Service
+	Cluster *catalog.Cluster
 }
 
 // People is what people do with rollouts; sqlstore.Rollouts implements it.
@@ -219,8 +246,16 @@ type Seen struct {
 	Live []catalog.HeldSource
 	// Held is what it has instead. Nil: nothing is held.
 	Held *catalog.Admission
+	// Config names its own configuration, empty if that cannot be staged: see [catalog.StagedConfig].
+	// ConfigWaits is true while a value of it was never read.
+	Config      string
+	ConfigWaits bool
+	// ConfigDigest is that of its plan, of the configuration that it is held at.
+	ConfigDigest string
 	// Limits are those of its project, which are a part of what agents report on.
 	Limits *syncpolicy.Limits
+	// HasSets is true if its configuration has layers or references that other services may share.
+	HasSets bool
 	// IsDeriving is true if the services of its global service may be of different states of that.
 	IsDeriving bool
 	// IsBehind is true if the service may be of an earlier state of its global service.
@@ -252,6 +287,8 @@ type Fleet interface {
 	IsNeeded() bool
 	// Look returns what is seen now, of every service under a policy.
 	Look() Sight
+	// ClusterOf returns the cluster of a service as the service's project knows it; nil if it is gone.
+	ClusterOf(service *catalog.Service) *catalog.Cluster
 }
 
 // Sources asks upstreams. It is safe for concurrent use.

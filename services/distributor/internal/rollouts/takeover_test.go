@@ -29,13 +29,13 @@ func content(source catalog.Source, commit string) catalog.HeldSource {
 
 // seen is a service whose sources hold live. held is what it has; none: it is a newcomer.
 func seen(uid string, live []catalog.HeldSource, held ...catalog.HeldSource) rollouts.Seen {
-	s := rollouts.Seen{Service: &catalog.Service{Metadata: catalog.Metadata{UID: uid, Name: uid}}, Live: live, Report: &catalog.ServiceReport{}}
+	s := rollouts.Seen{Service: &catalog.Service{Metadata: catalog.Metadata{UID: uid, Name: uid}}, Live: live, Report: &catalog.ServiceReport{}, Config: catalog.NoConfig}
 	for _, l := range live {
 		s.Service.Spec.Sources = append(s.Service.Spec.Sources, l.Source)
 	}
 	s.Spec = s.Service.Spec.Staged()
 	if len(held) > 0 {
-		s.Held = &catalog.Admission{ServiceUID: uid, Content: held, Spec: s.Spec}
+		s.Held = &catalog.Admission{ServiceUID: uid, Content: held, Spec: s.Spec, Config: catalog.NoConfig}
 	}
 	return s
 }

@@ -44,8 +44,8 @@ func (s Seen) heldOf() []catalog.HeldSource { return s.Held.Release().Content }
 func (s Seen) isNewcomer() bool { return s.Held == nil || s.Held.Content == nil }
 
 // isTakenOver reports whether the service is held at a whole release. One that an earlier version took over
-// is held at content alone, and has its own spec until it is taken over once more.
-func (s Seen) isTakenOver() bool { return !s.isNewcomer() && s.Held.Spec != nil }
+// is held at content alone, or without a configuration, and has its own until it is taken over once more.
+func (s Seen) isTakenOver() bool { return !s.isNewcomer() && s.Held.Spec != nil && s.Held.Config != "" }
 
 // Wish is what a newcomer needs: what one of its sources holds at the commit that the others have.
 type Wish struct {
@@ -61,8 +61,9 @@ func (w Wish) at() catalog.Source {
 }
 
 // takeOver returns the admissions of services that a policy covers and that are not held at a release: their
-// own spec, with what the others have of its sources, or what a source holds if none of them reads that
-// ref. record is the latest rollout of the policy, or nil.
+// own spec and configuration, with what the others have of its sources, or what a source holds if none of them
+// reads that ref. A service waits while its configuration refers to what is not there. record is the latest
+// rollout of the policy, or nil.
 //
 // Others may read other folders of the ref. What is held is then its commit, and the newcomer gets its
 // own folder at that commit: granted has what such wishes were found to be. The wishes that it lacks are
@@ -72,7 +73,13 @@ func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot)
 	var others *standing
 	var unsettled map[string]bool
 	for _, m := range members {
-		if m.isTakenOver() || len(m.Spec.Sources) == 0 {
+		if m.isTakenOver() || len(m.Spec.Sources) == 0 || m.Config == "" {
+			continue
+		}
+		if !m.isNewcomer() && m.Held.Spec != nil { // of an earlier version, which staged no configurations
+			next := *m.Held
+			next.Config, next.Pin, next.Staged = m.Config, nil, nil
+			admissions = append(admissions, next)
 			continue
 		}
 		if unsettled == nil {
@@ -105,29 +112,47 @@ func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot)
 			if m.Held != nil {
 				run = m.Held.Run
 			}
-			admissions = append(admissions, catalog.Admission{ServiceUID: m.Service.UID, Service: m.Service.Name, Run: run, Content: content, Spec: m.Spec})
+			admissions = append(admissions, catalog.Admission{ServiceUID: m.Service.UID, Service: m.Service.Name, Run: run, Content: content, Spec: m.Spec, Config: m.Config})
 		}
 	}
 	return admissions, wishes
 }
 
-// unsettledGlobals returns the uids of the global services of which a member is held at another spec than
-// its own: their template, or the facts of a cluster, have changed, and no rollout has brought that to all.
+// sharedSets stands for all sets of configuration beside the uids of global services.
+const sharedSets = ""
+
+// unsettledGlobals returns the uids of the global services of which a member is held at another spec or
+// configuration than its own: their template, or the facts of a cluster, have changed, and no rollout has
+// brought that to all. sharedSets is among them if a member with sets is held at another configuration.
 // Services that take no part in rollouts do not count, because nothing would ever bring it to them.
 func unsettledGlobals(members []Seen) map[string]bool {
 	unsettled := map[string]bool{}
 	for _, m := range members {
-		if m.Service.Derived != nil && m.isMember() && !m.Held.Release().IsOf(m.Spec) {
+		if !m.isMember() {
+			continue
+		}
+		hasOther := m.Held.Config != m.Config
+		if m.HasSets && hasOther {
+			unsettled[sharedSets] = true
+		}
+		if m.Service.Derived != nil && (hasOther || !m.Held.Release().IsOf(m.Spec)) {
 			unsettled[m.Service.Derived.GlobalUID] = true
 		}
 	}
 	return unsettled
 }
 
-// isUnshown reports whether a service is new and derived from a template that other members do not have yet,
-// or may not have: it must not be the first to run it.
+// isUnshown reports whether a service is new and made of a template, or of sets, that other members do not have
+// yet, or may not have: it must not be the first to run it. Which sets a configuration is composed of is not
+// known, so a service with sets waits for all members with sets.
 func (s Seen) isUnshown(unsettled map[string]bool) bool {
-	return s.isNewcomer() && s.Service.Derived != nil && (s.IsDeriving || unsettled[s.Service.Derived.GlobalUID])
+	switch {
+	case !s.isNewcomer():
+		return false
+	case s.HasSets && unsettled[sharedSets]:
+		return true
+	}
+	return s.Service.Derived != nil && (s.IsDeriving || unsettled[s.Service.Derived.GlobalUID])
 }
 
 // refOf is what selects the commit of a source: all folders of one ref have the same.
@@ -236,16 +261,28 @@ func (r refusals) has(refusal Refusal) bool {
 	return ok
 }
 
-// target returns the release that a service is to have after base: its own spec with what the sources of
-// that hold, except what was refused. A spec that was refused gives way to that of base, and content to that
-// of base. While a source of the spec was never resolved there is no such release, and the target is base. A
-// derived service that waits for its derivation has no sources.
+// target returns the release that a service is to have after base: its own spec and configuration with what the
+// sources hold, except what was refused. What was refused gives way to that of base. While a source of the spec
+// was never resolved, or a value of the configuration is missing, there is no such release, and the target is
+// base. A derived service that waits for its derivation has no sources.
 func (s Seen) target(base catalog.Release, refused refusals) catalog.Release {
-	spec := s.Spec
-	if len(spec.Sources) == 0 || !base.IsOf(spec) && refused.has(Refusal{Spec: spec.Digest}) {
-		spec = base.Spec
+	spec, config := s.Spec, s.Config
+	isOther, hasOther := !base.IsOf(spec), base.Config != config
+	switch {
+	case len(spec.Sources) == 0, isOther && hasOther && refused.has(Refusal{Spec: spec.Digest, Config: config}):
+		spec, config = base.Spec, base.Config
+	default:
+		if isOther && refused.has(Refusal{Spec: spec.Digest}) {
+			spec = base.Spec
+		}
+		if hasOther && refused.has(Refusal{Config: config}) {
+			config = base.Config
+		}
 	}
-	next := catalog.Release{Spec: spec, Content: make([]catalog.HeldSource, 0, len(spec.Sources))}
+	if config != base.Config && (config == "" || s.ConfigWaits) {
+		return base
+	}
+	next := catalog.Release{Spec: spec, Config: config, Content: make([]catalog.HeldSource, 0, len(spec.Sources))}
 	for _, source := range spec.Sources {
 		held := s.next(source.Normal(), base, refused)
 		if held == nil {
@@ -281,6 +318,7 @@ func (s Seen) member(refused refusals, before *Record, start *Start) rollout.Mem
 			if earlier.Spec == nil {
 				earlier.Spec = from.Spec
 			}
+			earlier.Config = cmp.Or(earlier.Config, from.Config)
 			if earlier.Name() != to.Name() {
 				from = earlier
 			}
@@ -298,7 +336,7 @@ func newID(policyUID string, number int64) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:10])
 }
 
-// begin returns a new rollout, or nil if the members have their specs with what the sources hold. latest is the one
+// begin returns a new rollout without its summary, or nil if the members have their specs with what the sources hold. latest is the one
 // before, or nil.
 func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at time.Time) *Record {
 	next := &Record{PolicyUID: policy.UID, Number: 1}
@@ -322,7 +360,6 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 		return nil // no member is changed
 	}
 	next.Run = run
-	next.Summarize()
 	return next
 }
 
@@ -374,8 +411,10 @@ func (s Seen) failure(health rollout.Health) string {
 // Two releases may differ in what no plan shows, such as the ref of a source that leads to the same content.
 // The one that the member is to have comes first: what its agent has is that, too.
 //
-// A brake, or a limit of the project, changes the digest of the spec at once. Until the agent has reported on
-// it, the member has what it had if its content is still that.
+// A brake, or a limit of the project, changes the digest of the spec at once, and a back end that of the
+// configuration. Until the agent has reported on it, the member has what it had if its content is still that.
+// The digest of a configuration is known of the one that the member is held at alone: while the agent reports
+// another one, the member has what it had.
 func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progress, digests *specDigests) string {
 	names := [...]string{p.From, p.To}
 	if p.IsAdmitted {
@@ -386,13 +425,19 @@ func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progre
 		release := record.Start.release(name)
 		switch {
 		case !slices.Equal(tried.Digests, digestsOf(release.Content)):
-		case release.Spec == nil, tried.SpecDigest == "", tried.SpecDigest == digests.of(s, release.Spec):
+		case s.isOfConfig(tried, release) && (release.Spec == nil || tried.SpecDigest == "" || tried.SpecDigest == digests.of(s, release.Spec)):
 			return name
 		case name == p.Has:
 			kept = name
 		}
 	}
 	return kept
+}
+
+// isOfConfig reports whether an agent has tried the configuration of a release. A release of an earlier version
+// does not say which one that is.
+func (s Seen) isOfConfig(tried catalog.Content, release catalog.Release) bool {
+	return release.Config == "" || release.Config == s.Held.Config && tried.ConfigDigest == s.ConfigDigest
 }
 
 // specDigests remembers the digests that plans give to specs. It is for one goroutine.
@@ -466,14 +511,17 @@ func observe(record *Record, members []Seen, at time.Time, digests *specDigests)
 // commits; ok is false if the rollout is about none of them.
 func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
 	from := m.Held.Release()
-	to := catalog.Release{Spec: from.Spec, Content: slices.Clone(from.Content)}
+	to := catalog.Release{Spec: from.Spec, Config: from.Config, Content: slices.Clone(from.Content)}
+	if from.Config != m.Config && !m.ConfigWaits && r.bringsConfig(m.Config) {
+		to.Config, ok = m.Config, true
+	}
 	for i, held := range to.Content {
 		if next := r.brings(held.Source, m); next != nil {
 			to.Content[i], ok = *next, true
 		}
 	}
 	if !from.IsOf(m.Spec) && r.bringsSpec(m.Spec) {
-		next := catalog.Release{Spec: m.Spec}
+		next := catalog.Release{Spec: m.Spec, Config: to.Config}
 		for _, source := range m.Spec.Sources {
 			held := r.brings(source.Normal(), m)
 			if held == nil {
@@ -506,6 +554,13 @@ func (r *Record) brings(source catalog.Source, m Seen) *catalog.HeldSource {
 		}
 	}
 	return nil
+}
+
+// bringsConfig reports whether the rollout brings a configuration to a member.
+func (r *Record) bringsConfig(name string) bool {
+	return name != "" && slices.ContainsFunc(r.Run.Members, func(p *rollout.Progress) bool {
+		return p.From != p.To && r.Start.ConfigOf[p.To] == name && r.Start.ConfigOf[p.From] != name
+	})
 }
 
 // bringsSpec reports whether the rollout brings a spec to a member.
@@ -546,6 +601,7 @@ func (r *Record) isNewer(members []Seen) bool {
 		if release.Spec == nil {
 			release.Spec = m.Held.Spec
 		}
+		release.Config = cmp.Or(release.Config, m.Held.Config)
 		if m.target(release, refused).Name() != release.Name() {
 			return true
 		}
@@ -572,13 +628,14 @@ func (r *Record) admissions(decisions []rollout.Decision) []catalog.Admission {
 			key = p.From
 		}
 		release := r.Start.release(key)
-		all = append(all, catalog.Admission{ServiceUID: p.UID, Service: p.Name, Run: r.ID, Content: release.Content, Spec: release.Spec})
+		all = append(all, catalog.Admission{ServiceUID: p.UID, Service: p.Name, Run: r.ID, Content: release.Content, Spec: release.Spec, Config: release.Config})
 	}
 	return all
 }
 
-// refuse remembers what a rollout that has ended did not bring to all members: their specs, and content of
-// sources that they had before.
+// refuse remembers what a rollout that has ended did not bring to all members: their specs and configurations,
+// and content of sources that they had before. Where both spec and configuration were new, a corrected spec may
+// need the same configuration, so their combination is refused.
 func (r *Record) refuse() {
 	if state := r.Run.State; state != rollout.RolledBack && state != rollout.Aborted {
 		return
@@ -594,8 +651,14 @@ func (r *Record) refuse() {
 	for _, p := range r.Run.Members {
 		from, to := r.Start.release(p.From), r.Start.release(p.To)
 		hasOtherSpec := to.Spec != nil && !from.IsOf(to.Spec)
-		if hasOtherSpec {
+		hasOtherConfig := to.Config != "" && from.Config != to.Config
+		switch {
+		case hasOtherSpec && hasOtherConfig:
+			add(Refusal{Spec: to.Spec.Digest, Config: to.Config})
+		case hasOtherSpec:
 			add(Refusal{Spec: to.Spec.Digest})
+		case hasOtherConfig:
+			add(Refusal{Config: to.Config})
 		}
 		for _, held := range to.Content {
 			was := find(from.Content, held.Source)
@@ -615,6 +678,8 @@ func (r *Record) forget(members []Seen) {
 			return
 		}
 		present[Refusal{Spec: m.Spec.Digest}] = struct{}{}
+		present[Refusal{Config: m.Config}] = struct{}{}
+		present[Refusal{Spec: m.Spec.Digest, Config: m.Config}] = struct{}{}
 		for _, live := range m.Live {
 			present[Refusal{Source: live.Source, Digest: live.Snapshot.Digest}] = struct{}{}
 		}

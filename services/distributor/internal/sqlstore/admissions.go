@@ -4,7 +4,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -41,13 +40,15 @@ type admissionRow struct {
 	Run           string                       `bun:"run_id"`
 	Content       column[[]catalog.HeldSource] `bun:"content"`
 	// Spec is the digest of a stagedRow; empty: none is held.
-	Spec     string               `bun:"spec"`
+	Spec string `bun:"spec"`
+	// Config is the name of a heldRow, or catalog.NoConfig; empty: none is held.
+	Config   string               `bun:"config"`
 	Pin      column[*catalog.Pin] `bun:"pin"`
 	Revision int64                `bun:"revision"`
 }
 
 func (r *admissionRow) admission() catalog.Admission {
-	return catalog.Admission{ServiceUID: r.ServiceUID, Service: r.Service, Run: r.Run, Content: r.Content.v, Pin: r.Pin.v}
+	return catalog.Admission{ServiceUID: r.ServiceUID, Service: r.Service, Run: r.Run, Content: r.Content.v, Config: r.Config, Pin: r.Pin.v}
 }
 
 // stagedRow is a spec that services are held at.
@@ -78,14 +79,40 @@ func collectAdmissions(ctx context.Context, db bun.IDB, query *bun.SelectQuery, 
 			specs[row.Digest] = &row.Spec.v
 		}
 	}
+	staged, err := stagedConfigs(ctx, db, rows)
+	if err != nil {
+		return err
+	}
 	changes.Admissions = make([]catalog.Admission, len(rows))
 	for i, row := range rows {
 		changes.Admissions[i] = row.admission()
 		if changes.Admissions[i].Spec = specs[row.Spec]; row.Spec != "" && specs[row.Spec] == nil {
 			return fmt.Errorf("read admission of %s: its spec %s is not stored", row.Service, row.Spec)
 		}
+		changes.Admissions[i].Staged = staged[row.Config]
 	}
 	return nil
+}
+
+// stagedConfigs returns what anybody may see of the configurations that admissions name.
+func stagedConfigs(ctx context.Context, db bun.IDB, rows []*admissionRow) (map[string]*catalog.StagedConfig, error) {
+	names := map[string]struct{}{}
+	for _, row := range rows {
+		if isConfigName(row.Config) {
+			names[row.Config] = struct{}{}
+		}
+	}
+	staged := make(map[string]*catalog.StagedConfig, len(names))
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(names)), maxKeys) {
+		var stored []*heldRow
+		if err := db.NewSelect().Model(&stored).Column("name", "config").Where("name IN (?)", bun.List(some)).Scan(ctx); err != nil {
+			return nil, err
+		}
+		for _, row := range stored {
+			staged[row.Name] = row.public()
+		}
+	}
+	return staged, nil
 }
 
 // Admissions is the part of a store about what services are planned with. It is safe for concurrent
@@ -120,35 +147,60 @@ func (a *Admissions) Pin(ctx context.Context, serviceUID, service string, pin *c
 	return hasChanged, err
 }
 
+// parts are what an admission says of a release beside its content.
+type parts struct{ hasSpec, hasConfig bool }
+
+// columns are those of the row that are written.
+func (p parts) columns() []string {
+	columns := []string{"service_uid", "service", "run_id", "content", "revision"}
+	if p.hasSpec {
+		columns = append(columns, "spec")
+	}
+	if p.hasConfig {
+		columns = append(columns, "config")
+	}
+	return columns
+}
+
 // admit writes what rollouts admitted, and leaves pins as they are. Where an admission with content names no
-// spec, which rollouts of earlier versions do, the service keeps the spec that it is held at.
-func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) error {
-	var rows, withoutSpec []*admissionRow
-	specs := map[string]*stagedRow{}
-	for _, a := range admissions {
-		row := &admissionRow{ServiceUID: a.ServiceUID, Service: a.Service, Run: a.Run, Content: columnOf(a.Content), Revision: t.revision}
-		switch {
-		case a.Spec != nil:
+// spec or no configuration, which rollouts of earlier versions do, the service keeps the one that it is held at.
+// Services whose configuration it changes are given that in the same transaction.
+// It reports whether there are some: their earlier configurations may be forgotten.
+func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved bool, err error) {
+	moved, err := t.movedServices(ctx, admissions)
+	if err != nil {
+		return false, err
+	}
+	rows := map[parts][]*admissionRow{}
+	specs, names := map[string]*stagedRow{}, make([]string, len(admissions))
+	for i, a := range admissions {
+		row := &admissionRow{
+			ServiceUID: a.ServiceUID, Service: a.Service, Run: a.Run, Content: columnOf(a.Content), Config: a.Config, Revision: t.revision,
+		}
+		names[i] = a.Config
+		if a.Spec != nil {
 			row.Spec = a.Spec.Digest
 			specs[row.Spec] = &stagedRow{Digest: row.Spec, Spec: columnOf(*a.Spec)}
-			rows = append(rows, row)
-		case a.Content == nil:
-			rows = append(rows, row)
-		default:
-			withoutSpec = append(withoutSpec, row)
 		}
+		says := parts{hasSpec: a.Spec != nil || a.Content == nil, hasConfig: a.Config != "" || a.Content == nil}
+		rows[says] = append(rows[says], row)
+	}
+	if err := t.checkConfigs(ctx, names); err != nil {
+		return false, err
 	}
 	t.dirty = t.dirty || len(admissions) > 0
 	for chunk := range slices.Chunk(slices.Collect(maps.Values(specs)), maxRows) {
 		if _, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (digest) DO NOTHING").Exec(ctx); err != nil {
-			return translate("write staged specs", err)
+			return false, translate("write staged specs", err)
 		}
 	}
-	err := cmp.Or(
-		replaceAll(ctx, t, rows, "service_uid", "service", "run_id", "content", "spec", "revision"),
-		replaceAll(ctx, t, withoutSpec, "service_uid", "service", "run_id", "content", "revision"),
-	)
-	return translate("write admissions", err)
+	for says, some := range rows {
+		if err := replaceAll(ctx, t, some, "service_uid", says.columns()...); err != nil {
+			return false, translate("write admissions", err)
+		}
+	}
+	_, err = settle(ctx, t, moved, numbered)
+	return len(moved) > 0, err
 }
 
 // heldReading returns services that are held at a spec with a source of a repository, at most maxDependents. It

@@ -29,6 +29,7 @@ type composer struct {
 	projects map[string]*catalog.Project
 	clusters map[string]*catalog.Cluster // by uid
 	entries  map[string]entryState
+	held     map[string]*heldConfig            // by name
 	backends map[string]*catalog.ConfigBackend // nil: not read yet
 	// err is the first one that find met.
 	err error
@@ -42,7 +43,7 @@ type entryState struct {
 func newComposer(t *tx) *composer {
 	return &composer{
 		t: t, sets: map[string]*catalog.ConfigSet{}, projects: map[string]*catalog.Project{}, clusters: map[string]*catalog.Cluster{},
-		entries: map[string]entryState{},
+		entries: map[string]entryState{}, held: map[string]*heldConfig{},
 	}
 }
 
@@ -56,6 +57,14 @@ type composition struct {
 	references map[string]string
 	// given is what the service was given for references.
 	given map[string]configs.Value
+	// name is that of a catalog.StagedConfig; empty if a layer refers to what is not there.
+	name string
+	// heldName is the name of the configuration that a rollout holds the service at; empty if that is its own
+	// or no rollout holds it. held is that configuration; nil: there is none, or it is not stored. heldGiven
+	// is what the service was given for the references of held.
+	heldName  string
+	held      *heldConfig
+	heldGiven map[string]configs.Value
 }
 
 // compose returns the configurations of services; of one that does not exist there is none.
@@ -82,7 +91,7 @@ func (c *composer) compose(ctx context.Context, uids []string) ([]*composition, 
 		}
 		all[i].given = given[row.UID]
 	}
-	return all, nil
+	return all, c.loadHeld(ctx, all, uids)
 }
 
 func (c *composer) composeOne(ctx context.Context, row *serviceRow, own *catalog.Config) (*composition, error) {
@@ -125,6 +134,7 @@ func (c *composer) composeOne(ctx context.Context, row *serviceRow, own *catalog
 	out.literals.References = clusterref.Of(out.references)
 	maps.DeleteFunc(out.references, func(_, text string) bool { return clusterref.Is(text) })
 	out.literals.Restart = own != nil && own.Restart
+	out.name = c.nameConfig(out)
 	return out, c.err
 }
 

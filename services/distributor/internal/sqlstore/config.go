@@ -22,8 +22,11 @@ import (
 // configColumn is what anybody may see of a configuration.
 type configColumn struct {
 	// Digest is that of all layers; empty: none of them holds anything.
-	Digest string            `json:"digest"`
-	Values map[string]string `json:"values,omitempty"`
+	Digest string `json:"digest"`
+	// Name and Held are ConfigName and HeldConfig of catalog.Service. Without a digest there is no name.
+	Name   string              `json:"name,omitempty"`
+	Held   *catalog.HeldConfig `json:"held,omitempty"`
+	Values map[string]string   `json:"values,omitempty"`
 	// Secrets are the keys of the secrets, sorted.
 	Secrets []string `json:"secrets,omitempty"`
 	// References are texts of references by key. What they lead to is in service_given.
@@ -147,12 +150,12 @@ func (s *Store) Config(ctx context.Context, serviceUID string) (config catalog.C
 	return config, digest, err
 }
 
-// readConfig composes a configuration. The transaction sees one state, in which digest, values and
-// secrets belong together.
+// readConfig composes the configuration that a service is planned with. The transaction sees one state, in
+// which digest, values and secrets belong together.
 func readConfig(ctx context.Context, t *tx, serviceUID string) (catalog.Config, string, error) {
 	all, err := newComposer(t).compose(ctx, []string{serviceUID})
-	if err != nil || len(all) == 0 || all[0].row.Config.v.Digest == "" {
+	if err != nil || len(all) == 0 {
 		return catalog.Config{}, "", err
 	}
-	return *withGiven(all[0].literals, all[0].given), all[0].row.Config.v.Digest, nil
+	return all[0].planned()
 }

@@ -118,11 +118,26 @@ func (c *composer) derivedSets(ctx context.Context) derive.Sets {
 	}
 }
 
-// DerivedConfig implements fleet.DerivedConfigs.
+// DerivedConfig implements fleet.DerivedConfigs. A configuration at which a rollout holds the service is served
+// even if the global service cannot be derived now.
 func (g Globals) DerivedConfig(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
 ) (config catalog.Config, digest string, err error) {
-	err = g.member(ctx, service, cluster, func(_ context.Context, _ *composer, m derivedMember) error {
+	isHeld := false
+	err = g.Store.opening(ctx, func(ctx context.Context) error {
+		return g.Store.read(ctx, "read configuration", func(ctx context.Context, sqlTx bun.Tx) error {
+			config, digest, isHeld, err = g.held(ctx, newTx(g.Store, sqlTx), service.UID, service.ConfigName)
+			return err
+		})
+	})
+	if err != nil || isHeld {
+		return config, digest, err
+	}
+	err = g.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
+		// The global service may have been edited since the caller looked.
+		if config, digest, isHeld, err = g.held(ctx, c.t, service.UID, m.service.ConfigName); err != nil || isHeld {
+			return err
+		}
 		if m.isUnread {
 			return fmt.Errorf("%w: the values of back ends are not read yet", catalog.ErrUnavailable)
 		}
@@ -146,8 +161,16 @@ func (e *Entries) ExplainDerived(ctx context.Context, service *catalog.Service, 
 
 // ShownDerived is Shown for a derived service.
 func (e *Entries) ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (config *catalog.Config, err error) {
-	err = Globals{e.store}.member(ctx, service, cluster, func(_ context.Context, _ *composer, m derivedMember) error {
-		config = shown(m.composition)
+	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
+		name, held, err := admittedConfig(ctx, c.t, service.UID)
+		switch {
+		case err != nil:
+			return err
+		case name == "" || name == m.service.ConfigName:
+			config = shown(m.literals, m.references)
+		case held != nil:
+			config = shown(held.literals, held.References)
+		}
 		return nil
 	})
 	return config, err

@@ -51,8 +51,8 @@ func explain(ctx context.Context, c *composer, s *composition) ([]configs.Explai
 	return all, nil
 }
 
-// Shown returns what anybody may see of a service's configuration: values, the keys of secrets, and
-// references to back ends, of all layers together. A service without a configuration has none.
+// Shown returns what anybody may see of the configuration that a service is planned with: values, the keys of
+// secrets, and references to back ends, of all layers together. A service without a configuration has none.
 func (e *Entries) Shown(ctx context.Context, serviceUID string) (config *catalog.Config, err error) {
 	err = e.store.opening(ctx, func(ctx context.Context) error {
 		return e.store.read(ctx, "read configuration", func(ctx context.Context, tx bun.Tx) error {
@@ -61,20 +61,25 @@ func (e *Entries) Shown(ctx context.Context, serviceUID string) (config *catalog
 			if err != nil || len(found) == 0 {
 				return err
 			}
-			config = shown(found[0])
+			switch s := found[0]; {
+			case s.heldName == "":
+				config = shown(s.literals, s.references)
+			case s.held != nil:
+				config = shown(s.held.literals, s.held.References)
+			}
 			return nil
 		})
 	})
 	return config, err
 }
 
-func shown(s *composition) *catalog.Config {
-	config := s.literals
-	for key := range config.Secrets {
-		config.Secrets[key] = ""
+// shown hides the secrets of literals, which it changes.
+func shown(literals *catalog.Config, references map[string]string) *catalog.Config {
+	for key := range literals.Secrets {
+		literals.Secrets[key] = ""
 	}
-	config.References = s.references
-	return config
+	literals.References = references
+	return literals
 }
 
 // explainKey explains one key without its value.

@@ -273,12 +273,23 @@ type stagedFleet struct {
 	policy string
 	// begun counts the rollouts.
 	begun int64
+	// wishes are configurations that are not stored yet.
+	wishes []rollouts.ConfigWish
 }
 
 func newStagedFleet(t *testing.T, s subject, store rollouts.Store) *stagedFleet {
 	t.Helper()
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	return &stagedFleet{store: store, policy: changes(t, s, 0).Policies[0].UID}
+	f := &stagedFleet{store: store, policy: changes(t, s, 0).Policies[0].UID}
+	apply(t, s, cluster("one"), repository("demo"))
+	for i := range 16 {
+		name := fmt.Sprint("w", i)
+		apply(t, s, configured(name, &catalog.Config{Values: values{"NAME": name}}))
+	}
+	for _, service := range changes(t, s, 0).Services {
+		f.wishes = append(f.wishes, rollouts.ConfigWish{Name: service.ConfigName, Service: service})
+	}
+	return f
 }
 
 // admissionOf returns one that no earlier one equals.
@@ -326,6 +337,13 @@ func follow(record *rollouts.Record, person string) rollouts.Step {
 func (f *stagedFleet) fenced() fenced[rollouts.Lead] {
 	admitted := int64(1e6)
 	return fenced[rollouts.Lead]{election: f.store, deposed: rollouts.ErrDeposed, writes: map[string]func(context.Context, int64) error{
+		"configuration": func(ctx context.Context, term int64) error {
+			_, err := f.store.KeepConfigs(ctx, term, f.wishes[:1])
+			if err == nil {
+				f.wishes = f.wishes[1:]
+			}
+			return err
+		},
 		"admission": func(ctx context.Context, term int64) error {
 			admitted++
 			return f.store.Save(ctx, term, rollouts.Step{Admissions: []catalog.Admission{admissionOf(admitted)}})

@@ -87,6 +87,9 @@ type settlement struct {
 	given    []*givenRow
 	// ungiven are services that are given nothing any more.
 	ungiven []string
+	// held and unheld are given and ungiven of the configurations that services are held at.
+	held   []*heldGivenRow
+	unheld []string
 }
 
 func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isChanged bool, err error) {
@@ -99,15 +102,15 @@ func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isCh
 	}
 	var next settlement
 	for _, s := range all {
-		out, err := c.resolve(ctx, request{references: s.references, project: s.row.Project, given: s.given})
+		out, err := c.resolve(ctx, request{references: s.references, project: s.row.Project, given: s.earlier(s.references)})
 		if err != nil {
 			return false, err
 		}
-		if err := c.decide(s, out, &next); err != nil {
+		if err := c.decide(ctx, s, out, &next); err != nil {
 			return false, err
 		}
 	}
-	if len(next.services)+len(next.given)+len(next.ungiven) == 0 {
+	if len(next.services)+len(next.given)+len(next.ungiven)+len(next.held)+len(next.unheld) == 0 {
 		return false, nil
 	}
 	if n == quietly {
@@ -117,7 +120,7 @@ func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isCh
 }
 
 // decide adds what differs from what is stored of a service.
-func (c *composer) decide(s *composition, out configs.Outcome, next *settlement) error {
+func (c *composer) decide(ctx context.Context, s *composition, out configs.Outcome, next *settlement) error {
 	config := s.row.Config.v
 	config.Problem, config.Waits = out.Problem, out.Waits || s.Waits
 	if s.Problem != nil {
@@ -126,6 +129,13 @@ func (c *composer) decide(s *composition, out configs.Outcome, next *settlement)
 	whole := withGiven(s.literals, out.Values)
 	if config.Digest = ""; !whole.Empty() || len(s.Keys) > 0 || s.Waits {
 		config.Digest = c.t.store.keys.digests.Load().Fingerprint(canonical(s.row.UID, whole))
+	}
+	if config.Name = s.name; config.Digest == "" {
+		config.Name = ""
+	}
+	var err error
+	if config.Held, err = c.decideHeld(ctx, s, next); err != nil {
+		return err
 	}
 	if last := s.row.Config.v.Problem; config.Problem != nil && last != nil {
 		config.Problem.Since = last.Since
@@ -162,6 +172,14 @@ func (c *composer) write(ctx context.Context, next settlement) error {
 	}
 	if err := replaceAll(ctx, c.t, next.given, "service_uid", "sealed"); err != nil {
 		return translate("write given values", err)
+	}
+	if len(next.unheld) > 0 {
+		if _, err := c.t.sql.NewDelete().Model((*heldGivenRow)(nil)).Where("service_uid IN (?)", bun.List(next.unheld)).Exec(ctx); err != nil {
+			return translate("delete given values of held configurations", err)
+		}
+	}
+	if err := replaceAll(ctx, c.t, next.held, "service_uid", "sealed"); err != nil {
+		return translate("write given values of held configurations", err)
 	}
 	return translate("write configurations of services", replaceAll(ctx, c.t, next.services, "uid", "config", "revision"))
 }
@@ -268,9 +286,13 @@ func (c *composer) differingReferences(ctx context.Context, all []*composition, 
 	var out links[referenceRow]
 	entries := map[string]configs.Place{}
 	for _, s := range all {
-		places, err := c.placesOf(ctx, s.references)
-		if err != nil {
-			return links[referenceRow]{}, nil, err
+		places := map[string]configs.Place{}
+		for _, references := range s.allReferences() {
+			some, err := c.placesOf(ctx, references)
+			if err != nil {
+				return links[referenceRow]{}, nil, err
+			}
+			maps.Copy(places, some)
 		}
 		maps.Copy(entries, places)
 		isSame := len(places) == len(had[s.row.UID])
@@ -328,7 +350,7 @@ func (c *composer) addEntries(ctx context.Context, places map[string]configs.Pla
 func (c *composer) checkShares(ctx context.Context, all []*composition, changed []string) error {
 	projects := map[string]struct{}{}
 	for _, s := range all {
-		if len(s.references) > 0 && slices.Contains(changed, s.row.UID) {
+		if slices.Contains(changed, s.row.UID) {
 			projects[s.row.Project] = struct{}{}
 		}
 	}
@@ -382,6 +404,11 @@ func withGiven(config *catalog.Config, given map[string]configs.Value) *catalog.
 }
 
 func sealGiven(s *Store, serviceUID string, given map[string]configs.Value) ([]byte, error) {
+	return sealValues(s, given, givenPlace(serviceUID))
+}
+
+// sealValues seals given values, bound to a place.
+func sealValues(s *Store, given map[string]configs.Value, place []byte) ([]byte, error) {
 	plain := make(map[string]givenValue, len(given))
 	for key, value := range given {
 		plain[key] = givenValue{Reference: value.Reference, Text: value.Text.Reveal(), IsPublic: value.IsPublic}
@@ -390,7 +417,7 @@ func sealGiven(s *Store, serviceUID string, given map[string]configs.Value) ([]b
 	if err != nil {
 		return nil, errors.New("encode given values")
 	}
-	sealed, err := s.entries.Seal(text, givenPlace(serviceUID))
+	sealed, err := s.entries.Seal(text, place)
 	if err != nil {
 		return nil, fmt.Errorf("seal given values: %w", err)
 	}
@@ -401,10 +428,15 @@ func sealGiven(s *Store, serviceUID string, given map[string]configs.Value) ([]b
 func givenPlace(serviceUID string) []byte { return []byte("given " + serviceUID) }
 
 func openGiven(s *Store, serviceUID string, sealed []byte) (map[string]configs.Value, error) {
+	return openValues(s, sealed, givenPlace(serviceUID), serviceUID)
+}
+
+// openValues is the reverse of sealValues. Errors name the holder of the values by its uid.
+func openValues(s *Store, sealed, place []byte, serviceUID string) (map[string]configs.Value, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
-	text, err := s.entries.Open(sealed, givenPlace(serviceUID))
+	text, err := s.entries.Open(sealed, place)
 	if err != nil {
 		return nil, fmt.Errorf("open given values of service with uid %s: %w", serviceUID, err)
 	}

@@ -441,6 +441,8 @@ func (v *stagedView) Refresh(ctx context.Context) error {
 
 func (*stagedView) IsNeeded() bool { return true }
 
+func (*stagedView) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
+
 func (v *stagedView) Look() rollouts.Sight {
 	v.stagedWork.mu.Lock()
 	live := v.live
@@ -450,7 +452,7 @@ func (v *stagedView) Look() rollouts.Sight {
 	var members []rollouts.Seen
 	for _, service := range v.services {
 		seen := rollouts.Seen{
-			Service: service, Spec: service.Spec.Staged(), Live: []catalog.HeldSource{live}, IsOnline: true, Report: &catalog.ServiceReport{},
+			Service: service, Spec: service.Spec.Staged(), Live: []catalog.HeldSource{live}, IsOnline: true, Config: catalog.NoConfig, Report: &catalog.ServiceReport{},
 		}
 		if held, ok := v.admitted[service.UID]; ok {
 			seen.Held = &held

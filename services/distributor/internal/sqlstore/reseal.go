@@ -40,6 +40,8 @@ var sealedColumns = []sealedColumn{
 	{"config_backends", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.backends }, hookPlace},
 	{"config_entries", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, placeOfUID},
 	{"service_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
+	{"held_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, heldGivenPlace},
+	{"held_configs", "name", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, heldPlace},
 	{"config_variants", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
 	{"config_sets", "uid", "sealed", func(s *Store) *seal.Sealer { return s.sets }, placeOfUID},
 	{"signing_keys", "id", "sealed", func(s *Store) *seal.Sealer { return s.issuer }, signingKeyPlace},

@@ -198,10 +198,14 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) err
 		if err := fence(ctx, t.sql, term, "beat = beat + 1"); err != nil {
 			return err
 		}
-		if err := t.admit(ctx, step.Admissions); err != nil || step.Record == nil {
+		isMoved, err := t.admit(ctx, step.Admissions)
+		if err == nil && step.Record != nil {
+			err = saveRun(ctx, t, step)
+		}
+		if err != nil || !isMoved {
 			return err
 		}
-		return saveRun(ctx, t, step)
+		return forgetConfigs(ctx, t) // after the rollout has named those that it needs
 	})
 }
 
@@ -213,6 +217,7 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 	if step.Before != nil {
 		changed, left = rollout.Differ(step.Before.Run, r.Run)
 	}
+	hasJoined := slices.ContainsFunc(step.Events, func(e rollout.Event) bool { return len(e.Joined) > 0 })
 	if r.Version == 0 {
 		isThere, err := t.sql.NewSelect().Table("rollout_policies").Where("uid = ?", r.PolicyUID).Exists(ctx)
 		if err != nil {
@@ -236,7 +241,7 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 		}
 	} else {
 		query := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version)
-		if !slices.ContainsFunc(step.Events, func(e rollout.Event) bool { return len(e.Joined) > 0 }) {
+		if !hasJoined {
 			query = query.ExcludeColumn("start", "summary") // they change with new members alone
 		}
 		result, err := query.Exec(ctx)
@@ -249,6 +254,11 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 	}
 	if err := putMembers(ctx, t, r.ID, changed, left); err != nil {
 		return err
+	}
+	if r.Version == 0 || hasJoined || r.Run.State.HasEnded() {
+		if err := linkConfigs(ctx, t, r); err != nil {
+			return err
+		}
 	}
 	return saveLog(ctx, t, step)
 }

@@ -85,8 +85,9 @@ func newCrowd(b *testing.B, services int) *crowd {
 	return c
 }
 
-func (*crowd) IsNeeded() bool                { return true }
-func (*crowd) Refresh(context.Context) error { return nil }
+func (*crowd) IsNeeded() bool                              { return true }
+func (*crowd) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
+func (*crowd) Refresh(context.Context) error               { return nil }
 
 func (c *crowd) Look() rollouts.Sight {
 	return rollouts.Sight{Policies: []*catalog.RolloutPolicy{c.policy}, Members: map[string][]rollouts.Seen{c.policy.UID: c.members}}

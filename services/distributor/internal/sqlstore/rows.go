@@ -211,8 +211,12 @@ func (r *clusterRow) cluster() *catalog.Cluster {
 func (r *serviceRow) service() *catalog.Service {
 	spec, options := r.Spec.v, r.Spec.v.Options
 	options.Paused = options.Paused && !spec.Unpaused
+	name := r.Config.v.Name
+	if r.Config.v.Digest == "" {
+		name = catalog.NoConfig
+	}
 	return &catalog.Service{
-		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest,
+		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest, ConfigName: name, HeldConfig: r.Config.v.Held,
 		ConfigProblem: r.Config.v.Problem, ConfigWaits: r.Config.v.Waits,
 		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown(), ConfigSets: spec.ConfigSets},
 	}

@@ -135,7 +135,7 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(translate("migrate", err), s.Close())
 	}
-	if err := openKeys(ctx, s); err != nil {
+	if err := cmp.Or(openKeys(ctx, s), nameConfigs(ctx, s)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -113,6 +113,10 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,
+		"held configurations":              testHeldConfigs,
+		"configurations of rollouts":       testConfigsOfRollouts,
+		"held references":                  testHeldReferences,
+		"configurations without names":     testConfigsOfEarlierVersions,
 		"held repositories stay":           testHeldRepositoriesStay,
 
 		"steps":   testSteps,

@@ -2113,7 +2113,12 @@ func (x *ExplainServiceConfigRequest) GetKey() string {
 type ExplainServiceConfigResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One item for each key, by key.
-	Keys          []*ConfigExplanation `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*ConfigExplanation `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The rollout policy that holds the service at an earlier configuration, as the service's project names it.
+	// keys are those that the service is given when its rollout admits them. Empty if none holds it.
+	HeldBy string `protobuf:"bytes,2,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
+	// The keys that the service has otherwise until then, or does not have, or has in addition, sorted.
+	HeldKeys      []string `protobuf:"bytes,3,rep,name=held_keys,json=heldKeys,proto3" json:"held_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2151,6 +2156,20 @@ func (*ExplainServiceConfigResponse) Descriptor() ([]byte, []int) {
 func (x *ExplainServiceConfigResponse) GetKeys() []*ConfigExplanation {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *ExplainServiceConfigResponse) GetHeldBy() string {
+	if x != nil {
+		return x.HeldBy
+	}
+	return ""
+}
+
+func (x *ExplainServiceConfigResponse) GetHeldKeys() []string {
+	if x != nil {
+		return x.HeldKeys
 	}
 	return nil
 }
@@ -2541,9 +2560,11 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x01(\x05R\aentries\"C\n" +
 	"\x1bExplainServiceConfigRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"T\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\x8a\x01\n" +
 	"\x1cExplainServiceConfigResponse\x124\n" +
-	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\"\xb2\x04\n" +
+	"\x04keys\x18\x01 \x03(\v2 .leat.fleet.v1.ConfigExplanationR\x04keys\x12\x17\n" +
+	"\aheld_by\x18\x02 \x01(\tR\x06heldBy\x12\x1b\n" +
+	"\theld_keys\x18\x03 \x03(\tR\bheldKeys\"\xb2\x04\n" +
 	"\x11ConfigExplanation\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\tR\x05layer\x12\x1c\n" +

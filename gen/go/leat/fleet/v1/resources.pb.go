@@ -1171,8 +1171,9 @@ type ContentHold struct {
 	PinnedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pinned_at,json=pinnedAt,proto3" json:"pinned_at,omitempty"`
 	// Why, if a reason was given.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What spec has and the service does not run yet, as phrases such as "namespace a -> b". Empty if the
-	// service is held at content alone. At most 9.
+	// What spec has and the service does not run yet, as phrases such as "namespace a -> b", and
+	// "configuration" if the service is held at another configuration than its own. Empty if it is held at
+	// content alone. At most 10.
 	SpecChanges []string `protobuf:"bytes,7,rep,name=spec_changes,json=specChanges,proto3" json:"spec_changes,omitempty"`
 	// What a service that is new under the policy waits for, as a sentence: its agent is given nothing until
 	// then. Empty for a service that the policy has taken over.

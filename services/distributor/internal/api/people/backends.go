@@ -27,6 +27,9 @@ type Configs interface {
 	Shown(ctx context.Context, serviceUID string) (*catalog.Config, error)
 	// ExplainDerived and ShownDerived are these for a derived service, given its cluster as the service's project knows it.
 	ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]configs.Explained, error)
+	// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs from the
+	// service's own. cluster is as for ExplainDerived, and nil for a service that is not derived.
+	HeldKeys(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]string, error)
 	ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (*catalog.Config, error)
 	// Status returns what is known of the reads of back ends, by uid.
 	Status(ctx context.Context) (map[string]configs.Status, error)
@@ -121,7 +124,30 @@ func (s *Service) ExplainServiceConfig(
 	if req.GetKey() != "" && len(res.GetKeys()) == 0 {
 		return nil, rpcerr.Field("key", "is not a key of the service's configuration")
 	}
-	return res, nil
+	return res, s.explainHold(ctx, record, res)
+}
+
+// explainHold adds which policy holds the service at another configuration, and how that differs.
+func (s *Service) explainHold(ctx context.Context, record fleet.Record, res *fleetv1.ExplainServiceConfigResponse) error {
+	service, isService := record.Object.(*catalog.Service)
+	if hold := record.Service.Hold; !isService || hold == nil || !hold.IsConfigHeld || hold.Policy == "" {
+		return nil
+	}
+	var cluster *catalog.Cluster
+	if service.Derived != nil {
+		var ok bool
+		if cluster, ok = fleet.SeenCluster(s.d.View, service); !ok {
+			return nil
+		}
+	}
+	keys, err := s.d.Configs.HeldKeys(ctx, service, cluster)
+	if err != nil {
+		return wire.Error(err)
+	}
+	if len(keys) > 0 {
+		res.HeldBy, res.HeldKeys = objectname.Format(record.Service.Hold.Policy, objectname.Project(service.Name)), keys
+	}
+	return nil
 }
 
 // derived returns a derived service with its cluster. It reports false for a service of another kind.

@@ -273,6 +273,9 @@ func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
 	if hold.Own != nil {
 		m.SpecChanges = hold.Spec.Changes(hold.Own)
 	}
+	if hold.IsConfigHeld {
+		m.SpecChanges = append(m.SpecChanges, "configuration")
+	}
 	m.WaitsFor = hold.WaitsFor
 	if hold.Policy != "" {
 		m.Policy = objectname.Format(hold.Policy, objectname.Project(s.Name))

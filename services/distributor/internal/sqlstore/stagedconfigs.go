@@ -1,0 +1,394 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// runConfigRow says that a rollout may bring a configuration, or go back to it.
+type runConfigRow struct {
+	bun.BaseModel `bun:"table:rollout_configs,alias:rc"`
+	RunID         string `bun:"run_id,pk"`
+	Name          string `bun:"name,pk"`
+}
+
+// KeepConfigs implements rollouts.Store. Configurations are composed in transactions of their own, because
+// the expressions of a global service may take long. They are sealed with the rows, while the sealing key
+// stays the same.
+func (s *Rollouts) KeepConfigs(
+	ctx context.Context, term int64, wishes []rollouts.ConfigWish,
+) (lacking []string, err error) {
+	for chunk := range slices.Chunk(wishes, settleChunk) {
+		some, err := s.keepConfigs(ctx, term, chunk)
+		if err != nil {
+			return nil, err
+		}
+		lacking = append(lacking, some...)
+	}
+	return lacking, nil
+}
+
+func (s *Rollouts) keepConfigs(
+	ctx context.Context, term int64, wishes []rollouts.ConfigWish,
+) (lacking []string, err error) {
+	byName := make(map[string]rollouts.ConfigWish, len(wishes))
+	for _, wish := range wishes {
+		if isConfigName(wish.Name) {
+			byName[wish.Name] = wish
+		}
+	}
+	if len(byName) == 0 {
+		return nil, nil
+	}
+	var known []string
+	query := s.store.db.NewSelect().Model((*heldRow)(nil)).Column("name")
+	err = query.Where("name IN (?)", bun.List(slices.Sorted(maps.Keys(byName)))).Scan(ctx, &known)
+	if err != nil {
+		return nil, translate("read held configurations", err)
+	}
+	for _, name := range known {
+		delete(byName, name)
+	}
+	found, err := s.composeWishes(ctx, byName)
+	if err != nil {
+		return nil, err
+	}
+	for name := range byName {
+		if found[name] == nil {
+			lacking = append(lacking, name)
+		}
+	}
+	if len(found) == 0 {
+		return lacking, nil
+	}
+	return lacking, s.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		if err := fence(ctx, t.sql, term, "beat = beat + 1"); err != nil {
+			return err
+		}
+		rows := make([]*heldRow, 0, len(found))
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			row, err := found[name].seal(t.store)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		for chunk := range slices.Chunk(rows, maxRows) {
+			if _, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (name) DO NOTHING").Exec(ctx); err != nil {
+				return translate("write held configurations", err)
+			}
+		}
+		return nil
+	})
+}
+
+func isConfigName(name string) bool { return name != "" && name != catalog.NoConfig }
+
+// composeWishes returns the configurations of the wishes by name. One is missing if its service has another one
+// now, or cannot be derived.
+func (s *Rollouts) composeWishes(
+	ctx context.Context, byName map[string]rollouts.ConfigWish,
+) (map[string]*heldConfig, error) {
+	found := make(map[string]*heldConfig, len(byName))
+	var uids []string
+	for name, wish := range byName {
+		if wish.Service.Derived == nil {
+			uids = append(uids, wish.Service.UID)
+			continue
+		}
+		if wish.Cluster == nil {
+			continue
+		}
+		add := func(_ context.Context, _ *composer, m derivedMember) error {
+			if m.service.ConfigName == name {
+				found[name] = m.staged()
+			}
+			return nil
+		}
+		// A global service that is gone, or cannot be derived, must not hold up other policies.
+		err := Globals{s.store}.member(ctx, wish.Service, wish.Cluster, add)
+		_, isFailing := errors.AsType[*derive.Error](err)
+		if err != nil && (ctx.Err() != nil || errors.Is(err, catalog.ErrUnavailable) && !isFailing) {
+			return nil, err
+		}
+	}
+	if len(uids) > 0 {
+		err := s.store.opening(ctx, func(ctx context.Context) error {
+			return s.store.read(ctx, "read configurations", func(ctx context.Context, sqlTx bun.Tx) error {
+				all, err := newComposer(newTx(s.store, sqlTx)).compose(ctx, uids)
+				for _, c := range all {
+					if _, isWished := byName[c.name]; isWished {
+						found[c.name] = c.staged()
+					}
+				}
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// staged returns the configuration of a derived service as people wrote it, to be held.
+func (m *derivedMember) staged() *heldConfig {
+	held := m.composition.staged()
+	held.Name, held.Digest = m.service.ConfigName, m.service.ConfigDigest
+	if config := m.service.Derived.Config; config != nil {
+		held.Digest, held.Variant = config.Digest, &config.Variant
+	}
+	return held
+}
+
+// ChangedKeys implements rollouts.Store.
+func (s *Rollouts) ChangedKeys(ctx context.Context, pairs [][2]string) (keys []string, err error) {
+	var names []string
+	for _, pair := range pairs {
+		names = append(names, pair[0], pair[1])
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
+	err = s.store.opening(ctx, func(ctx context.Context) error {
+		found, err := heldConfigs(ctx, s.store, s.store.db, names)
+		if err != nil {
+			return err
+		}
+		changed := map[string]struct{}{}
+		for _, pair := range pairs {
+			differ(found[pair[0]], found[pair[1]], changed)
+		}
+		keys = slices.Sorted(maps.Keys(changed))
+		return nil
+	})
+	return keys, err
+}
+
+// differ adds the keys in which two configurations differ.
+func differ(a, b *heldConfig, keys map[string]struct{}) {
+	from, to := a.texts(), b.texts()
+	for key, text := range from {
+		if next, ok := to[key]; !ok || next != text {
+			keys[key] = struct{}{}
+		}
+	}
+	for key := range to {
+		if _, ok := from[key]; !ok {
+			keys[key] = struct{}{}
+		}
+	}
+}
+
+// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs from the
+// service's own. cluster is that of a derived service as its project knows it.
+func (e *Entries) HeldKeys(
+	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
+) (keys []string, err error) {
+	compare := func(ctx context.Context, t *tx, own *heldConfig) error {
+		name, held, err := admittedConfig(ctx, t, service.UID)
+		if keys = nil; err != nil || name == "" {
+			return err
+		}
+		changed := map[string]struct{}{}
+		differ(held, own, changed)
+		keys = slices.Sorted(maps.Keys(changed))
+		return nil
+	}
+	if service.Derived != nil {
+		err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
+			return compare(ctx, c.t, m.staged())
+		})
+		return keys, err
+	}
+	err = e.store.opening(ctx, func(ctx context.Context) error {
+		return e.store.read(ctx, "compare configurations", func(ctx context.Context, sqlTx bun.Tx) error {
+			t := newTx(e.store, sqlTx)
+			all, err := newComposer(t).compose(ctx, []string{service.UID})
+			if err != nil || len(all) == 0 {
+				return err
+			}
+			return compare(ctx, t, all[0].staged())
+		})
+	})
+	return keys, err
+}
+
+// admittedConfig returns the configuration that a rollout holds a service at, and its name, which is empty if no
+// rollout does. The configuration is nil for catalog.NoConfig.
+func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string, held *heldConfig, err error) {
+	var names []string
+	query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("config")
+	err = query.Where("service_uid = ?", serviceUID).Where("config <> ''").Scan(ctx, &names)
+	if err != nil || len(names) == 0 {
+		return "", nil, translate("read admission", err)
+	}
+	if names[0] == catalog.NoConfig {
+		return names[0], nil, nil
+	}
+	found, err := heldConfigs(ctx, t.store, t.sql, names)
+	if err == nil && found[names[0]] == nil {
+		err = fmt.Errorf("%w: the configuration that the service is held at is not stored", catalog.ErrUnavailable)
+	}
+	return names[0], found[names[0]], err
+}
+
+// heldText is what a configuration has under a key. It is comparable.
+type heldText struct {
+	form string
+	text secret.Text
+}
+
+// texts returns what a configuration has under each key. A nil one has nothing.
+func (h *heldConfig) texts() map[string]heldText {
+	all := map[string]heldText{}
+	if h == nil {
+		return all
+	}
+	for key, text := range h.literals.Values {
+		all[key] = heldText{"value", secret.Text(text)}
+	}
+	for key, text := range h.literals.Secrets {
+		all[key] = heldText{"secret", text}
+	}
+	for _, references := range []map[string]string{h.References, h.ClusterReferences} {
+		for key, text := range references {
+			all[key] = heldText{"reference", secret.Text(text)}
+		}
+	}
+	return all
+}
+
+// held returns the configuration at which a rollout holds a derived service, and its digest. isHeld is false if
+// that is the one with the name own, or if no rollout holds the service.
+func (g Globals) held(
+	ctx context.Context, t *tx, serviceUID, own string,
+) (config catalog.Config, digest string, isHeld bool, err error) {
+	name, h, err := admittedConfig(ctx, t, serviceUID)
+	if err != nil || name == "" || name == own {
+		return config, "", false, err
+	}
+	if h == nil {
+		return config, "", true, nil
+	}
+	if h.Variant == nil {
+		return *h.literals, h.Digest, true, nil
+	}
+	row := new(variantRow)
+	err = t.sql.NewSelect().Model(row).Where("id = ? AND ended_at = 0", h.Variant.ID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return config, "", false, fmt.Errorf("%w: the values of back ends are not read yet", catalog.ErrUnavailable)
+	}
+	if err != nil {
+		return config, "", false, translate("read variant", err)
+	}
+	given, err := openGiven(t.store, row.ID, row.Sealed)
+	if err != nil {
+		return config, "", false, err
+	}
+	return *withGiven(h.literals, given), derive.WithValues(h.Digest, row.Digest), true, nil
+}
+
+// movedServices returns the uids of the services of which admissions change the configuration.
+func (t *tx) movedServices(ctx context.Context, admissions []catalog.Admission) ([]string, error) {
+	next := make(map[string]string, len(admissions))
+	for _, a := range admissions {
+		if a.Content == nil || a.Config != "" {
+			next[a.ServiceUID] = a.Config
+		}
+	}
+	var moved []string
+	for uids := range slices.Chunk(slices.Sorted(maps.Keys(next)), maxKeys) {
+		var rows []*admissionRow
+		query := t.sql.NewSelect().Model(&rows).Column("service_uid", "config")
+		err := query.Where("service_uid IN (?)", bun.List(uids)).Scan(ctx)
+		if err != nil {
+			return nil, translate("read admissions", err)
+		}
+		had := map[string]string{}
+		for _, row := range rows {
+			had[row.ServiceUID] = row.Config
+		}
+		for _, uid := range uids {
+			if had[uid] != next[uid] {
+				moved = append(moved, uid)
+			}
+		}
+	}
+	return moved, nil
+}
+
+// checkConfigs returns rollouts.ErrMoved unless each configuration is stored.
+func (t *tx) checkConfigs(ctx context.Context, names []string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isConfigName(name) })
+	slices.Sort(names)
+	for some := range slices.Chunk(slices.Compact(names), maxKeys) {
+		n, err := t.sql.NewSelect().Model((*heldRow)(nil)).Where("name IN (?)", bun.List(some)).Count(ctx)
+		if err != nil {
+			return translate("count held configurations", err)
+		}
+		if int(n) != len(some) {
+			return rollouts.ErrMoved
+		}
+	}
+	return nil
+}
+
+// linkConfigs stores which configurations a rollout may bring or go back to. Those of a rollout that has ended
+// are forgotten, unless another one replaces it, which begins with them.
+func linkConfigs(ctx context.Context, t *tx, r *rollouts.Record) error {
+	if r.Run.State.HasEnded() && r.Run.State != rollout.Replaced {
+		_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).Where("run_id = ?", r.ID).Exec(ctx)
+		if err != nil {
+			return translate("forget configurations of rollout", err)
+		}
+		return forgetConfigs(ctx, t)
+	}
+	names := slices.Sorted(maps.Values(r.Start.ConfigOf))
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
+	if err := t.checkConfigs(ctx, names); err != nil {
+		return err
+	}
+	rows := make([]*runConfigRow, len(names))
+	for i, name := range names {
+		rows[i] = &runConfigRow{RunID: r.ID, Name: name}
+	}
+	for chunk := range slices.Chunk(rows, maxRows) {
+		if _, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (run_id, name) DO NOTHING").Exec(ctx); err != nil {
+			return translate("write configurations of rollout", err)
+		}
+	}
+	if r.Version > 0 {
+		return nil
+	}
+	_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).
+		Where("run_id IN (SELECT id FROM rollout_runs WHERE policy_uid = ? AND id <> ?)", r.PolicyUID, r.ID).Exec(ctx)
+	if err != nil {
+		return translate("forget configurations of rollouts", err)
+	}
+	return forgetConfigs(ctx, t)
+}
+
+// forgetConfigs deletes the configurations that no service is held at, and that no rollout under way may bring.
+func forgetConfigs(ctx context.Context, t *tx) error {
+	isHeld := t.sql.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.config = hc.name")
+	isNamed := t.sql.NewSelect().Model((*runConfigRow)(nil)).ColumnExpr("1").Where("rc.name = hc.name")
+	query := t.sql.NewDelete().Model((*heldRow)(nil))
+	_, err := query.Where("NOT EXISTS (?)", isHeld).Where("NOT EXISTS (?)", isNamed).Exec(ctx)
+	return translate("forget held configurations", err)
+}
