@@ -164,8 +164,9 @@ func approve(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve POLICY",
 		Short: "Approve what comes after the current wave",
-		Long: `Approve what comes after the current wave. If the wave names groups, you must be in one of them. With --wave the approval counts
-for that wave alone, so that nothing else is approved if the rollout has moved on.`,
+		Long: `Approve what comes after the current wave. If the wave names groups, you must be in one of them; if it has notByAuthor, you must
+not have edited what the rollout brings, and leat rollout status shows who has. With --wave the approval counts for that wave alone, so
+that nothing else is approved if the rollout has moved on.`,
 		Example: `  leat rollout approve shops --wave canary --reason "looks good in eu-lab"`,
 		Args:    onePolicy,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {

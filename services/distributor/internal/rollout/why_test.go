@@ -29,7 +29,7 @@ func TestCausesOfFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, _ = run.Advance(append(events, rollout.Event{Kind: rollout.Tick, At: at})...)
-	if want := "2 members are on the way"; run.Blocked.Why != want {
+	if want := `wave "rest" waits for 2 of 2 members`; run.Blocked.Why != want {
 		t.Errorf("got %q, want %q", run.Blocked.Why, want)
 	}
 	later := at.Add(2 * time.Second)
@@ -39,13 +39,18 @@ func TestCausesOfFailures(t *testing.T) {
 		rollout.Event{Kind: rollout.Tick, At: later})
 	run, _ = run.Advance(rollout.Event{Kind: rollout.Tick, At: later.Add(time.Minute)})
 	display := func(f rollout.Failure) string { return strings.Replace(f.Name, ".", "/", 1) }
-	if got, want := run.Stop.Says(display), "2 failed, 1 allowed: shop/web@one, shop/web@one-b"; got != want {
+	// Members are in an order that the name of the candidate decides.
+	names := []string{"shop/web@" + run.Members[0].UID, "shop/web@" + run.Members[1].UID}
+	if got, want := run.Stop.Says(display), "2 failed, 1 allowed: "+strings.Join(names, ", "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	whys := []string{"no replica", "it is failing since " + at.Format(time.RFC3339)}
-	for i := range run.Members {
-		if p := run.Members[i]; p.Why != whys[i] {
-			t.Errorf("%s: got the cause %q, want %q", p.Name, p.Why, whys[i])
+	if want := "2 members are on the way back"; run.Blocked.Why != want {
+		t.Errorf("got %q, want %q", run.Blocked.Why, want)
+	}
+	whys := map[string]string{"one": "no replica", "one-b": "it is failing since " + at.Format(time.RFC3339)}
+	for i, p := range run.Members {
+		if p.Why != whys[p.UID] || run.Failures[i] != (rollout.Failure{Name: p.Name, Why: p.Why}) {
+			t.Errorf("%s: got the cause %q and %+v, want %q", p.Name, p.Why, run.Failures[i], whys[p.UID])
 		}
 	}
 	for _, uid := range []string{"one", "one-b"} {
@@ -55,7 +60,9 @@ func TestCausesOfFailures(t *testing.T) {
 			t.Errorf("got %q, want one member on its way", run.Blocked.Why)
 		}
 	}
-	if _, why := run.Explain(run.Members[0]); run.State != rollout.RolledBack || why != "it went back because it failed: no replica" {
-		t.Errorf("got %s, %q", run.State, why)
+	for _, p := range run.Members {
+		if _, why := run.Explain(p); run.State != rollout.RolledBack || why != "it went back because it failed: "+whys[p.UID] {
+			t.Errorf("%s: got %s, %q", p.Name, run.State, why)
+		}
 	}
 }

@@ -120,3 +120,24 @@ func TestSecAuthorsOfPinnedServices(t *testing.T) {
 		t.Errorf("got rollout %d by %q, want 2 by ada", y.record.Number, got)
 	}
 }
+
+// TestSecAuthorsOfLateServices edits a template whose services are derived only after another rollout completed.
+func TestSecAuthorsOfLateServices(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.isBehind = true
+	y.by("ada")
+	y.contents[app] = content(app, "c2")
+	y.rounds(3)
+	y.approve()
+	y.rounds(4)
+	if y.record.Run.State != rollout.Completed {
+		t.Fatalf("got a rollout that is %s", y.record.Run.State)
+	}
+	y.isBehind = false
+	y.edit(namespace("one"))
+	y.rounds(3)
+	if got := y.record.Run.Candidate.Authors; y.record.Number != 2 || !slices.Equal(got, []string{"ada"}) {
+		t.Errorf("got rollout %d by %q, want 2 by ada", y.record.Number, got)
+	}
+}

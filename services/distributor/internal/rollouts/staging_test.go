@@ -52,8 +52,10 @@ type yard struct {
 	lacking map[string]bool
 	// badConfig is the configuration with which agents fail.
 	badConfig string
-	record    *rollouts.Record
-	log       rollouts.Log
+	// isBehind is true while services do not have the latest edits yet.
+	isBehind bool
+	record   *rollouts.Record
+	log      rollouts.Log
 }
 
 // newYard returns a yard of services a, b and c, whose agents run the commit c1 of app. The canary is a.
@@ -222,7 +224,7 @@ func (y *yard) Look() rollouts.Sight {
 	sight := rollouts.Sight{Revision: y.revision, Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
 	for _, service := range y.services {
 		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused,
-			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig}
+			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig, IsBehind: y.isBehind}
 		sources := slices.Clone(service.Spec.Sources)
 		if held, ok := y.admitted[service.UID]; ok {
 			seen.Held, seen.ConfigDigest = &held, held.Config

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
 // policyRow is a stored rollout policy.
@@ -167,7 +168,7 @@ func (p parts) columns() []string {
 // Services whose configuration it changes are given that in the same transaction.
 // It reports whether there are some: their earlier configurations may be forgotten.
 func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved bool, err error) {
-	moved, err := t.movedServices(ctx, admissions)
+	moved, err := movedServices(ctx, t, admissions)
 	if err != nil {
 		return false, err
 	}
@@ -185,7 +186,7 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 		says := parts{hasSpec: a.Spec != nil || a.Content == nil, hasConfig: a.Config != "" || a.Content == nil}
 		rows[says] = append(rows[says], row)
 	}
-	if err := t.checkConfigs(ctx, names); err != nil {
+	if err := checkConfigs(ctx, t, names); err != nil {
 		return false, err
 	}
 	t.dirty = t.dirty || len(admissions) > 0
@@ -201,6 +202,51 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 	}
 	_, err = settle(ctx, t, moved, numbered)
 	return len(moved) > 0, err
+}
+
+// movedServices returns the uids of the services of which admissions change the configuration.
+func movedServices(ctx context.Context, t *tx, admissions []catalog.Admission) ([]string, error) {
+	next := make(map[string]string, len(admissions))
+	for _, a := range admissions {
+		if a.Content == nil || a.Config != "" {
+			next[a.ServiceUID] = a.Config
+		}
+	}
+	var moved []string
+	for uids := range slices.Chunk(slices.Sorted(maps.Keys(next)), maxKeys) {
+		var rows []*admissionRow
+		query := t.sql.NewSelect().Model(&rows).Column("service_uid", "config")
+		err := query.Where("service_uid IN (?)", bun.List(uids)).Scan(ctx)
+		if err != nil {
+			return nil, translate("read admissions", err)
+		}
+		had := map[string]string{}
+		for _, row := range rows {
+			had[row.ServiceUID] = row.Config
+		}
+		for _, uid := range uids {
+			if had[uid] != next[uid] {
+				moved = append(moved, uid)
+			}
+		}
+	}
+	return moved, nil
+}
+
+// checkConfigs returns rollouts.ErrMoved unless each configuration is stored.
+func checkConfigs(ctx context.Context, t *tx, names []string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isConfigName(name) })
+	slices.Sort(names)
+	for some := range slices.Chunk(slices.Compact(names), maxKeys) {
+		n, err := t.sql.NewSelect().Model((*heldRow)(nil)).Where("name IN (?)", bun.List(some)).Count(ctx)
+		if err != nil {
+			return translate("count held configurations", err)
+		}
+		if int(n) != len(some) {
+			return rollouts.ErrMoved
+		}
+	}
+	return nil
 }
 
 // heldReading returns services that are held at a spec with a source of a repository, at most maxDependents. It

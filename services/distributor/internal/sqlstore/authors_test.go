@@ -16,6 +16,16 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
+// kindOf returns an object of the kind that the test has read.
+func kindOf[O catalog.Object](t *testing.T, object catalog.Object) O {
+	t.Helper()
+	typed, ok := object.(O)
+	if !ok {
+		t.Fatalf("got a %T", object)
+	}
+	return typed
+}
+
 // testAuthors edits objects as several people. Who changed what services run stays on record when others
 // change the rest.
 func testAuthors(t *testing.T, s subject) {
@@ -73,7 +83,7 @@ func testAuthors(t *testing.T, s subject) {
 	fromGit := catalog.Key{Kind: catalog.KindService, Name: "git@one"}
 	setOptions := func(namespace string, isPaused bool) func(catalog.Object) {
 		return func(object catalog.Object) {
-			spec := &object.(*catalog.Service).Spec
+			spec := &kindOf[*catalog.Service](t, object).Spec
 			options := spec.Wanted()
 			options.Namespace, options.Paused = namespace, isPaused
 			spec.Options = &options
@@ -81,7 +91,7 @@ func testAuthors(t *testing.T, s subject) {
 	}
 	override := func(o catalog.ServiceOverride) func(catalog.Object) {
 		return func(object catalog.Object) {
-			object.(*catalog.GlobalService).Spec.Overrides = []catalog.ServiceOverride{o}
+			kindOf[*catalog.GlobalService](t, object).Spec.Overrides = []catalog.ServiceOverride{o}
 		}
 	}
 	label := func(object catalog.Object) { object.Meta().Labels = map[string]string{"env": "dev"} }
@@ -108,7 +118,7 @@ func testAuthors(t *testing.T, s subject) {
 		}, // 8
 		func() { edit(person("dan"), hub, catalog.Key{Kind: catalog.KindCluster, Name: "one"}, label) }, // 9
 		func() {
-			edit(person("bob"), hub, source.Key(), func(o catalog.Object) { o.(*catalog.FleetSource).Spec.Suspended = true })
+			edit(person("bob"), hub, source.Key(), func(o catalog.Object) { kindOf[*catalog.FleetSource](t, o).Spec.Suspended = true })
 		},
 	} {
 		step()

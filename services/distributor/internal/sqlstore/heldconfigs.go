@@ -50,6 +50,7 @@ type heldConfig struct {
 	literals *catalog.Config
 }
 
+func isConfigName(name string) bool    { return name != "" && name != catalog.NoConfig }
 func heldPlace(name string) []byte     { return []byte("held configuration " + name) }
 func heldGivenPlace(uid string) []byte { return []byte("given while held " + uid) }
 
@@ -145,9 +146,12 @@ func heldConfigs(ctx context.Context, s *Store, db bun.IDB, names []string) (map
 // loadHeld adds to compositions the configurations that their services are held at, where these are not
 // their own.
 func (c *composer) loadHeld(ctx context.Context, all []*composition, uids []string) error {
-	var admitted []*admissionRow
-	err := c.t.sql.NewSelect().Model(&admitted).Column("service_uid", "config").
-		Where("service_uid IN (?)", bun.List(uids)).Where("config <> ''").Scan(ctx)
+	var admitted []struct {
+		ServiceUID string `bun:"service_uid"`
+		Config     string `bun:"config"`
+	}
+	err := c.t.sql.NewSelect().Table("admissions").Column("service_uid", "config").
+		Where("service_uid IN (?)", bun.List(uids)).Where("config <> ''").Scan(ctx, &admitted)
 	if err != nil {
 		return translate("read admissions", err)
 	}

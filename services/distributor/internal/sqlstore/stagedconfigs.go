@@ -98,8 +98,6 @@ func (s *Rollouts) keepConfigs(
 	})
 }
 
-func isConfigName(name string) bool { return name != "" && name != catalog.NoConfig }
-
 // composeWishes returns the configurations of the wishes by name. One is missing if its service has another one
 // now, or cannot be derived.
 func (s *Rollouts) composeWishes(
@@ -304,51 +302,6 @@ func (g Globals) held(
 	return *withGiven(h.literals, given), derive.WithValues(h.Digest, row.Digest), true, nil
 }
 
-// movedServices returns the uids of the services of which admissions change the configuration.
-func (t *tx) movedServices(ctx context.Context, admissions []catalog.Admission) ([]string, error) {
-	next := make(map[string]string, len(admissions))
-	for _, a := range admissions {
-		if a.Content == nil || a.Config != "" {
-			next[a.ServiceUID] = a.Config
-		}
-	}
-	var moved []string
-	for uids := range slices.Chunk(slices.Sorted(maps.Keys(next)), maxKeys) {
-		var rows []*admissionRow
-		query := t.sql.NewSelect().Model(&rows).Column("service_uid", "config")
-		err := query.Where("service_uid IN (?)", bun.List(uids)).Scan(ctx)
-		if err != nil {
-			return nil, translate("read admissions", err)
-		}
-		had := map[string]string{}
-		for _, row := range rows {
-			had[row.ServiceUID] = row.Config
-		}
-		for _, uid := range uids {
-			if had[uid] != next[uid] {
-				moved = append(moved, uid)
-			}
-		}
-	}
-	return moved, nil
-}
-
-// checkConfigs returns rollouts.ErrMoved unless each configuration is stored.
-func (t *tx) checkConfigs(ctx context.Context, names []string) error {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isConfigName(name) })
-	slices.Sort(names)
-	for some := range slices.Chunk(slices.Compact(names), maxKeys) {
-		n, err := t.sql.NewSelect().Model((*heldRow)(nil)).Where("name IN (?)", bun.List(some)).Count(ctx)
-		if err != nil {
-			return translate("count held configurations", err)
-		}
-		if int(n) != len(some) {
-			return rollouts.ErrMoved
-		}
-	}
-	return nil
-}
-
 // linkConfigs stores which configurations a rollout may bring or go back to. Those of a rollout that has ended
 // are forgotten, unless another one replaces it, which begins with them.
 func linkConfigs(ctx context.Context, t *tx, r *rollouts.Record) error {
@@ -361,7 +314,7 @@ func linkConfigs(ctx context.Context, t *tx, r *rollouts.Record) error {
 	}
 	names := slices.Sorted(maps.Values(r.Start.ConfigOf))
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
-	if err := t.checkConfigs(ctx, names); err != nil {
+	if err := checkConfigs(ctx, t, names); err != nil {
 		return err
 	}
 	rows := make([]*runConfigRow, len(names))

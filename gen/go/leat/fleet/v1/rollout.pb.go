@@ -695,7 +695,7 @@ type Rollout struct {
 	Waves []*RolloutWaveStatus `protobuf:"bytes,17,rep,name=waves,proto3" json:"waves,omitempty"`
 	// Whom it waits for: member, person or time. Empty if it waits for nobody.
 	WaitsOn string `protobuf:"bytes,19,opt,name=waits_on,json=waitsOn,proto3" json:"waits_on,omitempty"`
-	// What the rollout changes, as phrases: "content" for what sources hold, and for specs such as
+	// What the rollout changes, as phrases: "content" for what sources hold, "configuration" with keys, and for specs such as
 	// "source ref v1 -> v2". At most 17.
 	Changes []string `protobuf:"bytes,18,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The persons who edited what the rollout brings, sorted. Empty: only commits changed, or the caller may
