@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -52,6 +53,7 @@ const (
 // hub is a running hub with one cluster.
 type hub struct {
 	dir                                  string
+	log                                  io.Writer // of gitcache, distributor and tunnel; nil: standard error
 	upstream                             *gittest.Server
 	redis                                *redistest.Server
 	cluster                              *localkube.ControlPlane
@@ -116,8 +118,8 @@ func startHub(t *testing.T) *hub {
 	return h
 }
 
-// startServices starts everything except an agent. The settings are added to those of distributor
-// and tunnel.
+// startServices starts everything except an agent. The settings are added to those of gitcache,
+// distributor and tunnel.
 func startServices(t *testing.T, settings map[string]string) *hub {
 	t.Helper()
 	h := startContent(t, settings)
@@ -134,12 +136,12 @@ func startContent(t *testing.T, settings map[string]string) *hub {
 	h := &hub{dir: t.TempDir(), redis: redistest.Start(t)}
 	h.gitcache = &member{name: "gitcache", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := gitcache.Config{}
-		if err := configure("gitcache", &cfg, map[string]string{
+		if err := configure("gitcache", &cfg, with(settings, map[string]string{
 			"LEAT_REDIS_URL": h.redis.URL(), "LEAT_GITCACHE_DATA_DIR": filepath.Join(h.dir, "gitcache"),
-		}); err != nil {
+		})); err != nil {
 			return err
 		}
-		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.gitcache.internal
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr, cfg.Telemetry.LogOutput = listener, h.gitcache.internal, h.log
 		return gitcache.Run(ctx, cfg)
 	}}
 	h.gitcache.start(t)
@@ -152,7 +154,7 @@ func startContent(t *testing.T, settings map[string]string) *hub {
 		})); err != nil {
 			return err
 		}
-		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr, cfg.Telemetry.LogOutput = listener, h.tunnel.internal, h.log
 		return tunnel.Run(ctx, cfg)
 	}}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
@@ -169,7 +171,7 @@ func startContent(t *testing.T, settings map[string]string) *hub {
 		if err := configure("distributor", &cfg, environment); err != nil {
 			return err
 		}
-		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.distributor.internal
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr, cfg.Telemetry.LogOutput = listener, h.distributor.internal, h.log
 		return distributor.Run(ctx, cfg)
 	}}
 	h.distributor.start(t)
