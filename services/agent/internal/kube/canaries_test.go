@@ -61,14 +61,25 @@ func TestSecHealthQuotesNoSecret(t *testing.T) {
 		return got.Phase == report.Pending && got.Problem != nil && strings.Contains(got.Problem.Message, "Degraded: mode on (masked)")
 	})
 
-	// The agent restarts, and learns the secrets from what it keeps. Another configuration hides
-	// the one before it as well, whose secrets the object holds until it is applied.
+	// The agent restarts, and learns the secrets from what it keeps.
 	set.Check(t, "the first engine", c.shown(t, events))
 	c.restart(t)
 	events, stop = c.engine.Subscribe("")
 	defer stop()
 	last := c.services["quoted"]
 	degraded("quoted", last)
+	set.Check(t, "the second engine", c.shown(t, events))
+
+	// An agent that cannot read them withholds the message until it has applied the service again.
+	c.configs.mu.Lock()
+	delete(c.configs.content, last.ConfigDigest)
+	c.configs.mu.Unlock()
+	c.restart(t)
+	events, stop = c.engine.Subscribe("")
+	defer stop()
+	c.await(t, "quoted", func(got report.Status) bool {
+		return got.Phase == report.Degraded && strings.Contains(got.Problem.Message, "(withheld")
+	})
 	degraded("quoted", configure())
 	set.Check(t, "the engine", c.shown(t, events))
 }

@@ -15,7 +15,7 @@
 //
 // Locks: a unit's lock is held during decisions, and never during a call to the cluster, the disk
 // or another unit. The order of locks is Registry.HandOut, Engine.mu, unit.mu, then one of the
-// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, symptoms, events), which
+// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, symptoms, secrets, events), which
 // call nothing outside of themselves.
 //
 // Promises: a stored inventory lists a service's objects before they exist. The agent deletes

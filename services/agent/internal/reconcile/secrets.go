@@ -31,6 +31,8 @@ const (
 	maxSecrets = 4 << 20
 	// learnInterval is the time until secrets that cannot be read are tried again.
 	learnInterval = time.Minute
+	// learnTimeout bounds the time for the secrets of one service.
+	learnTimeout = 15 * time.Second
 )
 
 // secrets masks what controllers and health rules say of objects. Both can repeat what is in an
@@ -55,7 +57,7 @@ type secrets struct {
 
 // serviceSecrets are those of one service.
 type serviceSecrets struct {
-	stored   inventory.Record // what an earlier process has applied
+	stored   inventory.Record // the name and the entry that an earlier process has applied, until isKnown
 	changed  func()           // called when isKnown has become true without a run
 	isKnown  bool             // current holds the secrets of all objects in the cluster
 	isWanted bool             // a message was withheld
@@ -93,7 +95,8 @@ func (s *secrets) add(record inventory.Record, changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.services[record.Service] = &serviceSecrets{
-		stored: record, changed: changed, isKnown: record.Objects.Len() == 0 && len(record.Hooks.Objects) == 0,
+		stored: inventory.Record{Service: record.Service, Entry: record.Entry}, changed: changed,
+		isKnown: record.Objects.Len() == 0 && len(record.Hooks.Objects) == 0,
 	}
 }
 
@@ -131,7 +134,7 @@ func (s *secrets) settle(service string) {
 	if known == nil {
 		return
 	}
-	known.isKnown, known.isWanted = true, false
+	known.isKnown, known.isWanted, known.stored = true, false, inventory.Record{}
 	if !slices.Equal(known.current, known.rendered) {
 		known.set(known.rendered, known.current)
 	}
@@ -208,7 +211,9 @@ func (s *secrets) read(ctx context.Context, service string, record inventory.Rec
 	if entry.Name == "" {
 		return errNoEntry
 	}
-	applied, err := s.learn(ctx, entry)
+	limited, cancel := context.WithTimeout(ctx, learnTimeout)
+	defer cancel()
+	applied, err := s.learn(limited, entry)
 	if err != nil {
 		return err
 	}
@@ -218,7 +223,7 @@ func (s *secrets) read(ctx context.Context, service string, record inventory.Rec
 		s.mu.Unlock()
 		return nil
 	}
-	known.isKnown = true
+	known.isKnown, known.stored = true, inventory.Record{}
 	known.set(joined(known.current, applied.Secrets()), known.before)
 	s.mu.Unlock()
 	known.changed()
