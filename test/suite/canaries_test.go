@@ -50,13 +50,16 @@ func (n *notebook) String() string {
 	return n.text.String()
 }
 
-// parrot is an upstream that refuses everybody, and repeats their credentials in its answer, as
-// they were sent and decoded.
-func parrot(w http.ResponseWriter, r *http.Request) {
+// parrot is an upstream that refuses everybody, and repeats their credentials in its answer, as they
+// were sent and decoded. It keeps what it has said.
+type parrot struct{ said notebook }
+
+func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	said := fmt.Sprint(r.URL, r.Header)
 	if user, password, ok := r.BasicAuth(); ok {
 		said += " " + user + ":" + password
 	}
+	_, _ = fmt.Fprintln(&p.said, said)
 	for name, values := range r.Header {
 		w.Header()["X-"+name] = values
 	}
@@ -121,7 +124,8 @@ func TestSecCanariesOfAHub(t *testing.T) {
 	h.waitReady(t, members...)
 	h.enrol(t)
 	h.grantAdmins(t)
-	upstream := httptest.NewServer(http.HandlerFunc(parrot))
+	refuses := &parrot{}
+	upstream := httptest.NewServer(refuses)
 	t.Cleanup(upstream.Close)
 	documents, repositories := refusing(set, name, upstream.URL)
 	repo := h.upstream.Repo(t, "shop")
@@ -146,6 +150,12 @@ func TestSecCanariesOfAHub(t *testing.T) {
 		})
 	}
 	h.misplace(t, set, name)
+	said := strings.Join(set.Find(refuses.said.String()), ", ")
+	for _, place := range []string{"a Git password", "a bearer token", "a password for charts", "a registry's password", "a proxy's password"} {
+		if !strings.Contains(said, place) {
+			t.Errorf("the upstream has repeated %s, want %s as well", said, place)
+		}
+	}
 
 	var metrics strings.Builder
 	for _, m := range members {
