@@ -5,10 +5,12 @@ package distributor_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -701,6 +703,44 @@ func TestSecMembersArePausedByRight(t *testing.T) {
 		_, err := c.fleet(t, token).UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: service})
 		if test.want == "" && err != nil || test.want != "" && rpcerr.ReasonOf(err).String() != "REASON_"+test.want {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// TestOverridesOfCharts applies an override of a chart's values and of labels. It is shown as it was written, and the
+// services of its clusters have it.
+func TestOverridesOfCharts(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	values, err := structpb.NewStruct(map[string]any{"image": map[string]any{"tag": "v2"}, "debug": nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	global := webGlobal()
+	global.Spec.TemplateLabels = map[string]string{"app": "web"}
+	global.Spec.Template.Render = []*typev1.RenderStep{{Renderer: &typev1.RenderStep_Helm{Helm: &typev1.HelmStep{}}}}
+	override := global.GetSpec().GetOverrides()[0]
+	override.Labels = map[string]string{"tier": "back"}
+	override.Render = []*fleetv1.RenderOverride{{Values: values}}
+	document := fleetdoc.Of(global)
+	h.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), document)
+	res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := res.GetGlobalService().GetSpec().GetOverrides()[0]; !proto.Equal(got.GetRender()[0], override.GetRender()[0]) || !maps.Equal(got.GetLabels(), override.GetLabels()) {
+		t.Errorf("got the override %v, want %v", got, override)
+	}
+	if again := h.apply(t, document).GetOutcomes()[0].GetAction(); again != fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
+		t.Errorf("got %v for the same document, want no change", again)
+	}
+	members := h.members(t, "web")
+	for cluster, want := range map[string]string{"eu-1": "", "us-1": "v2"} {
+		service := members[cluster].GetService()
+		tag := service.GetSpec().GetRender()[0].GetHelm().GetValues().GetFields()["image"].GetStructValue().GetFields()["tag"].GetStringValue()
+		hasLabel := service.GetMetadata().GetLabels()["tier"] == "back"
+		if tag != want || hasLabel != (want != "") || service.GetMetadata().GetLabels()["app"] != "web" {
+			t.Errorf("%s: got the tag %q and the labels %v", cluster, tag, service.GetMetadata().GetLabels())
 		}
 	}
 }

@@ -81,7 +81,7 @@ func step(m *typev1.RenderStep) renderstep.Step {
 	case *typev1.RenderStep_Wasm:
 		s.Renderer = renderstep.WASM
 		s.WASM = &renderstep.WASMOptions{
-			Module: r.Wasm.GetModule(), Config: tree(r.Wasm.GetConfig()), AllowClock: r.Wasm.GetAllowClock(), AllowRandom: r.Wasm.GetAllowRandom(),
+			Module: r.Wasm.GetModule(), Config: Tree(r.Wasm.GetConfig()), AllowClock: r.Wasm.GetAllowClock(), AllowRandom: r.Wasm.GetAllowRandom(),
 		}
 	}
 	return s
@@ -89,7 +89,7 @@ func step(m *typev1.RenderStep) renderstep.Step {
 
 func helm(m *typev1.HelmStep) *renderstep.HelmOptions {
 	o := &renderstep.HelmOptions{
-		ReleaseName: m.GetReleaseName(), ValuesFiles: m.GetValuesFiles(), Values: tree(m.GetValues()), Parameters: m.GetParameters(),
+		ReleaseName: m.GetReleaseName(), ValuesFiles: m.GetValuesFiles(), Values: Tree(m.GetValues()), Parameters: m.GetParameters(),
 		SkipSchema: m.GetSkipSchema(), SkipTests: m.GetSkipTests(), SkipHooks: m.GetSkipHooks(), FactsAt: m.GetFactsAt(),
 		Installed: m.GetInstalled(),
 	}
@@ -129,7 +129,7 @@ func message(s renderstep.Step) *typev1.RenderStep {
 	case renderstep.WASM:
 		o := orZero(s.WASM)
 		m.Renderer = &typev1.RenderStep_Wasm{Wasm: &typev1.WasmStep{
-			Module: o.Module, Config: structMessage(o.Config), AllowClock: o.AllowClock, AllowRandom: o.AllowRandom,
+			Module: o.Module, Config: Struct(o.Config), AllowClock: o.AllowClock, AllowRandom: o.AllowRandom,
 		}}
 	}
 	return m
@@ -137,7 +137,7 @@ func message(s renderstep.Step) *typev1.RenderStep {
 
 func helmMessage(o renderstep.HelmOptions) *typev1.HelmStep {
 	m := &typev1.HelmStep{
-		ReleaseName: o.ReleaseName, ValuesFiles: o.ValuesFiles, Values: structMessage(o.Values), Parameters: o.Parameters,
+		ReleaseName: o.ReleaseName, ValuesFiles: o.ValuesFiles, Values: Struct(o.Values), Parameters: o.Parameters,
 		Crds:       enumname.Value[typev1.CrdPolicy](string(o.CRDs)),
 		SkipSchema: o.SkipSchema, SkipTests: o.SkipTests, SkipHooks: o.SkipHooks, FactsAt: o.FactsAt,
 		Installed: o.Installed,
@@ -155,17 +155,17 @@ func orZero[T any](p *T) T {
 	return *p
 }
 
-// tree returns the fields of a message; nil if it has none.
-func tree(m *structpb.Struct) map[string]any {
+// Tree returns the fields of a message; nil if it has none.
+func Tree(m *structpb.Struct) map[string]any {
 	if len(m.GetFields()) == 0 {
 		return nil
 	}
 	return m.AsMap()
 }
 
-// structMessage is the reverse of tree. A tree comes from a message or from its JSON, so it holds
+// Struct is the reverse of Tree. A tree comes from a message or from its JSON, so it holds
 // nothing that a message cannot.
-func structMessage(fields map[string]any) *structpb.Struct {
+func Struct(fields map[string]any) *structpb.Struct {
 	if len(fields) == 0 {
 		return nil
 	}

@@ -70,6 +70,8 @@ type ServiceOverride struct {
 // nil stays.
 type ServicePatch struct {
 	Sources   []SourcePatch      `json:"sources,omitempty"`
+	Render    []StepPatch        `json:"render,omitempty"`
+	Labels    map[string]string  `json:"labels,omitempty"`
 	Namespace *string            `json:"namespace,omitempty"`
 	Paused    *bool              `json:"paused,omitempty"`
 	DryRun    *bool              `json:"dryRun,omitempty"`
@@ -82,6 +84,14 @@ type SourcePatch struct {
 	Source int     `json:"source"`
 	Ref    *Ref    `json:"ref,omitempty"`
 	Path   *string `json:"path,omitempty"`
+}
+
+// StepPatch changes the values of one render step of the template, which renders a chart.
+type StepPatch struct {
+	// Step is its index.
+	Step int `json:"step"`
+	// Values are put over those of the step.
+	Values map[string]any `json:"values,omitempty"`
 }
 
 // RemovalPolicy bounds what one change may take from clusters. Its JSON is its stored form.

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/parameter"
 )
@@ -114,6 +115,25 @@ func layersOf(overrides []int) []int {
 	return layers
 }
 
+// maxStepPatches bounds the render steps that one override changes.
+const maxStepPatches = 16
+
+// valuesOver returns values with others over them, as Helm puts a file of values over the one before it. Neither
+// is changed.
+func valuesOver(values, over map[string]any) map[string]any {
+	merged := make(map[string]any, len(values)+len(over))
+	maps.Copy(merged, values)
+	for key, value := range over {
+		below, isMap := merged[key].(map[string]any)
+		next, isNextMap := value.(map[string]any)
+		if isMap && isNextMap {
+			value = valuesOver(below, next)
+		}
+		merged[key] = value
+	}
+	return merged
+}
+
 func (p ServicePatch) apply(body *ServiceBody) {
 	for _, patch := range p.Sources {
 		source := &body.Sources[patch.Source]
@@ -123,6 +143,23 @@ func (p ServicePatch) apply(body *ServiceBody) {
 		if patch.Path != nil {
 			source.Path = *patch.Path
 		}
+	}
+	if len(p.Render) > 0 {
+		body.Options.Render = slices.Clone(body.Options.Render)
+	}
+	for _, patch := range p.Render {
+		step, helm := &body.Options.Render[patch.Step], renderstep.HelmOptions{}
+		if step.Helm != nil {
+			helm = *step.Helm
+		}
+		helm.Values = valuesOver(helm.Values, patch.Values)
+		step.Helm = &helm
+	}
+	if len(p.Labels) > 0 {
+		labels := make(map[string]string, len(body.Labels)+len(p.Labels))
+		maps.Copy(labels, body.Labels)
+		maps.Copy(labels, p.Labels)
+		body.Labels = labels
 	}
 	if p.Namespace != nil {
 		body.Options.Namespace = *p.Namespace
@@ -258,6 +295,24 @@ func (g *GlobalService) validateOverride(field string, o ServiceOverride) error 
 	err := cmp.Or(
 		ValidateName(field+".name", o.Name), o.Clusters.validateTarget(field+".clusters"), validateSetList(field+".config_sets", o.ConfigSets),
 	)
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Patch.Labels)) {
+		if isReserved(key) {
+			return fielderr.New(field+".labels["+key+"]", "is reserved: keys of %s/ belong to the hub; choose another one", reservedDomain)
+		}
+	}
+	steps := g.Spec.Template.Spec.Wanted().Render
+	err = fielderr.Each(field+".render", "items", o.Patch.Render, maxStepPatches, func(field string, p StepPatch) error {
+		switch {
+		case p.Step < 0 || p.Step >= len(steps):
+			return fielderr.New(field+".step", "%d is not the index of a render step of the template, which has %d", p.Step, len(steps))
+		case steps[p.Step].Renderer != renderstep.Helm:
+			return fielderr.New(field+".step", "%d renders no chart: values are for steps with helm", p.Step)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}

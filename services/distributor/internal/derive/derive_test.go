@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -342,5 +343,61 @@ func TestSecConditionsAreCheap(t *testing.T) {
 	}))
 	if _, ok, err := c.Matches(t.Context(), cluster("berlin", nil, "")); !ok || !errors.Is(derive.Failure(c.Spec(), cluster("berlin", nil, "").Seen, err), expression.ErrTooExpensive) {
 		t.Errorf("got %v, %v, want a selected cluster with an error", ok, err)
+	}
+}
+
+// TestOverridesOfValuesAndLabels puts values of a chart and labels over those of the template, by two overrides for
+// one cluster. Other clusters, and the template, keep theirs.
+func TestOverridesOfValuesAndLabels(t *testing.T) {
+	t.Parallel()
+	g := web(func(s *catalog.GlobalServiceSpec) {
+		s.Template.Labels = map[string]string{"app": "web", "tier": "front"}
+		s.Template.Spec.Options.Render = []renderstep.Step{{Renderer: renderstep.Kustomize, Path: "base"}, {Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{
+			Values: map[string]any{"image": map[string]any{"tag": "v1", "repo": "web"}, "hosts": []any{"a"}, "debug": true},
+		}}}
+		s.Overrides = []catalog.ServiceOverride{
+			{Name: "eu", Clusters: byLabel("region", "eu"), Patch: catalog.ServicePatch{
+				Labels: map[string]string{"tier": "back", "region": "${{ self.labels.region }}"},
+				Render: []catalog.StepPatch{{Step: 1, Values: map[string]any{"image": map[string]any{"tag": "v2-${{ self.name }}"}, "hosts": []any{"b"}}}},
+			}},
+			{Name: "last", Clusters: byLabel("region", "eu"), Patch: catalog.ServicePatch{
+				Render: []catalog.StepPatch{{Step: 1, Values: map[string]any{"debug": nil, "more": map[string]any{"x": "y"}}}},
+			}},
+		}
+	})
+	derived := compiled(t, g)
+	for name, want := range map[string]struct {
+		labels map[string]string
+		values map[string]any
+	}{
+		"eu": {
+			map[string]string{"app": "web", "tier": "back", "region": "eu"},
+			map[string]any{"image": map[string]any{"tag": "v2-eu", "repo": "web"}, "hosts": []any{"b"}, "debug": nil, "more": map[string]any{"x": "y"}},
+		},
+		"us": {map[string]string{"app": "web", "tier": "front"}, map[string]any{"image": map[string]any{"tag": "v1", "repo": "web"}, "hosts": []any{"a"}, "debug": true}},
+	} {
+		service, err := derived.Derive(t.Context(), cluster(name, map[string]string{"region": name}, "v1.33.2"), "all")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := service.Spec.Options.Render
+		if !maps.Equal(service.Labels, want.labels) || !reflect.DeepEqual(got[1].Helm.Values, want.values) || got[0].Renderer != renderstep.Kustomize {
+			t.Errorf("%s: got labels %v and values %v, want %v", name, service.Labels, got[1].Helm.Values, want)
+		}
+	}
+	for field, patch := range map[string]catalog.ServicePatch{
+		"spec.overrides[0].render[0].step":                   {Render: []catalog.StepPatch{{Step: 2}}},
+		"spec.overrides[0].render[1].step":                   {Render: []catalog.StepPatch{{Step: 1}, {Step: 0}}},
+		"spec.overrides[0].labels[leat.dev/up-to-the-hub]":   {Labels: map[string]string{"leat.dev/up-to-the-hub": "x"}},
+		"spec.overrides[0].render[0].values.image.tag (cel)": {Render: []catalog.StepPatch{{Step: 1, Values: map[string]any{"image": map[string]any{"tag": "${{ self.lables }}"}}}}},
+	} {
+		wrong := web(func(s *catalog.GlobalServiceSpec) {
+			*s = g.Spec
+			s.Overrides = []catalog.ServiceOverride{{Name: "x", Clusters: byLabel("a", "b"), Patch: patch}}
+		})
+		err := wrong.Validate()
+		if err == nil || !strings.HasSuffix(field, "(cel)") && !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("got %v, want an error of %s", err, field)
+		}
 	}
 }

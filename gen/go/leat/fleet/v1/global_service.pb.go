@@ -14,6 +14,7 @@ import (
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -303,7 +304,11 @@ type ServiceOverride struct {
 	Policy *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Sets that are used over the template and over earlier overrides, and below config: NAME, or PROJECT/NAME for one that another
 	// project shares. At most 16.
-	ConfigSets    []string `protobuf:"bytes,9,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
+	ConfigSets []string `protobuf:"bytes,9,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
+	// What is different in the render steps. At most 16.
+	Render []*RenderOverride `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
+	// Labels that are added to template_labels, or replace those with the same key.
+	Labels        map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +406,76 @@ func (x *ServiceOverride) GetConfigSets() []string {
 	return nil
 }
 
+func (x *ServiceOverride) GetRender() []*RenderOverride {
+	if x != nil {
+		return x.Render
+	}
+	return nil
+}
+
+func (x *ServiceOverride) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+// RenderOverride is what is different in one render step of the template.
+type RenderOverride struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The index of the step, from 0. It must render a chart.
+	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Values of the chart, over those of the step, as a further file of values is over the one before it: maps
+	// are merged, anything else replaces, and null takes a value of the chart away.
+	Values        *structpb.Struct `protobuf:"bytes,2,opt,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenderOverride) Reset() {
+	*x = RenderOverride{}
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenderOverride) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenderOverride) ProtoMessage() {}
+
+func (x *RenderOverride) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenderOverride.ProtoReflect.Descriptor instead.
+func (*RenderOverride) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RenderOverride) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *RenderOverride) GetValues() *structpb.Struct {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // SourceOverride is what is different in one source of the template.
 type SourceOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -416,7 +491,7 @@ type SourceOverride struct {
 
 func (x *SourceOverride) Reset() {
 	*x = SourceOverride{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +503,7 @@ func (x *SourceOverride) String() string {
 func (*SourceOverride) ProtoMessage() {}
 
 func (x *SourceOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +516,7 @@ func (x *SourceOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceOverride.ProtoReflect.Descriptor instead.
 func (*SourceOverride) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{4}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SourceOverride) GetSource() int32 {
@@ -481,7 +556,7 @@ type RemovalPolicy struct {
 
 func (x *RemovalPolicy) Reset() {
 	*x = RemovalPolicy{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +568,7 @@ func (x *RemovalPolicy) String() string {
 func (*RemovalPolicy) ProtoMessage() {}
 
 func (x *RemovalPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +581,7 @@ func (x *RemovalPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovalPolicy.ProtoReflect.Descriptor instead.
 func (*RemovalPolicy) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{5}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RemovalPolicy) GetMaxPercent() int32 {
@@ -550,7 +625,7 @@ type GlobalServiceStatus struct {
 
 func (x *GlobalServiceStatus) Reset() {
 	*x = GlobalServiceStatus{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +637,7 @@ func (x *GlobalServiceStatus) String() string {
 func (*GlobalServiceStatus) ProtoMessage() {}
 
 func (x *GlobalServiceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +650,7 @@ func (x *GlobalServiceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobalServiceStatus.ProtoReflect.Descriptor instead.
 func (*GlobalServiceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GlobalServiceStatus) GetClusters() int32 {
@@ -656,7 +731,7 @@ type GlobalServiceMember struct {
 
 func (x *GlobalServiceMember) Reset() {
 	*x = GlobalServiceMember{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +743,7 @@ func (x *GlobalServiceMember) String() string {
 func (*GlobalServiceMember) ProtoMessage() {}
 
 func (x *GlobalServiceMember) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +756,7 @@ func (x *GlobalServiceMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobalServiceMember.ProtoReflect.Descriptor instead.
 func (*GlobalServiceMember) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GlobalServiceMember) GetCluster() string {
@@ -737,7 +812,7 @@ type CreateGlobalServiceRequest struct {
 
 func (x *CreateGlobalServiceRequest) Reset() {
 	*x = CreateGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +824,7 @@ func (x *CreateGlobalServiceRequest) String() string {
 func (*CreateGlobalServiceRequest) ProtoMessage() {}
 
 func (x *CreateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +837,7 @@ func (x *CreateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateGlobalServiceRequest.ProtoReflect.Descriptor instead.
 func (*CreateGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateGlobalServiceRequest) GetGlobalService() *GlobalService {
@@ -783,7 +858,7 @@ type CreateGlobalServiceResponse struct {
 
 func (x *CreateGlobalServiceResponse) Reset() {
 	*x = CreateGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +870,7 @@ func (x *CreateGlobalServiceResponse) String() string {
 func (*CreateGlobalServiceResponse) ProtoMessage() {}
 
 func (x *CreateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +883,7 @@ func (x *CreateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateGlobalServiceResponse.ProtoReflect.Descriptor instead.
 func (*CreateGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateGlobalServiceResponse) GetGlobalService() *GlobalService {
@@ -829,7 +904,7 @@ type GetGlobalServiceRequest struct {
 
 func (x *GetGlobalServiceRequest) Reset() {
 	*x = GetGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +916,7 @@ func (x *GetGlobalServiceRequest) String() string {
 func (*GetGlobalServiceRequest) ProtoMessage() {}
 
 func (x *GetGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +929,7 @@ func (x *GetGlobalServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGlobalServiceRequest.ProtoReflect.Descriptor instead.
 func (*GetGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetGlobalServiceRequest) GetName() string {
@@ -875,7 +950,7 @@ type GetGlobalServiceResponse struct {
 
 func (x *GetGlobalServiceResponse) Reset() {
 	*x = GetGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +962,7 @@ func (x *GetGlobalServiceResponse) String() string {
 func (*GetGlobalServiceResponse) ProtoMessage() {}
 
 func (x *GetGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +975,7 @@ func (x *GetGlobalServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGlobalServiceResponse.ProtoReflect.Descriptor instead.
 func (*GetGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetGlobalServiceResponse) GetGlobalService() *GlobalService {
@@ -923,7 +998,7 @@ type ListGlobalServicesRequest struct {
 
 func (x *ListGlobalServicesRequest) Reset() {
 	*x = ListGlobalServicesRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1010,7 @@ func (x *ListGlobalServicesRequest) String() string {
 func (*ListGlobalServicesRequest) ProtoMessage() {}
 
 func (x *ListGlobalServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1023,7 @@ func (x *ListGlobalServicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListGlobalServicesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListGlobalServicesRequest) GetPage() *v1.Page {
@@ -978,7 +1053,7 @@ type ListGlobalServicesResponse struct {
 
 func (x *ListGlobalServicesResponse) Reset() {
 	*x = ListGlobalServicesResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1065,7 @@ func (x *ListGlobalServicesResponse) String() string {
 func (*ListGlobalServicesResponse) ProtoMessage() {}
 
 func (x *ListGlobalServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1078,7 @@ func (x *ListGlobalServicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListGlobalServicesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListGlobalServicesResponse) GetGlobalServices() []*GlobalService {
@@ -1031,7 +1106,7 @@ type UpdateGlobalServiceRequest struct {
 
 func (x *UpdateGlobalServiceRequest) Reset() {
 	*x = UpdateGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1118,7 @@ func (x *UpdateGlobalServiceRequest) String() string {
 func (*UpdateGlobalServiceRequest) ProtoMessage() {}
 
 func (x *UpdateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1131,7 @@ func (x *UpdateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateGlobalServiceRequest.ProtoReflect.Descriptor instead.
 func (*UpdateGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateGlobalServiceRequest) GetGlobalService() *GlobalService {
@@ -1077,7 +1152,7 @@ type UpdateGlobalServiceResponse struct {
 
 func (x *UpdateGlobalServiceResponse) Reset() {
 	*x = UpdateGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1164,7 @@ func (x *UpdateGlobalServiceResponse) String() string {
 func (*UpdateGlobalServiceResponse) ProtoMessage() {}
 
 func (x *UpdateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1177,7 @@ func (x *UpdateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateGlobalServiceResponse.ProtoReflect.Descriptor instead.
 func (*UpdateGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateGlobalServiceResponse) GetGlobalService() *GlobalService {
@@ -1125,7 +1200,7 @@ type DeleteGlobalServiceRequest struct {
 
 func (x *DeleteGlobalServiceRequest) Reset() {
 	*x = DeleteGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1212,7 @@ func (x *DeleteGlobalServiceRequest) String() string {
 func (*DeleteGlobalServiceRequest) ProtoMessage() {}
 
 func (x *DeleteGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1225,7 @@ func (x *DeleteGlobalServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGlobalServiceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteGlobalServiceRequest) GetName() string {
@@ -1176,7 +1251,7 @@ type DeleteGlobalServiceResponse struct {
 
 func (x *DeleteGlobalServiceResponse) Reset() {
 	*x = DeleteGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1263,7 @@ func (x *DeleteGlobalServiceResponse) String() string {
 func (*DeleteGlobalServiceResponse) ProtoMessage() {}
 
 func (x *DeleteGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1276,7 @@ func (x *DeleteGlobalServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGlobalServiceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{18}
 }
 
 // ListGlobalServiceMembersRequest selects a page of the clusters of a global service.
@@ -1217,7 +1292,7 @@ type ListGlobalServiceMembersRequest struct {
 
 func (x *ListGlobalServiceMembersRequest) Reset() {
 	*x = ListGlobalServiceMembersRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1304,7 @@ func (x *ListGlobalServiceMembersRequest) String() string {
 func (*ListGlobalServiceMembersRequest) ProtoMessage() {}
 
 func (x *ListGlobalServiceMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1317,7 @@ func (x *ListGlobalServiceMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServiceMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListGlobalServiceMembersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListGlobalServiceMembersRequest) GetName() string {
@@ -1272,7 +1347,7 @@ type ListGlobalServiceMembersResponse struct {
 
 func (x *ListGlobalServiceMembersResponse) Reset() {
 	*x = ListGlobalServiceMembersResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1359,7 @@ func (x *ListGlobalServiceMembersResponse) String() string {
 func (*ListGlobalServiceMembersResponse) ProtoMessage() {}
 
 func (x *ListGlobalServiceMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1372,7 @@ func (x *ListGlobalServiceMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServiceMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListGlobalServiceMembersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListGlobalServiceMembersResponse) GetMembers() []*GlobalServiceMember {
@@ -1318,7 +1393,7 @@ var File_leat_fleet_v1_global_service_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xc1\x01\n" +
+	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xc1\x01\n" +
 	"\rGlobalService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.GlobalServiceSpecB\x04\xa8\x9f\x19\vR\x04spec\x12@\n" +
@@ -1342,7 +1417,7 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\x03all\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01R\x03all\x12\x1a\n" +
 	"\x05names\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\x05names\x124\n" +
 	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\x12\x18\n" +
-	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\xc2\x03\n" +
+	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\xfe\x04\n" +
 	"\x0fServiceOverride\x12\x18\n" +
 	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x124\n" +
@@ -1353,12 +1428,21 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\adry_run\x18\a \x01(\bB\x04\xa8\x9f\x19\x01H\x02R\x06dryRun\x88\x01\x01\x120\n" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12%\n" +
 	"\vconfig_sets\x18\t \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
-	"configSetsB\f\n" +
+	"configSets\x125\n" +
+	"\x06render\x18\n" +
+	" \x03(\v2\x1d.leat.fleet.v1.RenderOverrideR\x06render\x12H\n" +
+	"\x06labels\x18\v \x03(\v2*.leat.fleet.v1.ServiceOverride.LabelsEntryB\x04\xa8\x9f\x19\x01R\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_namespaceB\t\n" +
 	"\a_pausedB\n" +
 	"\n" +
-	"\b_dry_run\"~\n" +
+	"\b_dry_run\"a\n" +
+	"\x0eRenderOverride\x12\x18\n" +
+	"\x04step\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01R\x04step\x125\n" +
+	"\x06values\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x04\xa8\x9f\x19\x01R\x06values\"~\n" +
 	"\x0eSourceOverride\x12\x1c\n" +
 	"\x06source\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01R\x06source\x12&\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x1d\n" +
@@ -1447,85 +1531,91 @@ func file_leat_fleet_v1_global_service_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_global_service_proto_rawDescData
 }
 
-var file_leat_fleet_v1_global_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_leat_fleet_v1_global_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_leat_fleet_v1_global_service_proto_goTypes = []any{
 	(*GlobalService)(nil),                    // 0: leat.fleet.v1.GlobalService
 	(*GlobalServiceSpec)(nil),                // 1: leat.fleet.v1.GlobalServiceSpec
 	(*ClusterTarget)(nil),                    // 2: leat.fleet.v1.ClusterTarget
 	(*ServiceOverride)(nil),                  // 3: leat.fleet.v1.ServiceOverride
-	(*SourceOverride)(nil),                   // 4: leat.fleet.v1.SourceOverride
-	(*RemovalPolicy)(nil),                    // 5: leat.fleet.v1.RemovalPolicy
-	(*GlobalServiceStatus)(nil),              // 6: leat.fleet.v1.GlobalServiceStatus
-	(*GlobalServiceMember)(nil),              // 7: leat.fleet.v1.GlobalServiceMember
-	(*CreateGlobalServiceRequest)(nil),       // 8: leat.fleet.v1.CreateGlobalServiceRequest
-	(*CreateGlobalServiceResponse)(nil),      // 9: leat.fleet.v1.CreateGlobalServiceResponse
-	(*GetGlobalServiceRequest)(nil),          // 10: leat.fleet.v1.GetGlobalServiceRequest
-	(*GetGlobalServiceResponse)(nil),         // 11: leat.fleet.v1.GetGlobalServiceResponse
-	(*ListGlobalServicesRequest)(nil),        // 12: leat.fleet.v1.ListGlobalServicesRequest
-	(*ListGlobalServicesResponse)(nil),       // 13: leat.fleet.v1.ListGlobalServicesResponse
-	(*UpdateGlobalServiceRequest)(nil),       // 14: leat.fleet.v1.UpdateGlobalServiceRequest
-	(*UpdateGlobalServiceResponse)(nil),      // 15: leat.fleet.v1.UpdateGlobalServiceResponse
-	(*DeleteGlobalServiceRequest)(nil),       // 16: leat.fleet.v1.DeleteGlobalServiceRequest
-	(*DeleteGlobalServiceResponse)(nil),      // 17: leat.fleet.v1.DeleteGlobalServiceResponse
-	(*ListGlobalServiceMembersRequest)(nil),  // 18: leat.fleet.v1.ListGlobalServiceMembersRequest
-	(*ListGlobalServiceMembersResponse)(nil), // 19: leat.fleet.v1.ListGlobalServiceMembersResponse
-	nil,                                      // 20: leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
-	nil,                                      // 21: leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
-	(*v1.Metadata)(nil),                      // 22: leat.type.v1.Metadata
-	(*ServiceSpec)(nil),                      // 23: leat.fleet.v1.ServiceSpec
-	(*LabelSelector)(nil),                    // 24: leat.fleet.v1.LabelSelector
-	(*ServiceConfig)(nil),                    // 25: leat.fleet.v1.ServiceConfig
-	(*v1.SyncPolicy)(nil),                    // 26: leat.type.v1.SyncPolicy
-	(*v1.GitRef)(nil),                        // 27: leat.type.v1.GitRef
-	(*v1.Problem)(nil),                       // 28: leat.type.v1.Problem
-	(*Service)(nil),                          // 29: leat.fleet.v1.Service
-	(*v1.Page)(nil),                          // 30: leat.type.v1.Page
+	(*RenderOverride)(nil),                   // 4: leat.fleet.v1.RenderOverride
+	(*SourceOverride)(nil),                   // 5: leat.fleet.v1.SourceOverride
+	(*RemovalPolicy)(nil),                    // 6: leat.fleet.v1.RemovalPolicy
+	(*GlobalServiceStatus)(nil),              // 7: leat.fleet.v1.GlobalServiceStatus
+	(*GlobalServiceMember)(nil),              // 8: leat.fleet.v1.GlobalServiceMember
+	(*CreateGlobalServiceRequest)(nil),       // 9: leat.fleet.v1.CreateGlobalServiceRequest
+	(*CreateGlobalServiceResponse)(nil),      // 10: leat.fleet.v1.CreateGlobalServiceResponse
+	(*GetGlobalServiceRequest)(nil),          // 11: leat.fleet.v1.GetGlobalServiceRequest
+	(*GetGlobalServiceResponse)(nil),         // 12: leat.fleet.v1.GetGlobalServiceResponse
+	(*ListGlobalServicesRequest)(nil),        // 13: leat.fleet.v1.ListGlobalServicesRequest
+	(*ListGlobalServicesResponse)(nil),       // 14: leat.fleet.v1.ListGlobalServicesResponse
+	(*UpdateGlobalServiceRequest)(nil),       // 15: leat.fleet.v1.UpdateGlobalServiceRequest
+	(*UpdateGlobalServiceResponse)(nil),      // 16: leat.fleet.v1.UpdateGlobalServiceResponse
+	(*DeleteGlobalServiceRequest)(nil),       // 17: leat.fleet.v1.DeleteGlobalServiceRequest
+	(*DeleteGlobalServiceResponse)(nil),      // 18: leat.fleet.v1.DeleteGlobalServiceResponse
+	(*ListGlobalServiceMembersRequest)(nil),  // 19: leat.fleet.v1.ListGlobalServiceMembersRequest
+	(*ListGlobalServiceMembersResponse)(nil), // 20: leat.fleet.v1.ListGlobalServiceMembersResponse
+	nil,                                      // 21: leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
+	nil,                                      // 22: leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
+	nil,                                      // 23: leat.fleet.v1.ServiceOverride.LabelsEntry
+	(*v1.Metadata)(nil),                      // 24: leat.type.v1.Metadata
+	(*ServiceSpec)(nil),                      // 25: leat.fleet.v1.ServiceSpec
+	(*LabelSelector)(nil),                    // 26: leat.fleet.v1.LabelSelector
+	(*ServiceConfig)(nil),                    // 27: leat.fleet.v1.ServiceConfig
+	(*v1.SyncPolicy)(nil),                    // 28: leat.type.v1.SyncPolicy
+	(*structpb.Struct)(nil),                  // 29: google.protobuf.Struct
+	(*v1.GitRef)(nil),                        // 30: leat.type.v1.GitRef
+	(*v1.Problem)(nil),                       // 31: leat.type.v1.Problem
+	(*Service)(nil),                          // 32: leat.fleet.v1.Service
+	(*v1.Page)(nil),                          // 33: leat.type.v1.Page
 }
 var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
-	22, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
+	24, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.GlobalService.spec:type_name -> leat.fleet.v1.GlobalServiceSpec
-	6,  // 2: leat.fleet.v1.GlobalService.status:type_name -> leat.fleet.v1.GlobalServiceStatus
+	7,  // 2: leat.fleet.v1.GlobalService.status:type_name -> leat.fleet.v1.GlobalServiceStatus
 	2,  // 3: leat.fleet.v1.GlobalServiceSpec.clusters:type_name -> leat.fleet.v1.ClusterTarget
-	23, // 4: leat.fleet.v1.GlobalServiceSpec.template:type_name -> leat.fleet.v1.ServiceSpec
-	20, // 5: leat.fleet.v1.GlobalServiceSpec.template_labels:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
-	21, // 6: leat.fleet.v1.GlobalServiceSpec.template_annotations:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
+	25, // 4: leat.fleet.v1.GlobalServiceSpec.template:type_name -> leat.fleet.v1.ServiceSpec
+	21, // 5: leat.fleet.v1.GlobalServiceSpec.template_labels:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
+	22, // 6: leat.fleet.v1.GlobalServiceSpec.template_annotations:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
 	3,  // 7: leat.fleet.v1.GlobalServiceSpec.overrides:type_name -> leat.fleet.v1.ServiceOverride
-	5,  // 8: leat.fleet.v1.GlobalServiceSpec.removal:type_name -> leat.fleet.v1.RemovalPolicy
-	24, // 9: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
+	6,  // 8: leat.fleet.v1.GlobalServiceSpec.removal:type_name -> leat.fleet.v1.RemovalPolicy
+	26, // 9: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
 	2,  // 10: leat.fleet.v1.ServiceOverride.clusters:type_name -> leat.fleet.v1.ClusterTarget
-	25, // 11: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
-	4,  // 12: leat.fleet.v1.ServiceOverride.sources:type_name -> leat.fleet.v1.SourceOverride
-	26, // 13: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
-	27, // 14: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
-	28, // 15: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
-	29, // 16: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
-	28, // 17: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
-	0,  // 18: leat.fleet.v1.CreateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 19: leat.fleet.v1.CreateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 20: leat.fleet.v1.GetGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	30, // 21: leat.fleet.v1.ListGlobalServicesRequest.page:type_name -> leat.type.v1.Page
-	0,  // 22: leat.fleet.v1.ListGlobalServicesResponse.global_services:type_name -> leat.fleet.v1.GlobalService
-	0,  // 23: leat.fleet.v1.UpdateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 24: leat.fleet.v1.UpdateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	30, // 25: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
-	7,  // 26: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
-	8,  // 27: leat.fleet.v1.GlobalServiceService.CreateGlobalService:input_type -> leat.fleet.v1.CreateGlobalServiceRequest
-	10, // 28: leat.fleet.v1.GlobalServiceService.GetGlobalService:input_type -> leat.fleet.v1.GetGlobalServiceRequest
-	12, // 29: leat.fleet.v1.GlobalServiceService.ListGlobalServices:input_type -> leat.fleet.v1.ListGlobalServicesRequest
-	14, // 30: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:input_type -> leat.fleet.v1.UpdateGlobalServiceRequest
-	16, // 31: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:input_type -> leat.fleet.v1.DeleteGlobalServiceRequest
-	18, // 32: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
-	9,  // 33: leat.fleet.v1.GlobalServiceService.CreateGlobalService:output_type -> leat.fleet.v1.CreateGlobalServiceResponse
-	11, // 34: leat.fleet.v1.GlobalServiceService.GetGlobalService:output_type -> leat.fleet.v1.GetGlobalServiceResponse
-	13, // 35: leat.fleet.v1.GlobalServiceService.ListGlobalServices:output_type -> leat.fleet.v1.ListGlobalServicesResponse
-	15, // 36: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:output_type -> leat.fleet.v1.UpdateGlobalServiceResponse
-	17, // 37: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:output_type -> leat.fleet.v1.DeleteGlobalServiceResponse
-	19, // 38: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
-	33, // [33:39] is the sub-list for method output_type
-	27, // [27:33] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	27, // 11: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
+	5,  // 12: leat.fleet.v1.ServiceOverride.sources:type_name -> leat.fleet.v1.SourceOverride
+	28, // 13: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
+	4,  // 14: leat.fleet.v1.ServiceOverride.render:type_name -> leat.fleet.v1.RenderOverride
+	23, // 15: leat.fleet.v1.ServiceOverride.labels:type_name -> leat.fleet.v1.ServiceOverride.LabelsEntry
+	29, // 16: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
+	30, // 17: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
+	31, // 18: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
+	32, // 19: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
+	31, // 20: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
+	0,  // 21: leat.fleet.v1.CreateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 22: leat.fleet.v1.CreateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 23: leat.fleet.v1.GetGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	33, // 24: leat.fleet.v1.ListGlobalServicesRequest.page:type_name -> leat.type.v1.Page
+	0,  // 25: leat.fleet.v1.ListGlobalServicesResponse.global_services:type_name -> leat.fleet.v1.GlobalService
+	0,  // 26: leat.fleet.v1.UpdateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 27: leat.fleet.v1.UpdateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	33, // 28: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
+	8,  // 29: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
+	9,  // 30: leat.fleet.v1.GlobalServiceService.CreateGlobalService:input_type -> leat.fleet.v1.CreateGlobalServiceRequest
+	11, // 31: leat.fleet.v1.GlobalServiceService.GetGlobalService:input_type -> leat.fleet.v1.GetGlobalServiceRequest
+	13, // 32: leat.fleet.v1.GlobalServiceService.ListGlobalServices:input_type -> leat.fleet.v1.ListGlobalServicesRequest
+	15, // 33: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:input_type -> leat.fleet.v1.UpdateGlobalServiceRequest
+	17, // 34: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:input_type -> leat.fleet.v1.DeleteGlobalServiceRequest
+	19, // 35: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
+	10, // 36: leat.fleet.v1.GlobalServiceService.CreateGlobalService:output_type -> leat.fleet.v1.CreateGlobalServiceResponse
+	12, // 37: leat.fleet.v1.GlobalServiceService.GetGlobalService:output_type -> leat.fleet.v1.GetGlobalServiceResponse
+	14, // 38: leat.fleet.v1.GlobalServiceService.ListGlobalServices:output_type -> leat.fleet.v1.ListGlobalServicesResponse
+	16, // 39: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:output_type -> leat.fleet.v1.UpdateGlobalServiceResponse
+	18, // 40: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:output_type -> leat.fleet.v1.DeleteGlobalServiceResponse
+	20, // 41: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_global_service_proto_init() }
@@ -1536,15 +1626,15 @@ func file_leat_fleet_v1_global_service_proto_init() {
 	file_leat_fleet_v1_people_proto_init()
 	file_leat_fleet_v1_resources_proto_init()
 	file_leat_fleet_v1_global_service_proto_msgTypes[3].OneofWrappers = []any{}
-	file_leat_fleet_v1_global_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_leat_fleet_v1_global_service_proto_msgTypes[5].OneofWrappers = []any{}
+	file_leat_fleet_v1_global_service_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_global_service_proto_rawDesc), len(file_leat_fleet_v1_global_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

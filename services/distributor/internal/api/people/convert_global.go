@@ -8,6 +8,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -93,7 +94,13 @@ func overrideOf(field string, m *fleetv1.ServiceOverride, project string) (catal
 	}
 	o := catalog.ServiceOverride{
 		Name: m.GetName(), Clusters: clusters, ConfigSets: sets, Config: configOf(m.GetConfig()),
-		Patch: catalog.ServicePatch{Namespace: m.Namespace, Paused: m.Paused, DryRun: m.DryRun},
+		Patch: catalog.ServicePatch{Namespace: m.Namespace, Paused: m.Paused, DryRun: m.DryRun, Labels: m.GetLabels()},
+	}
+	for i, step := range m.GetRender() {
+		if len(step.ProtoReflect().GetUnknown()) > 0 {
+			return o, fielderr.New(fielderr.Indexed(field+".render", i), "has a field that this version of the hub does not know")
+		}
+		o.Patch.Render = append(o.Patch.Render, catalog.StepPatch{Step: int(step.GetStep()), Values: renderstepwire.Tree(step.GetValues())})
 	}
 	for _, source := range m.GetSources() {
 		patch := catalog.SourcePatch{Source: int(source.GetSource()), Path: source.Path}
@@ -153,7 +160,10 @@ func targetMessage(t catalog.ClusterTarget, project string) *fleetv1.ClusterTarg
 func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.ServiceOverride {
 	m := &fleetv1.ServiceOverride{
 		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: configMessage(o.Config), ConfigSets: formatNames(o.ConfigSets, project),
-		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, DryRun: o.Patch.DryRun,
+		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, DryRun: o.Patch.DryRun, Labels: o.Patch.Labels,
+	}
+	for _, patch := range o.Patch.Render {
+		m.Render = append(m.Render, &fleetv1.RenderOverride{Step: int32(patch.Step), Values: renderstepwire.Struct(patch.Values)})
 	}
 	for _, patch := range o.Patch.Sources {
 		source := &fleetv1.SourceOverride{Source: int32(patch.Source), Path: patch.Path}
