@@ -115,11 +115,11 @@ func (a *admissions) all() []*catalog.Admission {
 	return all
 }
 
-// isHolding reports whether rollouts hold a service.
-func (a *admissions) isHolding() bool {
+// count returns how many services rollouts hold.
+func (a *admissions) count() int {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.held > 0
+	return a.held
 }
 
 // holds reports whether a service is held at content with that digest.

@@ -33,31 +33,40 @@ func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
 	return cluster
 }
 
+// Revision implements rollouts.Fleet.
+func (r Rollouts) Revision() int64 { return r.View.Revision() }
+
+// Behind implements rollouts.Fleet.
+func (r Rollouts) Behind() func(*catalog.Service) bool {
+	behind := behindGlobals(r.View.Catalog)
+	return func(service *catalog.Service) bool {
+		return service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(r.View, service))
+	}
+}
+
 // IsNeeded implements rollouts.Fleet.
 func (r Rollouts) IsNeeded() bool {
-	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.isHolding()
+	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.count() > 0
 }
 
-// Look implements rollouts.Fleet. A service belongs to the first policy that covers it.
-func (r Rollouts) Look() rollouts.Sight {
-	v := r.View
-	// The revision comes first, so that services which change meanwhile have more edits and not fewer.
-	sight := rollouts.Sight{Revision: v.Catalog.Revision(), Policies: policies(v.Catalog), Members: map[string][]rollouts.Seen{}}
-	isCovered := map[string]bool{}
-	if len(sight.Policies) > 0 {
-		r.lookAtServices(&sight, isCovered)
-	}
-	for _, known := range v.admitted.all() {
-		if known.Content != nil && !isCovered[known.ServiceUID] {
-			sight.Uncovered = append(sight.Uncovered, known)
+// Count returns how many services each policy covers, by its uid, and how many of them are held or pinned.
+func (r Rollouts) Count() (covered, held map[string]int) {
+	covered, held = map[string]int{}, map[string]int{}
+	r.eachCovered(policies(r.View.Catalog), func(policy *catalog.RolloutPolicy, service *catalog.Service, _ *catalog.Cluster) {
+		covered[policy.UID]++
+		if r.View.admitted.of(service.UID) != nil {
+			held[policy.UID]++
 		}
-	}
-	return sight
+	})
+	return covered, held
 }
 
-func (r Rollouts) lookAtServices(sight *rollouts.Sight, isCovered map[string]bool) {
+// eachCovered calls fn with each service under one of the policies, which are by precedence.
+func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalog.RolloutPolicy, *catalog.Service, *catalog.Cluster)) {
 	v := r.View
-	behind := behindGlobals(v.Catalog)
+	if len(policies) == 0 {
+		return
+	}
 	for _, key := range (Observations{v}).Keys(catalog.KindService) {
 		service, ok := v.Service(key.Name)
 		if !ok {
@@ -67,14 +76,9 @@ func (r Rollouts) lookAtServices(sight *rollouts.Sight, isCovered map[string]boo
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(sight.Policies, func(p *catalog.RolloutPolicy) bool { return p.Covers(service, cluster.Labels) })
-		if i < 0 {
-			continue
+		if i := slices.IndexFunc(policies, func(p *catalog.RolloutPolicy) bool { return p.Covers(service, cluster.Labels) }); i >= 0 {
+			fn(policies[i], service, cluster)
 		}
-		isCovered[service.UID] = true
-		uid, seen := sight.Policies[i].UID, r.see(service, cluster)
-		seen.IsBehind = service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(v, service))
-		sight.Members[uid] = append(sight.Members[uid], seen)
 	}
 }
 

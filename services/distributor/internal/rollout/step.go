@@ -6,6 +6,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -451,14 +452,31 @@ func (r *Run) latest(room int) (chosen []int, held int) {
 		a, b := r.Members[i], r.Members[j]
 		return cmp.Or(b.AdmittedAt.Compare(a.AdmittedAt), cmp.Compare(b.Order, a.Order), cmp.Compare(b.UID, a.UID))
 	}
-	// While a rollback waits for members, there is no room, and nothing is sorted.
-	if room > 0 {
+	all := len(up)
+	if room = min(room, all); room > 0 {
+		up = r.admittedLast(up, room)
 		slices.SortFunc(up, byAdmission)
-		room = min(room, len(up))
-		chosen, up = append(chosen, up[:room]...), up[room:]
+		chosen = append(chosen, up[:room]...)
 	}
 	slices.SortFunc(chosen, byAdmission)
-	return chosen, len(up)
+	return chosen, all - room
+}
+
+// admittedLast returns those of members that were admitted at the latest times: at least n of them, and few more,
+// because members are admitted in steps. Sorting all for each step of a rollback would be too much.
+func (r *Run) admittedLast(indexes []int, n int) []int {
+	steps := map[time.Time]int{}
+	for _, i := range indexes {
+		steps[r.Members[i].AdmittedAt]++
+	}
+	times := slices.SortedFunc(maps.Keys(steps), func(a, b time.Time) int { return b.Compare(a) })
+	first := times[0]
+	for _, first = range times {
+		if n -= steps[first]; n <= 0 {
+			break
+		}
+	}
+	return slices.DeleteFunc(indexes, func(i int) bool { return r.Members[i].AdmittedAt.Before(first) })
 }
 
 // failedBack returns why the rollback halts and the members because of which it does, or "". A member that was

@@ -70,6 +70,7 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 	for i := range start.Members {
 		to[start.Members[i].UID] = &start.Members[i]
 	}
+	isBehind := w.p.Fleet.Behind()
 	since := map[string]int64{} // by the uids of objects whose edits are brought
 	for i := range members {
 		m, uid := &members[i], members[i].writtenUID()
@@ -84,7 +85,7 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 				}
 			}
 		}
-		if m.IsBehind || spec != nil && spec.Digest != m.Spec.Digest {
+		if isBehind(m.Service) || spec != nil && spec.Digest != m.Spec.Digest {
 			if start.After.Except == nil {
 				start.After.Except = map[string]int64{}
 			}

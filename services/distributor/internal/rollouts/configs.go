@@ -79,20 +79,21 @@ func (w *Work) keep(ctx context.Context, wishes []ConfigWish) error {
 	return ErrMoved
 }
 
-// withoutLacking returns the members, those with a configuration that cannot be stored as if they had none that
-// can be staged.
-func (w *Work) withoutLacking(members []Seen) []Seen {
-	maps.DeleteFunc(w.lacking, func(_ string, at time.Time) bool { return time.Since(at) >= wishRetry })
+// hideLacking returns what has a policy's members with a configuration that cannot be stored be seen as if they
+// had none that can be staged. As long as there are any, and in the round after, all members are looked at.
+func (w *Work) hideLacking() func(*memory) {
 	if len(w.lacking) == 0 {
-		return members
+		return func(*memory) {}
 	}
-	members = slices.Clone(members)
-	for i := range members {
-		if _, isLacking := w.lacking[members[i].Config]; isLacking {
-			members[i].Config = ""
+	maps.DeleteFunc(w.lacking, func(_ string, at time.Time) bool { return time.Since(at) >= wishRetry })
+	return func(known *memory) {
+		known.isAll, known.members = true, slices.Clone(known.members)
+		for i := range known.members {
+			if _, isLacking := w.lacking[known.members[i].Config]; isLacking {
+				known.members[i].Config = ""
+			}
 		}
 	}
-	return members
 }
 
 // wishesOf returns the configurations that admissions name, each once.

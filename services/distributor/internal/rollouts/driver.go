@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -28,6 +29,9 @@ const (
 	// have come. allEvery is how often it looks at the fleet although nothing seems to have changed.
 	headsEvery = time.Second
 	allEvery   = 15 * time.Second
+	// fullEvery is how often it looks at each service, whatever was announced. It is a net for what nobody
+	// announces.
+	fullEvery = 5 * time.Minute
 	// settle is how long changes are collected before they are looked at together.
 	settle = 200 * time.Millisecond
 	// resignTimeout bounds the end of a term.
@@ -118,6 +122,7 @@ func (d *Driver) lead(ctx context.Context, term int64) error {
 	watcher := d.p.Objects.WatchAll()
 	defer watcher.Close()
 	w := NewWork(d.p, term)
+	w.announced = watcher.Take
 	defer d.p.Metrics.forget()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -130,7 +135,6 @@ func (d *Driver) lead(ctx context.Context, term int64) error {
 			isChanged = true
 		case <-timer.C:
 		}
-		watcher.Take()
 		isNeeded, err := w.Round(ctx, time.Now(), isChanged)
 		if err != nil || !isNeeded {
 			return err
@@ -148,14 +152,21 @@ type Work struct {
 	term int64
 	// records are the latest rollouts, by the policy's uid.
 	records map[string]*Record
-	// looked is when the fleet was last looked at, and beat when the lead was last confirmed.
-	looked, beat time.Time
+	// watch looks at the fleet. announced returns the objects that were announced since it was last called; nil:
+	// that is not known.
+	watch     Watch
+	announced func() (keys []catalog.Key, lagged bool)
+	// memories are by the policy's uid.
+	memories map[string]*memory
+	// looked is when the fleet was last looked at, and lookedAll when each service was. beat is when the lead
+	// was last confirmed.
+	looked, lookedAll, beat time.Time
 	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
 	granted map[Wish]catalog.Snapshot
 	// failed is when wishes were asked for in vain, and left how long the round may still ask.
 	failed map[Wish]time.Time
 	left   time.Duration
-	// revision is that of the last look.
+	// revision is one whose edits the last look has seen.
 	revision int64
 	// lacking are names of configurations that could not be stored, with when that was tried.
 	lacking map[string]time.Time
@@ -167,7 +178,10 @@ type Work struct {
 
 // NewWork returns the work of a term.
 func NewWork(p Params, term int64) *Work {
-	return &Work{p: p, term: term, records: map[string]*Record{}, granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, lacking: map[string]time.Time{}, tooLarge: map[string]bool{}}
+	return &Work{
+		p: p, term: term, watch: p.Fleet.Watch(), memories: map[string]*memory{}, records: map[string]*Record{},
+		granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, lacking: map[string]time.Time{}, tooLarge: map[string]bool{},
+	}
 }
 
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
@@ -186,6 +200,9 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	if !isChanged && !isMoved && now.Sub(w.looked) < allEvery && !w.isDue(now) {
 		return true, nil
 	}
+	// A look after the next refresh has seen all edits up to this revision. The revision after the look may be one
+	// of which it has not seen everything.
+	w.revision = w.p.Fleet.Revision()
 	// What an earlier leader admitted comes by the log: without it, services would be taken over twice.
 	if err := w.p.Fleet.Refresh(ctx); err != nil {
 		return true, err
@@ -194,18 +211,52 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	if !w.p.Fleet.IsNeeded() {
 		return false, nil
 	}
-	sight := w.p.Fleet.Look()
-	w.revision = sight.Revision
+	sight := w.look(now)
 	if err := w.release(ctx, sight.Uncovered); err != nil {
 		return true, err
 	}
+	hide := w.hideLacking()
 	for _, policy := range sight.Policies {
-		if err := w.drive(ctx, policy, sight.Members[policy.UID], now); err != nil && !errors.Is(err, ErrMoved) {
+		known := w.recall(policy, &sight)
+		hide(known)
+		if err := w.drive(ctx, policy, known, now); err != nil && !errors.Is(err, ErrMoved) {
 			return true, err
 		}
 	}
 	w.p.Metrics.observe(w.records)
 	return true, nil
+}
+
+// look returns what is seen now. Keys are taken after the view was refreshed, so nothing that it took over is
+// missed.
+func (w *Work) look(now time.Time) Sight {
+	var keys []catalog.Key
+	isAll := w.announced == nil || now.Sub(w.lookedAll) >= fullEvery
+	if w.announced != nil {
+		taken, lagged := w.announced()
+		keys, isAll = taken, isAll || lagged
+	}
+	if isAll {
+		w.lookedAll = now
+	}
+	return w.watch.Look(keys, isAll)
+}
+
+// recall returns the memory of a policy with what is seen of it now, and forgets policies that are gone.
+func (w *Work) recall(policy *catalog.RolloutPolicy, sight *Sight) *memory {
+	if len(w.memories) > len(sight.Policies) {
+		maps.DeleteFunc(w.memories, func(uid string, _ *memory) bool {
+			return !slices.ContainsFunc(sight.Policies, func(p *catalog.RolloutPolicy) bool { return p.UID == uid })
+		})
+	}
+	known := w.memories[policy.UID]
+	if known == nil {
+		known = newMemory()
+		w.memories[policy.UID] = known
+	}
+	changes, isKnown := sight.Changes[policy.UID]
+	known.take(sight.Members[policy.UID], changes, !isKnown)
+	return known
 }
 
 // load reads the rollouts that have changed since they were last read.
@@ -269,36 +320,38 @@ func (w *Work) admit(ctx context.Context, all []catalog.Admission, members []See
 }
 
 // drive takes one policy a step further.
-func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, now time.Time) error {
-	latest, members := w.records[policy.UID], w.withoutLacking(members)
-	taken, wishes := takeOver(members, latest, w.granted)
-	if w.grant(ctx, wishes) || len(taken) > 0 {
-		// The next round sees them.
-		w.looked = time.Time{}
-		return w.admit(ctx, taken, members)
+func (w *Work) drive(ctx context.Context, policy *catalog.RolloutPolicy, known *memory, now time.Time) error {
+	latest := w.records[policy.UID]
+	if len(known.newcomers) > 0 {
+		taken, wishes := takeOver(known.members, latest, w.granted)
+		if w.grant(ctx, wishes) || len(taken) > 0 {
+			// The next round sees them.
+			w.looked = time.Time{}
+			return w.admit(ctx, taken, known.members)
+		}
 	}
 	record, before := latest, int64(0)
 	if record == nil || record.Run.State.HasEnded() {
 		if latest != nil {
-			latest.forget(members)
+			latest.forget(known.members)
 		}
-		if w.isTooLarge(ctx, policy, len(members)) {
+		if w.isTooLarge(ctx, policy, len(known.members)) || !known.hasNews(latest) {
 			return nil
 		}
-		if record = begin(policy, members, latest, now); record == nil {
+		if record = begin(policy, known.members, latest, now); record == nil {
 			return nil
 		}
-		if err := w.sign(ctx, policy, members, latest, record); err != nil {
+		if err := w.sign(ctx, policy, known.members, latest, record); err != nil {
 			return err
 		}
-		if err := w.stage(ctx, record, members); err != nil {
+		if err := w.stage(ctx, record, known.members); err != nil {
 			return err
 		}
 		record.Summarize()
 	} else {
 		before = record.Run.Seq
 	}
-	return w.step(ctx, record, members, before, now)
+	return w.step(ctx, record, known, before, now)
 }
 
 // isTooLarge reports whether a policy covers more services than a rollout can have, and logs the first time.
@@ -366,15 +419,17 @@ func remember[V any](known map[Wish]V, wish Wish, value V) {
 }
 
 // step tells a rollout what is seen, and writes what it decides.
-func (w *Work) step(ctx context.Context, record *Record, members []Seen, before int64, now time.Time) error {
-	events := observe(record, members, now, &w.digests)
-	if record.Run.Strategy.Replaces && !record.Run.IsBack && record.Run.State != rollout.Halted && record.isNewer(members) {
+func (w *Work) step(ctx context.Context, record *Record, known *memory, before int64, now time.Time) error {
+	known.follow(record)
+	events := observe(record, known, now, &w.digests)
+	if record.Run.Strategy.Replaces && !record.Run.IsBack && record.Run.State != rollout.Halted && record.isNewer(known) {
 		events = append(events, rollout.Event{Kind: rollout.Command, At: now, Verb: rollout.Replace, Person: "leat", Reason: "there is a newer commit, spec or configuration"})
 	}
 	wake := record.Run.WakeAt
 	isDue := !wake.IsZero() && !now.Before(wake)
 	isTold := record.Run.Seq > record.Run.Ticked
 	if len(events) == 0 && !isDue && !isTold && before > 0 {
+		known.settle()
 		return nil
 	}
 	events = append(events, rollout.Event{Kind: rollout.Tick, At: now})
@@ -398,6 +453,8 @@ func (w *Work) step(ctx context.Context, record *Record, members []Seen, before 
 	}
 	next.Version++
 	next.Start.Members = nil // they are for replays
+	known.settle()
+	known.step(&next)
 	w.records[next.PolicyUID] = &next
 	w.p.Metrics.decided(decisions)
 	w.log(ctx, &next, decisions)

@@ -23,15 +23,26 @@ type idle struct {
 
 	sight rollouts.Sight
 	asked int
+	saved int
 }
 
-func (*idle) Beat(context.Context, int64) error                { return nil }
-func (*idle) Heads(context.Context) ([]rollouts.Head, error)   { return nil, nil }
-func (*idle) Save(context.Context, int64, rollouts.Step) error { return nil }
-func (*idle) Refresh(context.Context) error                    { return nil }
-func (*idle) IsNeeded() bool                                   { return true }
-func (*idle) ClusterOf(*catalog.Service) *catalog.Cluster      { return nil }
-func (f *idle) Look() rollouts.Sight                           { return f.sight }
+func (*idle) Beat(context.Context, int64) error              { return nil }
+func (*idle) Heads(context.Context) ([]rollouts.Head, error) { return nil, nil }
+func (*idle) Refresh(context.Context) error                  { return nil }
+func (*idle) IsNeeded() bool                                 { return true }
+func (*idle) Revision() int64                                { return 0 }
+
+func (*idle) Behind() func(*catalog.Service) bool {
+	return func(*catalog.Service) bool { return false }
+}
+
+func (*idle) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
+func (f *idle) Watch() rollouts.Watch                     { return f }
+func (f *idle) Save(context.Context, int64, rollouts.Step) error {
+	f.saved++
+	return nil
+}
+func (f *idle) Look([]catalog.Key, bool) rollouts.Sight { return f.sight }
 func (f *idle) Resolve(ctx context.Context, _ catalog.Source) (catalog.Snapshot, error) {
 	f.asked++
 	<-ctx.Done()

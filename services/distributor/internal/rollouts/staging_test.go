@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +56,9 @@ type yard struct {
 	isBehind bool
 	record   *rollouts.Record
 	log      rollouts.Log
+	// isDiffed has looks say what has changed since the one before, which saw last by uid.
+	isDiffed bool
+	last     map[string]rollouts.Seen
 }
 
 // newYard returns a yard of services a, b and c, whose agents run the commit c1 of app. The canary is a.
@@ -220,11 +223,44 @@ func (y *yard) Authors(_ context.Context, since int64) (after []catalog.Author, 
 
 func (*yard) IsNeeded() bool { return true }
 
-func (y *yard) Look() rollouts.Sight {
-	sight := rollouts.Sight{Revision: y.revision, Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
+func (y *yard) Revision() int64 { return y.revision }
+
+func (y *yard) Behind() func(*catalog.Service) bool {
+	return func(*catalog.Service) bool { return y.isBehind }
+}
+
+func (y *yard) Watch() rollouts.Watch {
+	y.last = nil
+	return y
+}
+
+// differ returns what has changed since the last look; nil at the first.
+func (y *yard) differ(members []rollouts.Seen) map[string]rollouts.Changes {
+	last := y.last
+	y.last = map[string]rollouts.Seen{}
+	var changes rollouts.Changes
+	for i, m := range members {
+		y.last[m.Service.UID] = m
+		if !reflect.DeepEqual(last[m.Service.UID], m) {
+			changes.Seen = append(changes.Seen, i)
+		}
+	}
+	for uid := range last {
+		if _, ok := y.last[uid]; !ok {
+			changes.Gone = append(changes.Gone, uid)
+		}
+	}
+	if last == nil || !y.isDiffed {
+		return nil
+	}
+	return map[string]rollouts.Changes{"waves": changes}
+}
+
+func (y *yard) Look([]catalog.Key, bool) rollouts.Sight {
+	sight := rollouts.Sight{Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
 	for _, service := range y.services {
 		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused,
-			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig, IsBehind: y.isBehind}
+			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig}
 		sources := slices.Clone(service.Spec.Sources)
 		if held, ok := y.admitted[service.UID]; ok {
 			seen.Held, seen.ConfigDigest = &held, held.Config
@@ -240,6 +276,7 @@ func (y *yard) Look() rollouts.Sight {
 		}
 		sight.Members["waves"] = append(sight.Members["waves"], seen)
 	}
+	sight.Changes = y.differ(sight.Members["waves"])
 	return sight
 }
 
@@ -578,20 +615,23 @@ func TestStartHoldsEachSpecOnce(t *testing.T) {
 // one line says why.
 func TestTooManyServices(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	var logged strings.Builder
-	y.logger = slog.New(slog.NewTextHandler(&logged, nil))
-	y.lead()
-	y.contents[app] = content(app, "c2")
-	service := *y.services[0]
-	for i := range rollout.MaxMembers {
-		next := service
-		next.UID = strconv.Itoa(i)
-		y.services = append(y.services, &next)
-		y.admitted[next.UID] = y.admitted[service.UID]
+	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	y.rounds(3)
-	if y.record != nil || strings.Count(logged.String(), "more services than a rollout can have") != 1 {
-		t.Errorf("got rollout %+v and the log %q, want no rollout and one line", y.record, logged.String())
+	policy := &catalog.RolloutPolicy{Metadata: catalog.Metadata{UID: "waves"}}
+	one := seen("a", []catalog.HeldSource{content(app, "c2")}, content(app, "c1"))
+	f := &idle{sight: rollouts.Sight{
+		Policies: []*catalog.RolloutPolicy{policy}, Members: map[string][]rollouts.Seen{"waves": slices.Repeat([]rollouts.Seen{one}, rollout.MaxMembers+1)},
+	}}
+	var logged strings.Builder
+	w := rollouts.NewWork(rollouts.Params{Store: f, Fleet: f, Metrics: metrics, Logger: slog.New(slog.NewTextHandler(&logged, nil))}, 1)
+	for range 3 {
+		if _, err := w.Round(t.Context(), time.Now(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.saved != 0 || strings.Count(logged.String(), "more services than a rollout can have") != 1 {
+		t.Errorf("got %d writes and the log %q, want no rollout and one line", f.saved, logged.String())
 	}
 }

@@ -258,8 +258,6 @@ type Seen struct {
 	HasSets bool
 	// IsDeriving is true if the services of its global service may be of different states of that.
 	IsDeriving bool
-	// IsBehind is true if the service may be of an earlier state of its global service.
-	IsBehind bool
 	// Report is the agent's. Nil: it has not reported.
 	Report *catalog.ServiceReport
 	// IsOnline is true if the cluster can be seen and the service is neither paused nor a dry run.
@@ -268,14 +266,23 @@ type Seen struct {
 
 // Sight is what a replica sees of the fleet.
 type Sight struct {
-	// Revision is one of the catalog whose edits the services have, but for those that are behind.
-	Revision int64
 	// Policies are by precedence.
 	Policies []*catalog.RolloutPolicy
 	// Members are the services that a policy decides about, by its uid.
 	Members map[string][]Seen
+	// Changes are those since the last look, by the policy's uid. Of a policy without them
+	// anything may have changed.
+	Changes map[string]Changes
 	// Uncovered are services that are held and no policy covers, and those that are gone.
 	Uncovered []*catalog.Admission
+}
+
+// Changes are those of what is seen of a policy's services.
+type Changes struct {
+	// Seen are the indexes of the members that are new, or of which something else is seen now.
+	Seen []int
+	// Gone are the uids of services that the policy covered and does not cover any more.
+	Gone []string
 }
 
 // Fleet is this replica's view of the fleet; fleet.Rollouts implements it. It is safe for concurrent
@@ -285,10 +292,23 @@ type Fleet interface {
 	Refresh(ctx context.Context) error
 	// IsNeeded reports whether there are policies, or services that are held. It costs nothing.
 	IsNeeded() bool
-	// Look returns what is seen now, of every service under a policy.
-	Look() Sight
+	// Revision is one of the catalog. A look after the next refresh has seen all edits up to it, but for those of
+	// services that are behind.
+	Revision() int64
+	// Behind returns what reports whether a service may be of an earlier state of its global service.
+	Behind() func(*catalog.Service) bool
 	// ClusterOf returns the cluster of a service as the service's project knows it; nil if it is gone.
 	ClusterOf(service *catalog.Service) *catalog.Cluster
+	// Watch returns a Watch that has seen nothing yet.
+	Watch() Watch
+}
+
+// Watch looks at the fleet again and again. It is for one goroutine.
+type Watch interface {
+	// Look returns what is seen now, of every service under a policy. changed are the objects that were
+	// announced since the last look, of which the view was refreshed after. If isAll, each service is looked
+	// at, and there are no changes to tell. The next look changes the members of the Sight.
+	Look(changed []catalog.Key, isAll bool) Sight
 }
 
 // Sources asks upstreams. It is safe for concurrent use.

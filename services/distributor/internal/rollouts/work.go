@@ -306,22 +306,20 @@ func (s Seen) next(source catalog.Source, base catalog.Release, refused refusals
 	return live
 }
 
-// member returns a service as a rollout begins with it. before is the rollout that was replaced, or nil:
-// what that one began with is what the member goes back to.
-func (s Seen) member(refused refusals, before *Record, start *Start) rollout.Member {
+// member returns a service as a rollout begins with it. replaced are the names of the releases with which the
+// rollout before began, if that one was replaced, by the uids of the members that it had admitted: what it
+// began with is what the member goes back to.
+func (s Seen) member(refused refusals, before *Record, replaced map[string]string, start *Start) rollout.Member {
 	from := s.Held.Release()
 	to := s.target(from, refused)
-	if before != nil && before.Run.State == rollout.Replaced {
-		i := slices.IndexFunc(before.Run.Members, func(p *rollout.Progress) bool { return p.UID == s.Service.UID && p.IsAdmitted })
-		if i >= 0 {
-			earlier := before.Start.release(before.Run.Members[i].From)
-			if earlier.Spec == nil {
-				earlier.Spec = from.Spec
-			}
-			earlier.Config = cmp.Or(earlier.Config, from.Config)
-			if earlier.Name() != to.Name() {
-				from = earlier
-			}
+	if began, ok := replaced[s.Service.UID]; ok {
+		earlier := before.Start.release(began)
+		if earlier.Spec == nil {
+			earlier.Spec = from.Spec
+		}
+		earlier.Config = cmp.Or(earlier.Config, from.Config)
+		if earlier.Name() != to.Name() {
+			from = earlier
 		}
 	}
 	return rollout.Member{
@@ -348,10 +346,10 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 		Candidate: rollout.Candidate{ID: next.ID, Generation: next.Number}, Strategy: policy.Spec.Strategy, At: at.UTC(),
 		Contents: map[string][]catalog.HeldSource{},
 	}
-	refused := refusalsOf(next.Refused)
+	refused, replaced := refusalsOf(next.Refused), latest.replaced()
 	for _, m := range members {
 		if m.isMember() {
-			next.Start.Members = append(next.Start.Members, m.member(refused, latest, &next.Start))
+			next.Start.Members = append(next.Start.Members, m.member(refused, latest, replaced, &next.Start))
 		}
 	}
 	slices.SortFunc(next.Start.Members, func(a, b rollout.Member) int { return cmp.Compare(a.UID, b.UID) })
@@ -361,6 +359,21 @@ func begin(policy *catalog.RolloutPolicy, members []Seen, latest *Record, at tim
 	}
 	next.Run = run
 	return next
+}
+
+// replaced returns with which releases the members that a rollout admitted began it, by their uids; none if it
+// was not replaced.
+func (r *Record) replaced() map[string]string {
+	if r == nil || r.Run.State != rollout.Replaced {
+		return nil
+	}
+	began := map[string]string{}
+	for _, p := range r.Run.Members {
+		if p.IsAdmitted {
+			began[p.UID] = p.From
+		}
+	}
+	return began
 }
 
 // healthOf returns what the agent's report says: the name of the release that it is about, among those that
@@ -468,28 +481,34 @@ func (d *specDigests) of(s Seen, spec *catalog.StagedSpec) string {
 	return d.known[key]
 }
 
-// observe returns what the rollout does not know yet of its members.
-func observe(record *Record, members []Seen, at time.Time, digests *specDigests) []rollout.Event {
-	known := map[string]*rollout.Progress{}
-	for _, p := range record.Run.Members {
-		known[p.UID] = p
-	}
+// observe returns what the rollout does not know yet of its members. known has followed it.
+func observe(record *Record, known *memory, at time.Time, digests *specDigests) []rollout.Event {
 	var events []rollout.Event
+	var brought *offer
 	change := rollout.Event{Kind: rollout.Membership, At: at}
-	for _, m := range members {
-		p := known[m.Service.UID]
+	there := map[string]struct{}{} // those that take part, if all are looked at
+	for m := range known.seen() {
+		p := known.byUID[m.Service.UID]
 		switch {
 		case !m.isMember():
+			if p != nil && !known.isAll {
+				change.Left = append(change.Left, p.UID)
+			}
 			continue
 		case p == nil:
-			if joined, ok := record.join(m); ok {
+			if brought == nil {
+				brought = record.offer()
+			}
+			if joined, ok := record.join(*m, brought); ok {
 				change.Joined = append(change.Joined, joined)
 				p = &rollout.Progress{UID: joined.UID, From: joined.From, To: joined.To}
 			} else {
 				continue
 			}
 		}
-		delete(known, m.Service.UID)
+		if known.isAll {
+			there[p.UID] = struct{}{}
+		}
 		if has, health := m.healthOf(record, p, digests); has != p.Has || health != p.Health {
 			events = append(events, rollout.Event{Kind: rollout.Report, At: at, Member: p.UID, Has: has, Health: health, Reason: m.failure(health)})
 		}
@@ -497,7 +516,7 @@ func observe(record *Record, members []Seen, at time.Time, digests *specDigests)
 			events = append(events, rollout.Event{Kind: rollout.Presence, At: at, Member: p.UID, Online: m.IsOnline})
 		}
 	}
-	for uid := range known {
+	for uid := range known.missed(there) {
 		change.Left = append(change.Left, uid)
 	}
 	if slices.Sort(change.Left); len(change.Left)+len(change.Joined) > 0 {
@@ -509,21 +528,21 @@ func observe(record *Record, members []Seen, at time.Time, digests *specDigests)
 // join returns a service that joins a rollout under way. What it is to have is its own spec if the rollout
 // brings that, those contents of the rollout that it has sources of, and other folders of the rollout's
 // commits; ok is false if the rollout is about none of them.
-func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
+func (r *Record) join(m Seen, brought *offer) (joined rollout.Member, ok bool) {
 	from := m.Held.Release()
 	to := catalog.Release{Spec: from.Spec, Config: from.Config, Content: slices.Clone(from.Content)}
-	if from.Config != m.Config && !m.ConfigWaits && r.bringsConfig(m.Config) {
+	if from.Config != m.Config && !m.ConfigWaits && brought.bringsConfig(m.Config) {
 		to.Config, ok = m.Config, true
 	}
 	for i, held := range to.Content {
-		if next := r.brings(held.Source, m); next != nil {
+		if next := brought.brings(held.Source, m); next != nil {
 			to.Content[i], ok = *next, true
 		}
 	}
-	if !from.IsOf(m.Spec) && r.bringsSpec(m.Spec) {
+	if !from.IsOf(m.Spec) && brought.bringsSpec(m.Spec) {
 		next := catalog.Release{Spec: m.Spec, Config: to.Config}
 		for _, source := range m.Spec.Sources {
-			held := r.brings(source.Normal(), m)
+			held := brought.brings(source.Normal(), m)
 			if held == nil {
 				held = m.next(source.Normal(), from, nil)
 			}
@@ -545,59 +564,93 @@ func (r *Record) join(m Seen) (joined rollout.Member, ok bool) {
 	}, true
 }
 
-// brings returns what the rollout brings of a source to a service that joins, or nil.
-func (r *Record) brings(source catalog.Source, m Seen) *catalog.HeldSource {
-	live := find(m.Live, source)
+// offer is what a rollout brings to services that join it. Members have few different releases, so each is
+// looked at once, in the order of the members that have it.
+type offer struct {
+	contents [][]catalog.HeldSource
+	// sources are the positions of the first content that has a source, and commits those of the first that has
+	// a commit of a ref.
+	sources map[catalog.Source]int
+	commits map[refAt]int
+	// specs are the digests of specs that the rollout brings to a member, and configs the names of configurations.
+	specs   map[string]struct{}
+	configs map[string]struct{}
+}
+
+// refAt is a commit of a ref.
+type refAt struct {
+	ref    refOf
+	commit string
+}
+
+func (r *Record) offer() *offer {
+	o := &offer{sources: map[catalog.Source]int{}, commits: map[refAt]int{}, specs: map[string]struct{}{}, configs: map[string]struct{}{}}
+	names := map[string]struct{}{}
 	for _, p := range r.Run.Members {
-		if next := brought(r.Start.Contents[p.To], source, live); next != nil {
-			return next
+		if p.From != p.To && r.Start.SpecOf[p.To] != "" {
+			o.specs[r.Start.SpecOf[p.To]] = struct{}{}
+		}
+		if p.From != p.To && r.Start.ConfigOf[p.From] != r.Start.ConfigOf[p.To] {
+			o.configs[r.Start.ConfigOf[p.To]] = struct{}{}
+		}
+		if _, isKnown := names[p.To]; isKnown {
+			continue
+		}
+		names[p.To] = struct{}{}
+		content := r.Start.Contents[p.To]
+		for _, held := range content {
+			putFirst(o.sources, held.Source, len(o.contents))
+			putFirst(o.commits, refAt{newRef(held.Source), held.Snapshot.Commit}, len(o.contents))
+		}
+		o.contents = append(o.contents, content)
+	}
+	return o
+}
+
+func putFirst[K comparable](positions map[K]int, key K, position int) {
+	if _, isKnown := positions[key]; !isKnown {
+		positions[key] = position
+	}
+}
+
+// brings returns what the rollout brings of a source to a service that joins, or nil. The first content that
+// has the source, or a commit in which what the service sees of it is another folder, decides.
+func (o *offer) brings(source catalog.Source, m Seen) *catalog.HeldSource {
+	first, isSame := o.sources[source]
+	if live := find(m.Live, source); live != nil {
+		at, isOfCommit := o.commits[refAt{newRef(source), live.Snapshot.Commit}]
+		if isOfCommit && (!isSame || at < first) {
+			return live
 		}
 	}
-	return nil
+	if !isSame {
+		return nil
+	}
+	return find(o.contents[first], source)
 }
 
 // bringsConfig reports whether the rollout brings a configuration to a member.
-func (r *Record) bringsConfig(name string) bool {
-	return name != "" && slices.ContainsFunc(r.Run.Members, func(p *rollout.Progress) bool {
-		return p.From != p.To && r.Start.ConfigOf[p.To] == name && r.Start.ConfigOf[p.From] != name
-	})
+func (o *offer) bringsConfig(name string) bool {
+	_, ok := o.configs[name]
+	return ok && name != ""
 }
 
 // bringsSpec reports whether the rollout brings a spec to a member.
-func (r *Record) bringsSpec(spec *catalog.StagedSpec) bool {
-	return slices.ContainsFunc(r.Run.Members, func(p *rollout.Progress) bool {
-		return p.From != p.To && r.Start.release(p.To).IsOf(spec)
-	})
+func (o *offer) bringsSpec(spec *catalog.StagedSpec) bool {
+	_, ok := o.specs[spec.Digest]
+	return ok
 }
 
-// brought returns what content has for a source: the source itself, or live if that is another folder of a
-// commit in it; nil if it has neither.
-func brought(content []catalog.HeldSource, source catalog.Source, live *catalog.HeldSource) *catalog.HeldSource {
-	if next := find(content, source); next != nil || live == nil {
-		return next
-	}
-	isOfCommit := func(h catalog.HeldSource) bool {
-		return newRef(h.Source) == newRef(source) && h.Snapshot.Commit == live.Snapshot.Commit
-	}
-	if slices.ContainsFunc(content, isOfCommit) {
-		return live
-	}
-	return nil
-}
-
-// isNewer reports whether members have specs, or sources hold content, that the rollout does not bring.
-func (r *Record) isNewer(members []Seen) bool {
-	to := make(map[string]string, len(r.Run.Members))
-	for i := range r.Run.Members {
-		to[r.Run.Members[i].UID] = r.Run.Members[i].To
-	}
+// isNewer reports whether members have specs, or sources hold content, that the rollout does not bring. known
+// has followed it.
+func (r *Record) isNewer(known *memory) bool {
 	refused := refusalsOf(r.Refused)
-	for _, m := range members {
-		name, ok := to[m.Service.UID]
-		if !ok || !m.isMember() {
+	for m := range known.seen() {
+		p := known.byUID[m.Service.UID]
+		if p == nil || !m.isMember() {
 			continue
 		}
-		release := r.Start.release(name)
+		release := r.Start.release(p.To)
 		if release.Spec == nil {
 			release.Spec = m.Held.Spec
 		}
@@ -611,6 +664,9 @@ func (r *Record) isNewer(members []Seen) bool {
 
 // admissions returns what follows from decisions.
 func (r *Record) admissions(decisions []rollout.Decision) []catalog.Admission {
+	if len(decisions) == 0 {
+		return nil
+	}
 	latest := map[string]rollout.DecisionKind{}
 	for _, d := range decisions {
 		if d.Kind == rollout.Admit || d.Kind == rollout.Withdraw {
@@ -672,19 +728,19 @@ func (r *Record) refuse() {
 // forget drops refusals of specs that no member has any more, and of content that no source holds any more.
 // What a service that waits for its derivation has is not known, so nothing is dropped beside one.
 func (r *Record) forget(members []Seen) {
-	present := refusals{}
+	absent := refusalsOf(r.Refused)
 	for _, m := range members {
-		if len(m.Spec.Sources) == 0 {
+		if len(absent) == 0 || len(m.Spec.Sources) == 0 {
 			return
 		}
-		present[Refusal{Spec: m.Spec.Digest}] = struct{}{}
-		present[Refusal{Config: m.Config}] = struct{}{}
-		present[Refusal{Spec: m.Spec.Digest, Config: m.Config}] = struct{}{}
+		delete(absent, Refusal{Spec: m.Spec.Digest})
+		delete(absent, Refusal{Config: m.Config})
+		delete(absent, Refusal{Spec: m.Spec.Digest, Config: m.Config})
 		for _, live := range m.Live {
-			present[Refusal{Source: live.Source, Digest: live.Snapshot.Digest}] = struct{}{}
+			delete(absent, Refusal{Source: live.Source, Digest: live.Snapshot.Digest})
 		}
 	}
-	r.Refused = slices.DeleteFunc(slices.Clone(r.Refused), func(refusal Refusal) bool { return !present.has(refusal) })
+	r.Refused = slices.DeleteFunc(slices.Clone(r.Refused), absent.has)
 }
 
 // Replay decides again what a log says was decided, and returns the first difference as a sentence, or

@@ -441,9 +441,17 @@ func (v *stagedView) Refresh(ctx context.Context) error {
 
 func (*stagedView) IsNeeded() bool { return true }
 
+func (*stagedView) Revision() int64 { return 0 }
+
+func (*stagedView) Behind() func(*catalog.Service) bool {
+	return func(*catalog.Service) bool { return false }
+}
+
 func (*stagedView) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
 
-func (v *stagedView) Look() rollouts.Sight {
+func (v *stagedView) Watch() rollouts.Watch { return v }
+
+func (v *stagedView) Look([]catalog.Key, bool) rollouts.Sight {
 	v.stagedWork.mu.Lock()
 	live := v.live
 	v.stagedWork.mu.Unlock()

@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -81,7 +82,8 @@ func memberRow(run string, p *rollout.Progress) *rolloutMemberRow {
 
 func (r *rolloutMemberRow) progress() *rollout.Progress { return r.Progress.v }
 
-// putMembers writes members, and deletes those that have left.
+// putMembers writes members, and deletes those that have left. It writes them in the order of the table's key: in
+// that of waves, each would be on another page of it.
 func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progress, left []string) error {
 	for some := range slices.Chunk(left, maxKeys) {
 		query := t.sql.NewDelete().Model((*rolloutMemberRow)(nil)).Where("run_id = ? AND uid IN (?)", run, bun.List(some))
@@ -89,7 +91,8 @@ func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progr
 			return translate("delete members of rollout", err)
 		}
 	}
-	for some := range slices.Chunk(changed, maxRows) {
+	inOrder := slices.SortedFunc(slices.Values(changed), func(a, b *rollout.Progress) int { return cmp.Compare(a.UID, b.UID) })
+	for some := range slices.Chunk(inOrder, maxRows) {
 		rows := make([]*rolloutMemberRow, len(some))
 		for i, p := range some {
 			rows[i] = memberRow(run, p)

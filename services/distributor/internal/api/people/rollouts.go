@@ -310,20 +310,15 @@ func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*f
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	sight := fleet.Rollouts{View: r.people.d.View}.Look()
+	covered, held := fleet.Rollouts{View: r.people.d.View}.Count()
 	for i, record := range records {
 		shown[i] = messageOf[*fleetv1.RolloutPolicy](record)
 		policy, ok := record.Object.(*catalog.RolloutPolicy)
 		if !ok {
 			continue
 		}
-		for _, member := range sight.Members[policy.UID] {
-			shown[i].Status.Services++
-			if member.Held != nil {
-				shown[i].Status.TakenOver++
-			}
-		}
-		if n := len(sight.Members[policy.UID]); n > rollout.MaxMembers {
+		shown[i].Status.Services, shown[i].Status.TakenOver = int32(covered[policy.UID]), int32(held[policy.UID])
+		if n := covered[policy.UID]; n > rollout.MaxMembers {
 			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: fmt.Sprintf(
 				"the policy covers %d services, and one rollout can have %d; they keep what they have", n, rollout.MaxMembers)}
 		}

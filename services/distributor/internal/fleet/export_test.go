@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+// LookOnce returns what is seen now of every service under a policy, in the plainest way: it is what looking again
+// is held against.
+func (r Rollouts) LookOnce() rollouts.Sight {
+	v := r.View
+	sight := rollouts.Sight{Policies: policies(v.Catalog), Members: map[string][]rollouts.Seen{}}
+	isCovered := map[string]bool{}
+	r.eachCovered(sight.Policies, func(policy *catalog.RolloutPolicy, service *catalog.Service, cluster *catalog.Cluster) {
+		isCovered[service.UID] = true
+		sight.Members[policy.UID] = append(sight.Members[policy.UID], r.see(service, cluster))
+	})
+	for _, known := range v.admitted.all() {
+		if known.Content != nil && !isCovered[known.ServiceUID] {
+			sight.Uncovered = append(sight.Uncovered, known)
+		}
+	}
+	return sight
+}
