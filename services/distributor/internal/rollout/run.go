@@ -242,7 +242,7 @@ func (h Header) With(members []*Progress) Run {
 }
 
 // MaxMembers bounds the members of one run.
-const MaxMembers = 20_000
+const MaxMembers = 200_000
 
 // Errors of Begin.
 var (

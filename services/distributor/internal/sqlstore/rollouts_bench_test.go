@@ -192,7 +192,7 @@ func BenchmarkRolloutStep(b *testing.B) {
 // BenchmarkRolloutOfManyServices has a rollout over all services of a hub begin, move and end. Agents report a
 // round after they are admitted.
 func BenchmarkRolloutOfManyServices(b *testing.B) {
-	for _, services := range []int{rollout.MaxMembers} {
+	for _, services := range []int{20_000, 200_000} {
 		b.Run(fmt.Sprint(services), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
@@ -213,6 +213,21 @@ func BenchmarkRolloutOfManyServices(b *testing.B) {
 				b.ReportMetric(float64(memory.Sys)/(1<<20), "MiB")
 			}
 		})
+	}
+}
+
+// TestRolloutOverMoreThanTwentyThousand brings a commit to 20,001 services, which were too many once, and replays
+// how it came to them.
+func TestRolloutOverMoreThanTwentyThousand(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 20_001)
+	c.run(func(_ string, work func()) { work() })
+	log, err := c.Store.(rollouts.People).Log(t.Context(), c.policy.UID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := log.Replay(); diff != "" || log.Record.Run.Counts.Arrived != len(c.members) {
+		t.Errorf("got %d arrived, replay: %s; want all", log.Record.Run.Counts.Arrived, diff)
 	}
 }
 
