@@ -29,6 +29,10 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 		return
 	}
 	set, readers := newChangeSet(), v.Readers(source)
+	if hasNewSnapshot {
+		// Services may be held at specs that name it, although their own do not.
+		set.addObject(catalog.Key{Kind: catalog.KindRepository, Name: source.Repository})
+	}
 	for _, service := range readers {
 		switch {
 		case hasNewContent:

@@ -24,8 +24,8 @@ import (
 //   - It announces a cluster whose labels changed, which may bring any of its services under another policy.
 //   - Nobody announces that the presence which another replica stored has run out. So the presence of each
 //     cluster with a covered service is read at every look.
-//   - A source that changed is announced by the services whose own specs name it, and one that is forgotten by
-//     its repository. Services that are held at a spec which names it are found by an index.
+//   - A source that changed is announced by its repository. The services whose own specs name it are announced,
+//     too, but not those that are held at a spec which names it: an index finds both.
 //   - Nobody announces the end of a derivation. It matters for newcomers alone, and each is looked at every
 //     time.
 //   - An edit of a set, or of a list of sets, is announced by the services whose configuration it changes.
@@ -46,6 +46,8 @@ type lookout struct {
 	newcomers map[string]struct{}
 	// held counts the covered services that are held at content.
 	held int
+	// isFirst is true while nothing but clusters is remembered, and services are looked at for the first time.
+	isFirst bool
 }
 
 // coverage is what is remembered of a service under a policy.
@@ -140,8 +142,13 @@ func (l *lookout) lookAtAll() rollouts.Sight {
 			l.cluster(key.Name)
 		}
 		again := map[string]struct{}{}
+		l.isFirst = true
 		for _, key := range (Observations{l.view}).Keys(catalog.KindService) {
 			l.lookAt(key.Name, again)
+		}
+		l.isFirst = false
+		for _, of := range l.groups {
+			slices.SortFunc(of.members, compareByPath)
 		}
 		l.lookAtEach(again)
 	}
@@ -221,8 +228,10 @@ func (l *lookout) lookAt(path string, again map[string]struct{}) {
 	if !ok {
 		return
 	}
-	l.addRelabelled(service.Spec.Cluster, again)
-	l.addConnected(service.Spec.Cluster, again)
+	if l.clusters[service.Spec.Cluster] == nil || !l.isFirst {
+		l.addRelabelled(service.Spec.Cluster, again)
+		l.addConnected(service.Spec.Cluster, again)
+	}
 	cluster, ok := l.view.Cluster(service.Spec.Cluster)
 	if !ok {
 		return
@@ -247,6 +256,10 @@ func (l *lookout) lookAt(path string, again map[string]struct{}) {
 		l.newcomers[path] = struct{}{}
 	}
 	of := l.groups[now.policy]
+	if l.isFirst {
+		of.members = append(of.members, seen)
+		return
+	}
 	of.put[path] = seen
 	delete(of.gone, service.UID)
 }
@@ -340,7 +353,7 @@ func (g *group) settle() (changes rollouts.Changes) {
 	}
 	if len(added) > 0 {
 		g.members = append(g.members, added...)
-		slices.SortFunc(g.members, func(a, b rollouts.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) })
+		slices.SortFunc(g.members, compareByPath)
 	}
 	for path := range g.put {
 		if i, ok := find(path); ok {
@@ -353,6 +366,8 @@ func (g *group) settle() (changes rollouts.Changes) {
 	clear(g.gone)
 	return changes
 }
+
+func compareByPath(a, b rollouts.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) }
 
 // isSame reports whether two looks at a service saw the same.
 func isSame(a, b rollouts.Seen) bool {

@@ -243,6 +243,7 @@ func (b *BundleBooks) accountWanted(set *changeSet, isFirst bool) {
 			release, refusal := b.reserve(source, nil, snapshot)
 			if refusal != "" {
 				b.sources.drop(source)
+				set.addObject(catalog.Key{Kind: catalog.KindRepository, Name: source.Repository})
 				continue
 			}
 			defer release()

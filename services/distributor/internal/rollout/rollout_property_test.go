@@ -409,7 +409,7 @@ func (w *world) checkShared(before rollout.Run, members []rollout.Progress, next
 		}
 		stored[p.UID] = p
 	}
-	read := next.Header.With(slices.Collect(maps.Values(stored)))
+	read := next.With(slices.Collect(maps.Values(stored)))
 	if !slices.Equal(valuesOf(next), valuesOf(read)) {
 		w.t.Errorf("the members that are stored are not those of the run")
 	}

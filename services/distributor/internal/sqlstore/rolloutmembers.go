@@ -148,7 +148,7 @@ func moveMembers(ctx context.Context, t *tx, id string) error {
 	if err := decode("start", stored.Start, &record.Start); err != nil {
 		return err
 	}
-	record.Run = record.Run.Header.With(record.Run.Members)
+	record.Run = record.Run.With(record.Run.Members)
 	if err := putStart(ctx, t, id, record.Start.Members); err != nil {
 		return err
 	}
