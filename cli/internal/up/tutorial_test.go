@@ -14,10 +14,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 )
 
-// defaultRepository is where a leat up without flags serves its repository.
-const defaultRepository = "http://127.0.0.1:8703/demo.git"
+// Addresses of the page.
+const (
+	// defaultRepository is where a leat up without flags serves its repository.
+	defaultRepository = "http://127.0.0.1:8703/demo.git"
+	// defaultVault is where a Vault without settings serves.
+	defaultVault = "http://127.0.0.1:8200"
+)
 
 // fence is a block of a page: what it is, and its text.
 type fence struct{ kind, text string }
@@ -125,7 +132,9 @@ func TestTutorial(t *testing.T) {
 	if !ok {
 		t.Fatalf("docs/tutorial.md does not say %q", restartMark)
 	}
-	f := follower{reader: r, repository: summary.Repository, checkout: checkout}
+	vault := vaultdouble.Start(t)
+	vault.Token("tutorial")
+	f := follower{reader: r, repository: summary.Repository, vault: vault.URL, checkout: checkout}
 	f.follow(t, before)
 	p.stop(t)
 	p = startUp(t, leat, filepath.Join(root, "up"), "--clusters", "3")
@@ -147,8 +156,8 @@ const restartMark = "<!-- The test stops leat up here, and starts it again. -->"
 type follower struct {
 	*reader
 
-	repository, checkout string
-	commands             int
+	repository, vault, checkout string
+	commands                    int
 }
 
 // follow runs the commands of a part of the page, and compares what they print with what it shows.
@@ -158,7 +167,7 @@ func (f *follower) follow(t *testing.T, page string) {
 	for _, block := range fences(page) {
 		switch block.kind {
 		case "sh":
-			printed = f.run(t, strings.ReplaceAll(block.text, defaultRepository, f.repository))
+			printed = f.run(t, strings.NewReplacer(defaultRepository, f.repository, defaultVault, f.vault).Replace(block.text))
 			f.commands++
 		case "text":
 			if missing := shown(printed, block.text); missing != "" {
