@@ -338,7 +338,7 @@ func (g *group) settle() (changes rollouts.Changes) {
 		switch {
 		case !isThere:
 			added = append(added, seen)
-		case isSame(g.members[i], seen):
+		case reflect.DeepEqual(g.members[i], seen):
 			delete(g.put, path)
 		default:
 			g.members[i] = seen
@@ -368,10 +368,3 @@ func (g *group) settle() (changes rollouts.Changes) {
 }
 
 func compareByPath(a, b rollouts.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) }
-
-// isSame reports whether two looks at a service saw the same.
-func isSame(a, b rollouts.Seen) bool {
-	return a.Service == b.Service && a.Spec == b.Spec && a.Held == b.Held && a.Report == b.Report && a.IsOnline == b.IsOnline && a.IsDeriving == b.IsDeriving &&
-		a.ClusterUID == b.ClusterUID && a.Config == b.Config && a.ConfigWaits == b.ConfigWaits && a.ConfigDigest == b.ConfigDigest && a.HasSets == b.HasSets &&
-		maps.Equal(a.ClusterLabels, b.ClusterLabels) && slices.Equal(a.Live, b.Live) && reflect.DeepEqual(a.Limits, b.Limits)
-}

@@ -80,9 +80,9 @@ func newCrowd(t testing.TB, services int) *crowd {
 		service := &catalog.Service{Metadata: catalog.Metadata{UID: fmt.Sprintf("4c9b5f0e-7d0b-4a53-9d8e-%012d", i), Name: fmt.Sprintf("app-%d@%s", i%10, cluster)}, Spec: spec}
 		service.Spec.Cluster = cluster
 		c.indexes[service.UID] = i
-		held := &catalog.Admission{ServiceUID: service.UID, Service: service.Name, Content: heldAt("c1"), Spec: staged}
+		held := &catalog.Admission{ServiceUID: service.UID, Service: service.Name, Content: heldAt("c1"), Spec: staged, Config: catalog.NoConfig}
 		c.members = append(c.members, rollouts.Seen{
-			Service: service, ClusterLabels: map[string]string{"region": fmt.Sprint("r", i%7)}, Spec: staged, Live: heldAt("c2"), Held: held, IsOnline: true,
+			Service: service, ClusterLabels: map[string]string{"region": fmt.Sprint("r", i%7)}, Spec: staged, Live: heldAt("c2"), Held: held, Config: catalog.NoConfig, IsOnline: true,
 		})
 		c.report(i)
 	}
