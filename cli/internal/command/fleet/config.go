@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
 )
 
 // Config is `leat config`.
@@ -101,7 +102,7 @@ them again after the back end's refresh. The command does not wait for the answe
 			if err != nil {
 				return orMissing(err, target{"ConfigBackend", args[0]})
 			}
-			_, err = fmt.Fprintf(s.Out, "configbackend/%s reads %d paths\n", args[0], res.GetEntries())
+			_, err = fmt.Fprintf(s.Out, "configbackend/%s reads %s\n", args[0], amount.Of(res.GetEntries(), "path"))
 			return err
 		}),
 	}

@@ -29,7 +29,7 @@ type Release struct {
 
 // ReleaseOf sums a rollout up.
 func ReleaseOf(number int64, run *rollout.Header) Release {
-	r := Release{Number: number, State: run.State, Why: run.Stop.Says(func(f rollout.Failure) string { return objectname.Display(f.Name) }), Since: run.EndedAt}
+	r := Release{Number: number, State: run.State, Why: run.Says(func(f rollout.Failure) string { return objectname.Display(f.Name) }), Since: run.EndedAt}
 	if run.State == rollout.Running && run.Blocked.By == rollout.ByPerson {
 		r.WaitsFor = run.Blocked.Why
 		if run.Cursor < len(run.Waves) {

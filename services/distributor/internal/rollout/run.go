@@ -72,6 +72,17 @@ const (
 	Failing     Health = "failing"
 )
 
+// Trouble is since when a member fails, and why.
+type Trouble struct {
+	// FailingSince is since when Health is Failing with the content that the member has. Zero: it is not.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	// FailedAt is when the member counted as failed. Zero: it did not.
+	FailedAt time.Time `json:"failedAt,omitzero"`
+	// Why is what the agent reported when the member last began to fail, or how it counted as failed. It is
+	// kept when the member goes back, and ends when it is admitted.
+	Why string `json:"why,omitempty"`
+}
+
 // Progress is what is known of one member.
 type Progress struct {
 	UID     string `json:"uid"`
@@ -88,11 +99,9 @@ type Progress struct {
 	IsFresh bool `json:"isFresh,omitempty"`
 
 	// Has names the content that the last report was about, and Health is what it said.
-	Has    string `json:"has,omitempty"`
-	Health Health `json:"health,omitempty"`
-	// FailingSince is since when Health is Failing with that content. Zero: it is not.
-	FailingSince time.Time `json:"failingSince,omitzero"`
-	IsOnline     bool      `json:"isOnline,omitempty"`
+	Has      string `json:"has,omitempty"`
+	Health   Health `json:"health,omitempty"`
+	IsOnline bool   `json:"isOnline,omitempty"`
 	// OnlineSince is since when IsOnline has its value.
 	OnlineSince time.Time `json:"onlineSince,omitzero"`
 
@@ -104,11 +113,7 @@ type Progress struct {
 	WasUp bool `json:"wasUp,omitempty"`
 	// UnsettledSince is since when the member does not have what it should, healthily. Zero: it does.
 	UnsettledSince time.Time `json:"unsettledSince,omitzero"`
-	// FailedAt is when the member counted as failed. Zero: it did not.
-	FailedAt time.Time `json:"failedAt,omitzero"`
-	// Why is what the agent reported when the member last began to fail, or how it counted as failed. It is
-	// kept when the member goes back, and ends when it is admitted.
-	Why string `json:"why,omitempty"`
+	Trouble
 	// Seq is the number of the event that changed the member last.
 	Seq int64 `json:"seq,omitempty"`
 }

@@ -422,7 +422,7 @@ func (d *decider) backward(wake *alarm) {
 		if p.isUp() {
 			p.UnsettledSince = time.Time{}
 		}
-		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Stop.Says(Failure.name)}, append([]int64{p.Seq}, r.TurnedBy...)...)
+		d.decide(Decision{Kind: Withdraw, Member: p.UID, Wave: r.Waves[p.Wave].Name, Why: r.Says(Failure.name)}, append([]int64{p.Seq}, r.TurnedBy...)...)
 	}
 	if held > 0 {
 		d.block(Blocked{By: ByMember, Names: r.down(), Why: unavailable(down, limit)})

@@ -40,7 +40,7 @@ func (h *Header) Explain(p *Progress) (Stage, string) {
 	case p.IsWithdrawn && p.isUp() && p.Why != "":
 		return Back, "it went back because it failed: " + p.Why
 	case p.IsWithdrawn && p.isUp():
-		return Back, "it went back: " + h.Stop.Says(Failure.shown)
+		return Back, "it went back: " + h.Says(Failure.shown)
 	case p.IsWithdrawn:
 		return GoingBack, p.unsettled()
 	case h.State == Running && !p.IsOnline:

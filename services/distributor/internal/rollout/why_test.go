@@ -41,7 +41,7 @@ func TestCausesOfFailures(t *testing.T) {
 	display := func(f rollout.Failure) string { return strings.Replace(f.Name, ".", "/", 1) }
 	// Members are in an order that the name of the candidate decides.
 	names := []string{"shop/web@" + run.Members[0].UID, "shop/web@" + run.Members[1].UID}
-	if got, want := run.Stop.Says(display), "2 failed, 1 allowed: "+strings.Join(names, ", "); got != want {
+	if got, want := run.Says(display), "2 failed, 1 allowed: "+strings.Join(names, ", "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if want := "2 members are on the way back"; run.Blocked.Why != want {

@@ -259,8 +259,10 @@ func (y *yard) differ(members []rollouts.Seen) map[string]rollouts.Changes {
 func (y *yard) Look([]catalog.Key, bool) rollouts.Sight {
 	sight := rollouts.Sight{Policies: []*catalog.RolloutPolicy{y.policy}, Members: map[string][]rollouts.Seen{}}
 	for _, service := range y.services {
-		seen := rollouts.Seen{Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused,
-			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig}
+		seen := rollouts.Seen{
+			Service: service, Spec: service.Spec.Staged(), Report: y.reports[service.UID], IsOnline: !service.Spec.Wanted().Paused,
+			Config: y.config(service.UID), ConfigWaits: y.waiting[service.UID], HasSets: y.config(service.UID) != catalog.NoConfig,
+		}
 		sources := slices.Clone(service.Spec.Sources)
 		if held, ok := y.admitted[service.UID]; ok {
 			seen.Held, seen.ConfigDigest = &held, held.Config

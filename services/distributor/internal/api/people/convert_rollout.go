@@ -205,7 +205,7 @@ func spanMessage(d time.Duration) *durationpb.Duration {
 func rolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
 	run, project := &of.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
-		Id: of.ID, Policy: objectname.Format(policy.Name, project), Number: of.Number, State: string(run.State), Why: run.Stop.Says(shownName),
+		Id: of.ID, Policy: objectname.Format(policy.Name, project), Number: of.Number, State: string(run.State), Why: run.Says(shownName),
 		Wave: run.Current(), WaitsFor: waitsFor(run, shownName), WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
 		Total: int32(run.Counts.Total), Arrived: int32(run.Counts.Arrived), Failed: int32(run.Counts.Failed),
@@ -239,7 +239,7 @@ func shownName(f rollout.Failure) string { return objectname.Display(f.Name) }
 func waitsFor(run *rollout.Header, show func(rollout.Failure) string) string {
 	switch {
 	case run.State == rollout.Halted:
-		return run.Stop.Says(show)
+		return run.Says(show)
 	case run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0:
 		return run.Blocked.Why + ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
 	}

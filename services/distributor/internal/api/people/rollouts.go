@@ -228,7 +228,7 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 // rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
 func (c *caller) rollout(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
 	m := rolloutMessage(policy, of)
-	m.Why, m.WaitsFor = of.Run.Stop.Says(c.cause()), waitsFor(&of.Run, c.cause())
+	m.Why, m.WaitsFor = of.Run.Says(c.cause()), waitsFor(&of.Run, c.cause())
 	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
 		m.Authors = of.Run.Candidate.Authors
 	}
