@@ -77,6 +77,12 @@ func (p *RolloutPolicy) Covers(service *Service, clusterLabels map[string]string
 	return isNamed && hasAll(service.Labels, p.Spec.Labels) && hasAll(clusterLabels, p.Spec.ClusterLabels)
 }
 
+// SelectsLike reports whether two states of a policy cover the same services, as far as their selectors say.
+func (p *RolloutPolicy) SelectsLike(o *RolloutPolicy) bool {
+	return slices.Equal(p.Spec.Services, o.Spec.Services) && maps.Equal(p.Spec.Labels, o.Spec.Labels) &&
+		maps.Equal(p.Spec.ClusterLabels, o.Spec.ClusterLabels) && p.CreatedAt.Equal(o.CreatedAt)
+}
+
 func hasAll(labels, want map[string]string) bool {
 	for key, value := range want {
 		if got, ok := labels[key]; !ok || got != value {

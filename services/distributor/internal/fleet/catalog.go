@@ -171,7 +171,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	case *catalog.IdentityProvider:
 		c.dropSessionsLocked(o.UID)
 	case *catalog.RolloutPolicy:
-		c.addServicesOfLocked(objectname.Project(o.Name), s)
+		addCoveredLocked(c, s, o, nil)
 	}
 }
 
@@ -193,6 +193,28 @@ func (c *Catalog) countLocked(key catalog.Key, n int, s *changeSet) {
 func (c *Catalog) addServicesOfLocked(project string, s *changeSet) {
 	for name := range c.names[catalog.KindService].inProject(project, "") {
 		s.addService(c.services.Service(name))
+	}
+}
+
+// addCoveredLocked adds the services that a rollout policy covered or will cover, if an edit changes which these
+// are: their plans say nothing else of it. A policy that is not there is nil. A project may have 200,000 services,
+// and nobody reads the catalog meanwhile.
+func addCoveredLocked(c *Catalog, s *changeSet, last, next *catalog.RolloutPolicy) {
+	if last != nil && next != nil && last.SelectsLike(next) {
+		return
+	}
+	named := next
+	if named == nil {
+		named = last
+	}
+	for name := range c.names[catalog.KindService].inProject(objectname.Project(named.Name), "") {
+		service, labels := c.services.Service(name), map[string]string(nil)
+		if cluster, ok := c.objectLocked(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster}).(*catalog.Cluster); ok {
+			labels = cluster.Labels
+		}
+		if last != nil && last.Covers(service, labels) || next != nil && next.Covers(service, labels) {
+			s.addService(service)
+		}
 	}
 }
 
@@ -247,7 +269,8 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 				}
 			}
 		case *catalog.RolloutPolicy:
-			c.addServicesOfLocked(objectname.Project(o.Name), s)
+			old, _ := last.(*catalog.RolloutPolicy)
+			addCoveredLocked(c, s, old, o)
 		}
 		c.objects[key.Kind][key.Name] = next
 	}
