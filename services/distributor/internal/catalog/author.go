@@ -52,9 +52,9 @@ func (e *Editor) noteAuthors(ctx context.Context, tx Tx, current, next Object) e
 		}
 		return tx.PutAuthors(ctx, authors)
 	}
-	// A new service is held at what it was created with, so nothing of that is rolled out.
-	_, isSource := next.(*FleetSource)
-	isRolledOut := current != nil || isSource
+	// A new service is held at what it was created with, so nothing of that is rolled out. A new set may be
+	// what references of services have waited for.
+	isRolledOut := current != nil || next.Key().Kind == KindFleetSource || next.Key().Kind == KindConfigSet
 	if source := e.manager.Source; source != (SourceRef{}) {
 		subjects := []string{sourceSubject + source.UID}
 		if isRolledOut {
@@ -95,19 +95,26 @@ func (e *Editor) directors(ctx context.Context, tx Tx, uid string) (subjects []s
 }
 
 // changesRelease reports whether an edit can change what services run under a rollout policy: what ServiceSpec.Staged
-// returns, and labels, which choose the policy that holds the earlier spec. current is nil if next is new.
+// returns, configuration, and labels, which choose the policy that holds the earlier spec. current is nil if next
+// is new.
 func changesRelease(current, next Object) bool {
 	switch n := next.(type) {
 	case *Service:
 		c, ok := current.(*Service)
-		return !ok || c.Spec.Staged().Digest != n.Spec.Staged().Digest || !maps.Equal(c.Labels, n.Labels)
+		return !ok || c.Spec.Staged().Digest != n.Spec.Staged().Digest || !sameConfig(c.Spec, n.Spec) || !maps.Equal(c.Labels, n.Labels)
 	case *GlobalService:
 		c, ok := current.(*GlobalService)
-		return !ok || c.Spec.Template.Spec.Staged().Digest != n.Spec.Template.Spec.Staged().Digest ||
+		return !ok || c.Spec.Template.Spec.Staged().Digest != n.Spec.Template.Spec.Staged().Digest || !sameConfig(c.Spec.Template.Spec, n.Spec.Template.Spec) ||
 			!maps.Equal(c.Spec.Template.Labels, n.Spec.Template.Labels) || !reflect.DeepEqual(stagedOverrides(c.Spec.Overrides), stagedOverrides(n.Spec.Overrides))
 	case *Cluster: // templates read its facts
 		c, ok := current.(*Cluster)
 		return ok && !sameLabels(&c.Metadata, &n.Metadata)
+	case *ConfigSet:
+		c, ok := current.(*ConfigSet)
+		return !ok || !c.Spec.Config.equal(n.Spec.Config)
+	case *Project:
+		c, ok := current.(*Project)
+		return ok && !slices.Equal(c.Spec.ConfigSets, n.Spec.ConfigSets)
 	case *FleetSource:
 		c, ok := current.(*FleetSource)
 		return !ok || !reflect.DeepEqual(directing(c.Spec), directing(n.Spec))
@@ -115,14 +122,19 @@ func changesRelease(current, next Object) bool {
 	return false
 }
 
-// stagedOverrides returns the overrides that change more than brakes and configuration, without these.
+// sameConfig reports whether two specs have the same configuration and the same sets.
+func sameConfig(a, b ServiceSpec) bool {
+	return a.Config.equal(b.Config) && slices.Equal(a.ConfigSets, b.ConfigSets)
+}
+
+// stagedOverrides returns the overrides that change more than brakes, without these.
 func stagedOverrides(all []ServiceOverride) []ServiceOverride {
 	staged := make([]ServiceOverride, 0, len(all))
 	for _, override := range all {
 		patch := override.Patch
 		patch.Paused, patch.DryRun = nil, nil
-		if !reflect.DeepEqual(patch, ServicePatch{}) {
-			staged = append(staged, ServiceOverride{Clusters: override.Clusters, Patch: patch})
+		if !reflect.DeepEqual(patch, ServicePatch{}) || !override.Config.Empty() || len(override.ConfigSets) > 0 {
+			staged = append(staged, ServiceOverride{Clusters: override.Clusters, ConfigSets: override.ConfigSets, Config: override.Config, Patch: patch})
 		}
 	}
 	return slices.Clip(staged)

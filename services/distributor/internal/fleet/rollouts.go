@@ -44,6 +44,58 @@ func (r Rollouts) Behind() func(*catalog.Service) bool {
 	}
 }
 
+// Layers implements rollouts.Fleet. It returns all sets of the projects of the services, and those of others that
+// a reference leads to.
+func (r Rollouts) Layers(services []*catalog.Service) []string {
+	v := r.View
+	v.Catalog.mu.RLock()
+	sets := objectsLocked[*catalog.ConfigSet](v.Catalog, catalog.KindConfigSet)
+	v.Catalog.mu.RUnlock()
+	projects, configs := map[string]struct{}{}, map[*catalog.Config]string{} // the latter with the project
+	for _, service := range services {
+		project := objectname.Project(service.Name)
+		if projects[project] = struct{}{}; service.Spec.Config.NamesSets() {
+			configs[service.Spec.Config] = project
+		}
+	}
+	var uids []string
+	for project := range projects {
+		if own := projectBy(v.Object, project); own != nil {
+			uids = append(uids, own.UID)
+		}
+	}
+	found := map[string]struct{}{}
+	add := func(isLayer func(path string) bool) (hasMore bool) {
+		for path, set := range sets {
+			if _, isFound := found[path]; isFound || !isLayer(path) {
+				continue
+			}
+			found[path], hasMore = struct{}{}, true
+			uids = append(uids, set.UID)
+			if set.Spec.Config.NamesSets() {
+				configs[set.Spec.Config] = objectname.Project(path)
+			}
+		}
+		return hasMore
+	}
+	add(func(path string) bool {
+		_, isOwn := projects[objectname.Project(path)]
+		return isOwn
+	})
+	for hasMore := true; hasMore; {
+		hasMore = add(func(path string) bool {
+			for config, project := range configs {
+				if config.NamesSet(project, path) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	slices.Sort(uids)
+	return uids
+}
+
 // IsNeeded implements rollouts.Fleet.
 func (r Rollouts) IsNeeded() bool {
 	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.count() > 0

@@ -59,8 +59,9 @@ func (s Seen) writtenUID() string {
 
 // sign names the persons who wrote what a new rollout brings, and remembers which edits it brings.
 //
-// An edit is brought to a member whose spec changes if it came after those that the member has. The edits of
-// services that are not brought to their own spec, because it was refused, because they are pinned or because they
+// An edit is brought to a member whose spec or configuration changes if it came after those that the member has.
+// Edits of sets, and of a project's list of them, are brought with a configuration. The edits of
+// services that are not brought to their own spec and configuration, because it was refused, because they are pinned or because they
 // are behind, count in a later rollout again. More persons than the true authors may be named, and never fewer.
 func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, latest, record *Record) error {
 	start := &record.Start
@@ -72,12 +73,24 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 	}
 	isBehind := w.p.Fleet.Behind()
 	since := map[string]int64{} // by the uids of objects whose edits are brought
+	except := func(uid string) {
+		if start.After.Except == nil {
+			start.After.Except = map[string]int64{}
+		}
+		start.After.Except[uid] = start.Before.of(uid)
+	}
+	var configured, unconfigured []*catalog.Service // those that get another configuration, and those without their own
 	for i := range members {
 		m, uid := &members[i], members[i].writtenUID()
-		spec := m.Held.Release().Spec
+		next := m.Held.Release()
 		if member := to[m.Service.UID]; member != nil {
-			from := start.release(member.From).Spec
-			if spec = start.release(member.To).Spec; spec != nil && (from == nil || from.Digest != spec.Digest) {
+			from := start.release(member.From)
+			next = start.release(member.To)
+			hasOtherConfig := next.Config != from.Config
+			if hasOtherConfig {
+				configured = append(configured, m.Service)
+			}
+			if hasOtherConfig || next.Spec != nil && (from.Spec == nil || from.Spec.Digest != next.Spec.Digest) {
 				after := start.Before.of(uid)
 				since[uid] = after
 				if known, ok := since[m.ClusterUID]; !ok || after < known {
@@ -85,12 +98,19 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 				}
 			}
 		}
-		if isBehind(m.Service) || spec != nil && spec.Digest != m.Spec.Digest {
-			if start.After.Except == nil {
-				start.After.Except = map[string]int64{}
-			}
-			start.After.Except[uid] = start.Before.of(uid)
+		lacksConfig := isBehind(m.Service) || next.Spec != nil && next.Config != m.Config
+		if lacksConfig {
+			unconfigured = append(unconfigured, m.Service)
 		}
+		if lacksConfig || next.Spec != nil && next.Spec.Digest != m.Spec.Digest {
+			except(uid)
+		}
+	}
+	for _, uid := range w.p.Fleet.Layers(configured) {
+		since[uid] = start.Before.of(uid)
+	}
+	for _, uid := range w.p.Fleet.Layers(unconfigured) {
+		except(uid)
 	}
 	if len(since) == 0 {
 		return nil

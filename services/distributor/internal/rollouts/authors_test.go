@@ -141,3 +141,33 @@ func TestSecAuthorsOfLateServices(t *testing.T) {
 		t.Errorf("got rollout %d by %q, want 2 by ada", y.record.Number, got)
 	}
 }
+
+// TestSecAuthorsOfSets edits a set that all services use. The author is named until a rollout has brought the edit.
+func TestSecAuthorsOfSets(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.policy.Spec.Strategy.Waves[0].Approval.NotByAuthor = true
+	y.badConfig = "bad"
+	edit := func(person, config string) {
+		y.revision++
+		y.authors = append(y.authors, catalog.Author{ObjectUID: "uid-set", Subject: "user:" + person, Revision: y.revision, At: y.now})
+		y.configure(config)
+		y.rounds(3)
+	}
+	edit("ada", "k1")
+	y.wantAuthors("an edit of a set", 1, "ada")
+	y.approve()
+	y.rounds(6)
+	y.contents[app] = content(app, "c2")
+	y.rounds(3)
+	y.wantAuthors("a commit after that", 2)
+	y.approve()
+	y.rounds(6)
+	edit("bob", "bad")
+	y.rounds(6)
+	if y.record.Run.State != rollout.RolledBack {
+		t.Fatalf("got a rollout that is %s, want one that went back", y.record.Run.State)
+	}
+	edit("eve", "k2")
+	y.wantAuthors("an edit after one that went back", 4, "bob", "eve")
+}

@@ -30,7 +30,9 @@ func (*idle) Beat(context.Context, int64) error              { return nil }
 func (*idle) Heads(context.Context) ([]rollouts.Head, error) { return nil, nil }
 func (*idle) Refresh(context.Context) error                  { return nil }
 func (*idle) IsNeeded() bool                                 { return true }
-func (*idle) Revision() int64                                { return 0 }
+func (*idle) Layers([]*catalog.Service) []string             { return nil }
+
+func (*idle) Revision() int64 { return 0 }
 
 func (*idle) Behind() func(*catalog.Service) bool {
 	return func(*catalog.Service) bool { return false }

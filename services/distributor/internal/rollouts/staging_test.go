@@ -225,6 +225,14 @@ func (*yard) IsNeeded() bool { return true }
 
 func (y *yard) Revision() int64 { return y.revision }
 
+// Layers has the configurations of all services be made of one set.
+func (*yard) Layers(services []*catalog.Service) []string {
+	if len(services) == 0 {
+		return nil
+	}
+	return []string{"uid-set"}
+}
+
 func (y *yard) Behind() func(*catalog.Service) bool {
 	return func(*catalog.Service) bool { return y.isBehind }
 }

@@ -297,6 +297,9 @@ type Fleet interface {
 	Revision() int64
 	// Behind returns what reports whether a service may be of an earlier state of its global service.
 	Behind() func(*catalog.Service) bool
+	// Layers returns the uids of the sets of which configurations of services may be made, and of the projects
+	// that list sets for them.
+	Layers(services []*catalog.Service) []string
 	// ClusterOf returns the cluster of a service as the service's project knows it; nil if it is gone.
 	ClusterOf(service *catalog.Service) *catalog.Cluster
 	// Watch returns a Watch that has seen nothing yet.

@@ -180,3 +180,52 @@ func testManyAuthors(t *testing.T, s subject) {
 		t.Errorf("got %d authors, the latest among them: %v, want %d", len(stored), hasLatest, catalog.MaxAuthors)
 	}
 }
+
+// testAuthorsOfConfigs edits what configurations are made of, as several people. Each counts as an author of the
+// object that they edited, and a pause or a description leaves them there.
+func testAuthorsOfConfigs(t *testing.T, s subject) {
+	ctx, hub := t.Context(), catalog.NewEditor(s)
+	person := func(name string) context.Context {
+		return catalog.WithOrigin(ctx, catalog.Origin{Subject: "user:" + name})
+	}
+	apply := func(by string, objects ...catalog.Object) {
+		t.Helper()
+		if _, err := hub.Apply(person(by), objects, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := func(description, value string) *catalog.ConfigSet {
+		return &catalog.ConfigSet{Metadata: catalog.Metadata{Name: "base"}, Spec: catalog.ConfigSetSpec{
+			Description: description, Config: &catalog.Config{Values: map[string]string{"A": value}},
+		}}
+	}
+	configured := func(isPaused bool, value string, sets ...string) *catalog.Service {
+		next := service("app", "one", "demo")
+		options := next.Spec.Wanted()
+		options.Paused = isPaused
+		next.Spec.Options, next.Spec.Config, next.Spec.ConfigSets = &options, &catalog.Config{Values: map[string]string{"B": value}}, sets
+		return next
+	}
+	project := func(sets ...string) *catalog.Project {
+		return &catalog.Project{Metadata: catalog.Metadata{Name: "default"}, Spec: catalog.ProjectSpec{ConfigSets: sets}}
+	}
+	apply("maker", repository("demo"), cluster("one"), set("", "1"), configured(false, "1"), project())
+	apply("ada", set("", "2"))
+	apply("bob", set("described", "2"))
+	apply("carl", configured(false, "2"))
+	apply("bob", configured(true, "2"))
+	apply("dan", configured(true, "2", "base"))
+	apply("eve", project("base"))
+	stored, err := sqlstore.RolloutsOf(s.Store).Authors(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, author := range stored {
+		got = append(got, author.Subject)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"user:ada", "user:carl", "user:dan", "user:eve", "user:maker"}, got); diff != "" {
+		t.Errorf("authors (-want +got):\n%s", diff)
+	}
+}

@@ -441,6 +441,8 @@ func (v *stagedView) Refresh(ctx context.Context) error {
 
 func (*stagedView) IsNeeded() bool { return true }
 
+func (*stagedView) Layers([]*catalog.Service) []string { return nil }
+
 func (*stagedView) Revision() int64 { return 0 }
 
 func (*stagedView) Behind() func(*catalog.Service) bool {

@@ -93,6 +93,8 @@ func (*crowd) IsNeeded() bool                              { return true }
 func (*crowd) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
 func (*crowd) Refresh(context.Context) error               { return nil }
 
+func (*crowd) Layers([]*catalog.Service) []string { return nil }
+
 func (*crowd) Revision() int64 { return 0 }
 
 func (*crowd) Behind() func(*catalog.Service) bool {

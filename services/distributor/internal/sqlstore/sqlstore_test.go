@@ -113,6 +113,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,
+		"authors of configurations":        testAuthorsOfConfigs,
 		"held configurations":              testHeldConfigs,
 		"configurations of rollouts":       testConfigsOfRollouts,
 		"held references":                  testHeldReferences,

@@ -397,8 +397,8 @@ type RolloutApproval struct {
 	// How many persons have to approve. 0 means 1; at most 16.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// Refuses the approval of a person who edited what the rollout brings: a service, the template or an
-	// override of a global service, labels or annotations of a cluster, or the fleet source that wrote one of
-	// these. Authors of commits are not known.
+	// override of a global service, a set, a project's list of sets, labels or annotations of a cluster, or the
+	// fleet source that wrote one of these. Authors of commits are not known.
 	NotByAuthor   bool `protobuf:"varint,3,opt,name=not_by_author,json=notByAuthor,proto3" json:"not_by_author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
