@@ -56,6 +56,10 @@ Every other field of a document is free, and a test fails for a field without th
 			t.Fatalf("there is no document of the kind %s", kind)
 		}
 		for _, edit := range permission.Declared(field.Message()) {
+			if edit.Needs == optionsv1.Edit_EDIT_UNSPECIFIED {
+				t.Errorf("%s.%s has no option leat.options.v1.edit: declare beside it what an edit of it needs", kind, edit.Path)
+				continue
+			}
 			switch edit.Needs { //nolint:exhaustive // the others have a row
 			case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
 				continue
