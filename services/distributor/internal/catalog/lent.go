@@ -38,7 +38,7 @@ func (c *Cluster) AnnotationsFor(own, owner *Project) syncpolicy.AllowList {
 // on these can be decided alike, before a change of the two projects and after it. Each of them may be nil.
 func (c *Cluster) IsSeenAlike(ownBefore, ownerBefore, own, owner *Project) bool {
 	before, after := c.AnnotationsFor(ownBefore, ownerBefore), c.AnnotationsFor(own, owner)
-	// An empty list is none of them, and no list is all.
+	// An empty list shows no annotation, and a nil one shows all.
 	return (before == nil) == (after == nil) && slices.Equal(before, after) && c.IsLentBare(ownBefore, ownerBefore) == c.IsLentBare(own, owner)
 }
 

@@ -280,7 +280,7 @@ type Admission struct {
 	// Config names what rollouts admitted of the service's configuration. Empty beside Content: an earlier
 	// version wrote the admission, and the service has its own configuration.
 	Config string
-	// Staged is the configuration of that name. The store sets it; nil: there is none.
+	// Staged is the configuration of that name, which the store sets. It is nil if there is none.
 	Staged *StagedConfig
 	// Pin comes before Content. Nil: nobody pinned the service.
 	Pin *Pin

@@ -44,53 +44,71 @@ func (r Rollouts) Behind() func(*catalog.Service) bool {
 	}
 }
 
+// maxLayerPairs bounds the pairs of a reference and a set that Layers compares: the leader does nothing else
+// meanwhile.
+const maxLayerPairs = 1 << 20
+
+// layerReference is a reference to a set, in a document of a project.
+type layerReference struct{ project, text string }
+
+func (r layerReference) leadsTo(set string) bool {
+	return (&catalog.Config{References: map[string]string{"": r.text}}).NamesSet(r.project, set)
+}
+
 // Layers implements rollouts.Fleet. It returns all sets of the projects of the services, and those of others that
-// a reference leads to.
+// a reference leads to. If there are too many references to follow, it returns all sets.
 func (r Rollouts) Layers(services []*catalog.Service) []string {
+	if len(services) == 0 {
+		return nil
+	}
 	v := r.View
 	v.Catalog.mu.RLock()
 	sets := objectsLocked[*catalog.ConfigSet](v.Catalog, catalog.KindConfigSet)
 	v.Catalog.mu.RUnlock()
-	projects, configs := map[string]struct{}{}, map[*catalog.Config]string{} // the latter with the project
-	for _, service := range services {
-		project := objectname.Project(service.Name)
-		if projects[project] = struct{}{}; service.Spec.Config.NamesSets() {
-			configs[service.Spec.Config] = project
+	projects, references := map[string]struct{}{}, map[layerReference]struct{}{}
+	var open []layerReference
+	follow := func(project string, config *catalog.Config) {
+		if !config.NamesSets() {
+			return
+		}
+		for _, text := range config.References {
+			reference := layerReference{project, text}
+			if _, isKnown := references[reference]; !isKnown && catalog.IsHubReference(text) {
+				references[reference] = struct{}{}
+				open = append(open, reference)
+			}
 		}
 	}
 	var uids []string
-	for project := range projects {
-		if own := projectBy(v.Object, project); own != nil {
-			uids = append(uids, own.UID)
+	for _, service := range services {
+		project := objectname.Project(service.Name)
+		if _, isKnown := projects[project]; !isKnown {
+			projects[project] = struct{}{}
+			if own := projectBy(v.Object, project); own != nil {
+				uids = append(uids, own.UID)
+			}
 		}
+		follow(project, service.Spec.Config)
 	}
-	found := map[string]struct{}{}
-	add := func(isLayer func(path string) bool) (hasMore bool) {
+	add := func(isLayer func(path string) bool) {
 		for path, set := range sets {
-			if _, isFound := found[path]; isFound || !isLayer(path) {
-				continue
-			}
-			found[path], hasMore = struct{}{}, true
-			uids = append(uids, set.UID)
-			if set.Spec.Config.NamesSets() {
-				configs[set.Spec.Config] = objectname.Project(path)
+			if isLayer(path) {
+				delete(sets, path)
+				uids = append(uids, set.UID)
+				follow(objectname.Project(path), set.Spec.Config)
 			}
 		}
-		return hasMore
 	}
 	add(func(path string) bool {
 		_, isOwn := projects[objectname.Project(path)]
 		return isOwn
 	})
-	for hasMore := true; hasMore; {
-		hasMore = add(func(path string) bool {
-			for config, project := range configs {
-				if config.NamesSet(project, path) {
-					return true
-				}
-			}
-			return false
-		})
+	for compared := 0; len(open) > 0; open = open[1:] {
+		if compared += len(sets); compared > maxLayerPairs {
+			add(func(string) bool { return true })
+			break
+		}
+		add(open[0].leadsTo)
 	}
 	slices.Sort(uids)
 	return uids

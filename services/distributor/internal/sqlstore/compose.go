@@ -60,7 +60,7 @@ type composition struct {
 	// name is that of a catalog.StagedConfig; empty if a layer refers to what is not there.
 	name string
 	// heldName is the name of the configuration that a rollout holds the service at; empty if that is its own
-	// or no rollout holds it. held is that configuration; nil: there is none, or it is not stored. heldGiven
+	// or no rollout holds it. held is that configuration, and nil if there is none or it is not stored. heldGiven
 	// is what the service was given for the references of held.
 	heldName  string
 	held      *heldConfig
