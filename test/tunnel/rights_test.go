@@ -13,7 +13,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -34,7 +37,44 @@ type caller struct {
 	member
 
 	kind  tokenKind
-	token string
+	token *heldToken
+}
+
+// renewBefore is how long before its end a caller replaces its access token. No single question takes
+// as long.
+const renewBefore = 2 * time.Minute
+
+// heldToken is an access token of a caller, which replaces it before it expires, as clients do: on a
+// busy machine the questions of one table take longer than a token lives. It is for one goroutine.
+type heldToken struct {
+	// obtain returns another token. Nil: the caller keeps the one that it has.
+	obtain func(t *testing.T) string
+
+	value string
+	until time.Time
+}
+
+// header returns the header of a request by the caller.
+func (c caller) header(t *testing.T) map[string]string {
+	t.Helper()
+	if h := c.token; h.obtain != nil && time.Until(h.until) < renewBefore {
+		h.value = h.obtain(t)
+		parsed, err := jwt.ParseSigned(h.value, []jose.SignatureAlgorithm{jose.EdDSA})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claims jwt.Claims
+		if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+			t.Fatal(err)
+		}
+		h.until = claims.Expiry.Time()
+	}
+	return map[string]string{"Authorization": "Bearer " + c.token.value}
+}
+
+// as returns the member as a caller with a kind of token.
+func (v *visitors) as(m member, kind tokenKind) caller {
+	return caller{member: m, kind: kind, token: &heldToken{obtain: func(t *testing.T) string { return kind.obtain(v, t, m.name) }}}
 }
 
 func (c caller) String() string { return c.name + " by " + c.kind.name }
@@ -101,7 +141,7 @@ func newRights(t *testing.T) *rights {
 		s.admit(t, m)
 		for i, kind := range tokenKinds() {
 			if i == 0 || !m.isBrief {
-				s.callers = append(s.callers, caller{member: m, kind: kind, token: kind.obtain(s.visitors, t, m.name)})
+				s.callers = append(s.callers, s.as(m, kind))
 			}
 		}
 	}
@@ -120,7 +160,7 @@ func roleDocument(name string, inClusters typev1.AccessRole, verb, resource stri
 // try sends a question about the cluster of the table.
 func (s *rights) try(t *testing.T, c caller, q question) answer {
 	t.Helper()
-	return s.ask(t, s.at(c.kind.route, ownCluster, ownHost), q, map[string]string{"Authorization": "Bearer " + c.token})
+	return s.ask(t, s.at(c.kind.route, ownCluster, ownHost), q, c.header(t))
 }
 
 // verdictOf is the verdict of an answer. Where nothing is there, 404 shows that the request came
@@ -149,7 +189,7 @@ func (s *rights) check(t *testing.T, c caller, q question, want string) {
 
 func (s *rights) checkHidden(t *testing.T, c caller, q question, got answer) {
 	t.Helper()
-	none := s.ask(t, s.at(c.kind.route, absent, absentHost), q, map[string]string{"Authorization": "Bearer " + c.token})
+	none := s.ask(t, s.at(c.kind.route, absent, absentHost), q, c.header(t))
 	if diff := gocmp.Diff(got.without(t, ownCluster, ownHost), none.without(t, absent, absentHost)); diff != "" {
 		t.Errorf("%s by %s tells whether the cluster exists (-exists +does not):\n%s", q.name, c, diff)
 	}
@@ -216,7 +256,7 @@ func (s *rights) tunnelCalls(t *testing.T) {
 				if c.kind.route == routeHop {
 					base = "https://" + s.far
 				}
-				got := verdictOfCall(s.ask(t, base, q, map[string]string{"Authorization": "Bearer " + c.token}))
+				got := verdictOfCall(s.ask(t, base, q, c.header(t)))
 				want := row.cells[c.column]
 				if !isForPeople {
 					want = "no"
@@ -274,7 +314,7 @@ func (s *rights) join(t *testing.T, m member) []caller {
 	s.admit(t, m)
 	var all []caller
 	for _, kind := range []tokenKind{tokenKinds()[0], tokenKinds()[2]} {
-		all = append(all, caller{member: m, kind: kind, token: kind.obtain(s.visitors, t, m.name)})
+		all = append(all, s.as(m, kind))
 	}
 	return all
 }
@@ -338,7 +378,7 @@ func (s *rights) hosts(t *testing.T) {
 	for host, want := range map[string]string{
 		ownHost: "yes", strings.ToUpper(ownHost): "yes", absentHost: "hidden", "berlin": "hidden", "default--" + otherCluster: "no", "shop---berlin": "hidden",
 	} {
-		got := s.ask(t, s.at(routeHost, "", host), q, map[string]string{"Authorization": "Bearer " + admin.token})
+		got := s.ask(t, s.at(routeHost, "", host), q, admin.header(t))
 		if got.verdict() != want {
 			t.Errorf("%s: got %s, want %s", host, got.verdict(), want)
 		}
@@ -450,7 +490,7 @@ func (s *rights) tokens(t *testing.T) {
 		questions = append(questions, callOf(method))
 	}
 	for _, b := range all {
-		c := caller{member: member{name: b.name}, kind: tokenKind{name: "its token", route: routePath}, token: b.token}
+		c := caller{member: member{name: b.name}, kind: tokenKind{name: "its token", route: routePath}, token: &heldToken{value: b.token}}
 		for _, q := range questions {
 			got := s.try(t, c, q)
 			if got.verdict() != b.want {
