@@ -12,6 +12,9 @@
 //
 // The author of an expression need not be somebody who may read the object. So errors of an
 // evaluation repeat nothing of the object, and no expression sees the content of a Secret.
+//
+// A process compiles and evaluates expressions on all of its processors except one, so that other work
+// does not wait for them; see turns.
 package expression
 
 import (
@@ -86,6 +89,8 @@ func CompileWithin(source string, kind Kind, limit uint64) (*Expression, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make CEL environment: %w", err)
 	}
+	_ = everyones.take(context.Background()) // turns are short, and this context does not end
+	defer everyones.end()
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
 		return nil, explain(issues)
@@ -160,7 +165,12 @@ func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind)
 	if left.isSpent() {
 		return nil, &EvalError{Cause: ErrTooExpensive}
 	}
-	value, details, err := e.program.ContextEval(ctx, map[string]any{self: withoutSecrets(object)})
+	visible := withoutSecrets(object)
+	if err := everyones.take(ctx); err != nil {
+		return nil, err
+	}
+	defer everyones.end()
+	value, details, err := e.program.ContextEval(ctx, map[string]any{self: visible})
 	isCovered := left.charge(details, e.limit)
 	switch {
 	case err != nil:
