@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 const (
@@ -54,6 +55,9 @@ func (h *hub) seed(b *testing.B) {
 		for i := range *fleetClusters {
 			documents = append(documents, clusterDocuments(clusterName(i))...)
 		}
+		for i := range *fleetGlobals {
+			documents = append(documents, globalDocument(i))
+		}
 	}
 	begun := time.Now()
 	for chunk := range slices.Chunk(documents, documentsPerApply) {
@@ -69,7 +73,12 @@ func (h *hub) seed(b *testing.B) {
 }
 
 func clusterDocuments(cluster string) []*fleetv1.Document {
-	documents := []*fleetv1.Document{{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: cluster}}}}}
+	documents := []*fleetv1.Document{fleetdoc.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{
+		Name: cluster, Labels: map[string]string{"tier": "edge", "region": "eu"},
+	}})}
+	if *fleetGlobals > 0 {
+		return documents
+	}
 	for i := range servicesPerPlan {
 		folder := fmt.Sprintf("app-%02d", i)
 		documents = append(documents, &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
@@ -78,6 +87,27 @@ func clusterDocuments(cluster string) []*fleetv1.Document {
 		}}})
 	}
 	return documents
+}
+
+// globalDocument selects all clusters by a label. It has a parameter in its namespace, a value of its own
+// for each cluster in every tenth, and an override.
+func globalDocument(i int) *fleetv1.Document {
+	folder := fmt.Sprintf("app-%02d", i)
+	template := &fleetv1.ServiceSpec{
+		Sources:   []*typev1.Source{{Repository: "apps", Path: folder}},
+		Namespace: "ns-${{ self.labels.region }}",
+	}
+	if i%10 == 0 {
+		template.Config = &fleetv1.ServiceConfig{Values: map[string]string{"NAME": "${{ self.name }}"}}
+	}
+	return fleetdoc.Of(&fleetv1.GlobalService{
+		Metadata: &typev1.Metadata{Name: folder},
+		Spec: &fleetv1.GlobalServiceSpec{
+			Clusters:  &fleetv1.ClusterTarget{Labels: &fleetv1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}}},
+			Template:  template,
+			Overrides: []*fleetv1.ServiceOverride{{Name: "eu", Clusters: &fleetv1.ClusterTarget{When: "self.labels.region == 'eu'"}, DryRun: new(false)}},
+		},
+	})
 }
 
 // enrol has the agents join. The last one joins last, because it shows the next run that all have.

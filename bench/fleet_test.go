@@ -30,6 +30,7 @@ import (
 
 var (
 	fleetClusters = flag.Int("fleet.clusters", 1000, "clusters of BenchmarkFleet, with 20 services each")
+	fleetGlobals  = flag.Int("fleet.globals", 0, "global services of BenchmarkFleet for all clusters, in place of the 20 services of each cluster")
 	fleetDir      = flag.String("fleet.dir", "", "folder that keeps the fleet's catalog between runs, because enrolling takes minutes; empty: a new one each time")
 	fleetIdle     = flag.Duration("fleet.idle", time.Minute, "how long BenchmarkFleet looks at an idle fleet")
 )
@@ -49,7 +50,9 @@ const (
 type hub struct {
 	distributor, gitcache *server
 	repository            *gittest.Repo
-	agents                []*agent
+	// database is the distributor's file, and tunnel the address of the tunnel that agents are given.
+	database, tunnel string
+	agents           []*agent
 	// disconnect ends the streams of all agents, and returns when their connections are closed.
 	disconnect func()
 }
@@ -57,17 +60,26 @@ type hub struct {
 // BenchmarkFleet connects a fleet, each agent over its own connection, measures what the hub costs
 // while nothing happens, and then commits to a folder that every cluster uses: how long until the
 // last agent is notified, and how many bundles gitcache is asked for when all agents download
-// theirs. Last, the agents connect to a tunnel instead.
+// theirs. Then the agents connect to a tunnel instead. Last, the distributor starts again.
 func BenchmarkFleet(b *testing.B) {
 	begun := time.Now()
 	h := startHub(b)
 	fmt.Fprintf(os.Stderr, "started after %s\n", time.Since(begun))
-	h.connect(b)
+	h.connect(b, (*agent).start)
 	fmt.Fprintf(os.Stderr, "all connected after %s\n", time.Since(begun))
 	<-time.After(settle)
 	b.Run("idle", h.measureIdle)
 	b.Run("commit", h.measureCommit)
 	b.Run("tunnel", h.measureTunnel)
+	b.Run("restart", h.measureRestart)
+}
+
+// servicesPerCluster is how many services each cluster has.
+func servicesPerCluster() int {
+	if *fleetGlobals > 0 {
+		return *fleetGlobals
+	}
+	return servicesPerPlan
 }
 
 func startHub(b *testing.B) *hub {
@@ -78,7 +90,7 @@ func startHub(b *testing.B) *hub {
 	}
 	h := &hub{repository: gittest.New(b).Repo(b, "apps")}
 	files, random := map[string]string{}, rand.NewChaCha8([32]byte{}) // the same content in every run
-	for i := range servicesPerPlan {
+	for i := range servicesPerCluster() {
 		for j := range filesPerFolder {
 			noise := make([]byte, fileNoise)
 			_, _ = random.Read(noise) // never fails
@@ -86,7 +98,11 @@ func startHub(b *testing.B) *hub {
 		}
 	}
 	h.repository.Commit(b, "main", files)
-	h.startServices(b, filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)), "http://tunnel.invalid")
+	name := fmt.Sprintf("fleet-%d.db", *fleetClusters)
+	if *fleetGlobals > 0 {
+		name = fmt.Sprintf("fleet-%d-%d.db", *fleetClusters, *fleetGlobals)
+	}
+	h.startServices(b, filepath.Join(dir, name), "http://tunnel.invalid")
 	h.seed(b)
 	return h
 }
@@ -94,11 +110,31 @@ func startHub(b *testing.B) *hub {
 // startServices starts gitcache, and a distributor with that file as its database.
 func (h *hub) startServices(b *testing.B, database, tunnel string) {
 	b.Helper()
+	h.database, h.tunnel = database, tunnel
 	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
 		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
-	h.distributor = startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+database,
+	h.startDistributor(b)
+}
+
+func (h *hub) startDistributor(b *testing.B) {
+	b.Helper()
+	h.distributor = startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+h.database,
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
-		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL="+tunnel, "LEAT_LOG_LEVEL=error")
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL="+h.tunnel, "LEAT_LOG_LEVEL=error")
+}
+
+// measureRestart starts the distributor again, and reports when it is ready and when all agents have
+// their plans.
+func (h *hub) measureRestart(b *testing.B) {
+	h.disconnect()
+	h.distributor.Stop(b)
+	h.startDistributor(b)
+	b.ReportMetric(h.distributor.readyAfter.Seconds(), "s/ready")
+	begun := time.Now()
+	h.connect(b, (*agent).watchPlan)
+	b.ReportMetric(time.Since(begun).Seconds(), "s/all-back")
+	_, highest := h.distributor.Memory(b)
+	b.ReportMetric(float64(highest>>20), "peak-MiB")
 }
 
 // measureIdle reports what the hub uses while its agents receive only heartbeats.

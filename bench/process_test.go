@@ -26,6 +26,8 @@ type server struct {
 	internal string
 	// token authenticates the benchmark, if the server requires it.
 	token string
+	// readyAfter is how long after its start the server was ready.
+	readyAfter time.Duration
 }
 
 // startBare starts the bare handler.
@@ -44,16 +46,19 @@ func startBare(tb testing.TB) *server {
 func startService(tb testing.TB, name string, environment ...string) *server {
 	tb.Helper()
 	address, internal := loopback.Addr(tb), loopback.Addr(tb)
+	binary := process.Build(tb, "services/"+name+"/cmd/"+name)
+	begun := time.Now()
 	p := process.Start(tb, process.Params{
-		Binary: process.Build(tb, "services/"+name+"/cmd/"+name), Args: []string{"--listen-addr", address, "--internal-listen-addr", internal},
+		Binary: binary, Args: []string{"--listen-addr", address, "--internal-listen-addr", internal},
 		Env: append(slices.Clone(environment), "LEAT_SERVICE_SECRET="+hubkeys.Secret(name), "LEAT_SERVICE_KEYS="+strings.Join(hubkeys.List(), ",")),
 	})
 	s := &server{Process: p, url: "http://" + address, internal: "http://" + internal}
-	for range 600 {
+	for range 6000 {
 		if ready(tb, s.internal) {
+			s.readyAfter = time.Since(begun)
 			return s
 		}
-		<-time.After(50 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 	tb.Fatalf("%s did not become ready", name)
 	return nil
