@@ -124,8 +124,8 @@ generate: $(BIN)/buf reasons ## Generate code and documents
 reasons: ## Generate internal/reason from reason.proto
 	@$(GO) run ./internal/reason/cmd/leat-reasons
 
-docs: ## Generate docs/config.md, docs/errors.md, docs/metrics.md, docs/health-kinds.md, docs/rights.md and docs/agent/reads.md from the code
-	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
+docs: ## Generate docs/reference/{config,errors,metrics,health-kinds,rights}.md and docs/reference/agent/reads.md from the code
+	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs/reference
 	@cd services/agent && $(GO) test $(FAST) ./internal/health -run TestDocumentedKinds -update >/dev/null
 	@cd services/distributor && $(GO) test $(FAST) . -run TestTableOfRights -update >/dev/null
 	@cd test && $(GO) test $(FAST) ./arch -run TestTableOfReads -update >/dev/null

@@ -6,7 +6,7 @@
 //
 //	GOOS=wasip1 GOARCH=wasm go build -ldflags="-s -w" -o render.wasm .
 //
-// docs/renderers.md describes what it reads and writes.
+// docs/guides/renderers.md describes what it reads and writes.
 package main
 
 import (

@@ -9,7 +9,7 @@
 // else, and the [Reader] refuses to read anything else: it encodes again what it parsed and
 // compares the bytes. What a Reader accepts is therefore both safe (no absolute names, no "..",
 // nothing that leaves the folder through a symbolic link) and canonical (no second archive with the
-// same files and another digest). The format is written down in docs/protocol/bundle.md.
+// same files and another digest). The format is written down in docs/reference/protocol/bundle.md.
 //
 // On the wire and on disk the tar travels compressed; see [Compress] and [Decompress]. The
 // compressed bytes have no identity: another compressor, or another version of one, may produce

@@ -16,7 +16,7 @@ import (
 
 // A delta leads from one bundle, the base, to another. It lists entry by entry what stays, goes, is
 // added and changes, so a client that has the base can rebuild the other bundle's canonical tar
-// byte for byte. The format is specified in docs/protocol/delta.md.
+// byte for byte. The format is specified in docs/reference/protocol/delta.md.
 
 // DeltaMediaType names a compressed delta in HTTP.
 const DeltaMediaType = "application/vnd.leat.bundle-delta.v1+zstd"

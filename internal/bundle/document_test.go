@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// TestDocumentIsTrue runs the example of docs/protocol/bundle.md as a reader would, and compares
-// every digest in it with the goldens.
+// TestDocumentIsTrue runs the example of docs/reference/protocol/bundle.md as a reader would, and
+// compares every digest in it with the goldens.
 func TestDocumentIsTrue(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/protocol/bundle.md")
+	document, err := os.ReadFile("../../docs/reference/protocol/bundle.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +48,10 @@ func TestDocumentIsTrue(t *testing.T) {
 	}
 }
 
-// TestDeltaDocumentIsTrue makes the example delta of docs/protocol/delta.md.
+// TestDeltaDocumentIsTrue makes the example delta of docs/reference/protocol/delta.md.
 func TestDeltaDocumentIsTrue(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/protocol/delta.md")
+	document, err := os.ReadFile("../../docs/reference/protocol/delta.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (s *Set) Help(w io.Writer) error {
 	return err
 }
 
-// Document writes the settings as Markdown, one table for each group, for docs/config.md.
+// Document writes the settings as Markdown, one table for each group, for docs/reference/config.md.
 func (s *Set) Document(w io.Writer) error {
 	var out bytes.Buffer
 	for i, group := range s.groups() {

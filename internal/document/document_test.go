@@ -692,10 +692,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestAccessPage reads the documents of docs/access.md.
+// TestAccessPage reads the documents of docs/guides/access.md.
 func TestAccessPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/access.md")
+	page, err := os.ReadFile("../../docs/guides/access.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -717,10 +717,10 @@ func TestAccessPage(t *testing.T) {
 	}
 }
 
-// TestChartDependenciesPage reads the documents of docs/chart-dependencies.md.
+// TestChartDependenciesPage reads the documents of docs/guides/chart-dependencies.md.
 func TestChartDependenciesPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/chart-dependencies.md")
+	page, err := os.ReadFile("../../docs/guides/chart-dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,9 @@
 
 // Package permission reads from the protocol files who may make a call, and what edits of documents
 // need. The option leat.options.v1.access stands beside each RPC, and is the only place that says so:
-// servers refuse other callers by it, handlers check the permission that it names, and docs/rights.md is
-// made of it. In the same way leat.options.v1.edit stands beside each field of a document.
+// servers refuse other callers by it, handlers check the permission that it names, and
+// docs/reference/rights.md is made of it. In the same way leat.options.v1.edit stands beside each
+// field of a document.
 package permission
 
 import (

@@ -89,7 +89,7 @@ func checkKind(id identity.Identity, spec connect.Spec) error {
 		return nil
 	}
 	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
-		"this call is not for callers with such a token; docs/rights.md lists who may make it")
+		"this call is not for callers with such a token; docs/reference/rights.md lists who may make it")
 }
 
 // callerOf returns the kind of caller that an identity is.

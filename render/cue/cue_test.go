@@ -145,7 +145,7 @@ func TestConform(t *testing.T) {
 	}, "", nil))
 }
 
-// TestExample runs the example of docs/renderers.md.
+// TestExample runs the example of docs/guides/renderers.md.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	files, want := rendertest.Example(t, "CUE")

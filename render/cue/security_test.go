@@ -38,7 +38,7 @@ func TestSecCUEReadsTheTreeAlone(t *testing.T) {
 }
 
 // TestSecCUEIsBounded attacks what the library and the renderer bound. The worker bounds the rest;
-// docs/renderers.md lists it.
+// docs/guides/renderers.md lists it.
 func TestSecCUEIsBounded(t *testing.T) {
 	t.Parallel()
 	deep := "kind: \"A\""

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package facts holds the one document that templates of every language read: what is known of the
-// service and its cluster, and the service's configuration. docs/renderers.md is its contract with
-// the authors of templates.
+// service and its cluster, and the service's configuration. docs/guides/renderers.md is its
+// contract with the authors of templates.
 //
 // A renderer puts the document where its language has such things: std.extVar("leat") in Jsonnet,
 // the field leat in CUE, the variable leat in Liquid, functionConfig.spec in a WebAssembly module.

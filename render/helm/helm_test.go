@@ -51,7 +51,7 @@ func program(t *testing.T) string {
 type example struct {
 	renderstep.HelmOptions // in the words of a service's step
 
-	// Feature and Cases are what the chart shows, for docs/renderers/charts.md.
+	// Feature and Cases are what the chart shows, for docs/guides/renderers/charts.md.
 	Feature string   `json:"feature"`
 	Cases   []string `json:"cases"`
 
@@ -311,7 +311,8 @@ func normal(t *testing.T, objects map[string]any) map[string]any {
 	return same
 }
 
-// TestDocumentedCharts compares the table in docs/renderers/charts.md with the charts. Run it with
+// TestDocumentedCharts compares the table in docs/guides/renderers/charts.md with the charts. Run
+// it with
 // -update after a change of them.
 func TestDocumentedCharts(t *testing.T) {
 	t.Parallel()
@@ -335,7 +336,7 @@ func TestDocumentedCharts(t *testing.T) {
 	}
 	slices.Sort(rows)
 	table := "| feature | case | file | result |\n|---|---|---|---|\n" + strings.Join(rows, "")
-	golden.AssertSection(t, "../../../docs/renderers/charts.md", "cases", []byte(table))
+	golden.AssertSection(t, "../../../docs/guides/renderers/charts.md", "cases", []byte(table))
 }
 
 // TestPackedDependencies applies a chart's .helmignore to the archives in charts, as Helm does, and not

@@ -88,7 +88,7 @@ func TestEqualOnHelmsOwnCharts(t *testing.T) {
 		text = append(text, ":\n\n| chart | why Leat's result is another one |\n|---|---|\n"+strings.Join(rows, "")...)
 	}
 	if !t.Failed() {
-		golden.AssertSection(t, "../../../docs/renderers/charts.md", "own charts", text)
+		golden.AssertSection(t, "../../../docs/guides/renderers/charts.md", "own charts", text)
 	}
 }
 

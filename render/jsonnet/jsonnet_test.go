@@ -153,7 +153,7 @@ func TestLibrariesOfFoldersAbove(t *testing.T) {
 	}
 }
 
-// TestExample runs the example of docs/renderers.md.
+// TestExample runs the example of docs/guides/renderers.md.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	files, want := rendertest.Example(t, "Jsonnet")

@@ -34,7 +34,7 @@ func TestSecJsonnetReadsTheTreeAlone(t *testing.T) {
 }
 
 // TestSecJsonnetIsBounded attacks what the library and the renderer bound. The worker bounds the
-// rest; docs/renderers.md lists it.
+// rest; docs/guides/renderers.md lists it.
 func TestSecJsonnetIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

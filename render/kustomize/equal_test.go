@@ -37,7 +37,7 @@ func program(t testing.TB) string {
 
 // example is an archive of testdata/kustomizations. Its file settings.yaml holds this.
 type example struct {
-	// Feature and Cases are what it shows, for docs/renderers/kustomizations.md.
+	// Feature and Cases are what it shows, for docs/guides/renderers/kustomizations.md.
 	Feature string   `json:"feature"`
 	Cases   []string `json:"cases"`
 	// Folder is what is built. Empty: the root.
@@ -153,8 +153,8 @@ func normal(t *testing.T, objects []any) (same []any) {
 	return same
 }
 
-// TestDocumentedKustomizations compares the table in docs/renderers/kustomizations.md with the
-// examples. Run it with -update after a change of them.
+// TestDocumentedKustomizations compares the table in docs/guides/renderers/kustomizations.md with
+// the examples. Run it with -update after a change of them.
 func TestDocumentedKustomizations(t *testing.T) {
 	t.Parallel()
 	var rows []string
@@ -173,7 +173,7 @@ func TestDocumentedKustomizations(t *testing.T) {
 	}
 	slices.Sort(rows)
 	table := "| feature | case | file | result |\n|---|---|---|---|\n" + strings.Join(rows, "")
-	golden.AssertSection(t, "../../../docs/renderers/kustomizations.md", "cases", []byte(table))
+	golden.AssertSection(t, "../../../docs/guides/renderers/kustomizations.md", "cases", []byte(table))
 }
 
 // TestSecSchemaOfABuildStaysItsOwn builds a kustomization with a schema before one without: the

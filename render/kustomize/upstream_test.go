@@ -71,7 +71,7 @@ func TestEqualOnKustomizesOwnTests(t *testing.T) {
 		}
 	}
 	slices.Sort(rows)
-	golden.AssertSection(t, "../../../docs/renderers/kustomizations.md", "own tests", fmt.Appendf(nil,
+	golden.AssertSection(t, "../../../docs/guides/renderers/kustomizations.md", "own tests", fmt.Appendf(nil,
 		"Of %d builds in these tests, %d make equal objects, %d are refused by both, and %d differ:\n\n| test | why Leat's result is another one |\n|---|---|\n%s",
 		len(cases), equal, refused, len(rows), strings.Join(slices.Compact(rows), "")))
 }

@@ -212,7 +212,7 @@ func TestConform(t *testing.T) {
 	}, ""))
 }
 
-// TestExample runs the example of docs/renderers.md.
+// TestExample runs the example of docs/guides/renderers.md.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	files, want := rendertest.Example(t, "Liquid")

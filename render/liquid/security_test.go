@@ -32,7 +32,7 @@ func TestSecLiquidReadsTheTreeAlone(t *testing.T) {
 }
 
 // TestSecLiquidIsBounded attacks what the renderer bounds. The worker bounds the rest;
-// docs/renderers.md lists it.
+// docs/guides/renderers.md lists it.
 func TestSecLiquidIsBounded(t *testing.T) {
 	t.Parallel()
 	double := func(filter string) string {

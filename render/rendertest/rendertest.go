@@ -169,17 +169,17 @@ func Run(t testing.TB, folder, program string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// Example returns the files of the example under a heading of docs/renderers.md, and its output: the
-// blocks of code whose first line names a file, and the block that is called output.
+// Example returns the files of the example under a heading of docs/guides/renderers.md, and its
+// output: the blocks of code whose first line names a file, and the block that is called output.
 func Example(t testing.TB, heading string) (files map[string]string, output string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root(t), "docs", "renderers.md"))
+	page, err := os.ReadFile(filepath.Join(root(t), "docs", "guides", "renderers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
 	if !found {
-		t.Fatalf("docs/renderers.md has no heading %q", heading)
+		t.Fatalf("docs/guides/renderers.md has no heading %q", heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	files = map[string]string{}

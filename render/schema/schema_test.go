@@ -82,17 +82,17 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestExample compares parameters with the example of docs/rendering.md.
+// TestExample compares parameters with the example of docs/guides/rendering.md.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/rendering.md")
+	page, err := os.ReadFile("../../docs/guides/rendering.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), "```json\n")
 	example, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
-		t.Fatal("docs/rendering.md has no example of a schema")
+		t.Fatal("docs/guides/rendering.md has no example of a schema")
 	}
 	secret := map[string]string{"DB_PASSWORD": "twelve letters"}
 	if got := check(t, example, map[string]string{"REPLICAS": "3", "REGION": "us"}, secret); got != "" {

@@ -4,9 +4,9 @@
 // Package wasm makes objects with WebAssembly modules: the way to bring a renderer of one's own.
 //
 // A module is a command of WASI preview 1, and a file of the service's tree. It reads a ResourceList
-// of KRM functions on its standard input, and writes another to its standard output. docs/renderers.md
-// is the contract. A module has no network, no environment, no disk but the tree, and no clock or
-// chance unless its step allows them.
+// of KRM functions on its standard input, and writes another to its standard output.
+// docs/guides/renderers.md is the contract. A module has no network, no environment, no disk but
+// the tree, and no clock or chance unless its step allows them.
 //
 // The package bounds a module's memory, time and output by itself. It does not bound the
 // compilation, nor tables: the process does. See render.StepRenderer.

@@ -94,7 +94,7 @@ func text(t testing.TB, in render.StepInput) (string, error) {
 	return object.Data.Text, nil
 }
 
-// TestExample runs the example of docs/renderers.md.
+// TestExample runs the example of docs/guides/renderers.md.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	in := input(t, exampleModule, map[string]any{"prefix": "shop-"})

@@ -22,12 +22,12 @@ func TestSecClusterReferencesAreWithheld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../../docs/guides/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, shown, _ := strings.Cut(string(example), "\n  config:\n"); !strings.Contains(string(page), "```yaml\n  config:\n"+shown+"```") {
-		t.Error("docs/configuration.md does not show the example")
+		t.Error("docs/guides/configuration.md does not show the example")
 	}
 	h := startHub(t)
 	content := newFolder(t, "c1", "one")

@@ -328,12 +328,12 @@ func TestBackEndOfFiles(t *testing.T) {
 	}
 }
 
-// TestExampleOfConfiguration applies the documents that docs/configuration.md shows, but for the
-// address and the credential.
+// TestExampleOfConfiguration applies the documents that docs/guides/configuration.md shows, but for
+// the address and the credential.
 func TestExampleOfConfiguration(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/backends/vault.yaml"
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../../docs/guides/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestExampleOfConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```yaml\n"+string(example)+"```") {
-		t.Error("docs/configuration.md does not show the example")
+		t.Error("docs/guides/configuration.md does not show the example")
 	}
 	h := startHub(t, quickly)
 	vault := vaultdouble.Start(t)

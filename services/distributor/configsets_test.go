@@ -185,11 +185,11 @@ func TestSecSetsNeedTheRightToUseThem(t *testing.T) {
 	}
 }
 
-// TestExampleOfConfigSets applies the documents that docs/configuration.md shows.
+// TestExampleOfConfigSets applies the documents that docs/guides/configuration.md shows.
 func TestExampleOfConfigSets(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/configsets/sets.yaml"
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../../docs/guides/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestExampleOfConfigSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```yaml\n"+string(example)+"```") {
-		t.Error("docs/configuration.md does not show the example")
+		t.Error("docs/guides/configuration.md does not show the example")
 	}
 	h := startHub(t, quickly)
 	content := newFolder(t, "c1", "one")

@@ -362,12 +362,12 @@ func TestSecTrustRulesGiveNothing(t *testing.T) {
 	wantReason(t, err, "ACCESS_DENIED")
 }
 
-// TestExampleOfPipelines applies the documents that docs/pipelines.md shows, but for the issuer, and has
-// a job do what the page says.
+// TestExampleOfPipelines applies the documents that docs/guides/pipelines.md shows, but for the
+// issuer, and has a job do what the page says.
 func TestExampleOfPipelines(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/pipelines/github.yaml"
-	page, err := os.ReadFile("../../docs/pipelines.md")
+	page, err := os.ReadFile("../../docs/guides/pipelines.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestExampleOfPipelines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```yaml\n"+string(example)+"```") {
-		t.Error("docs/pipelines.md does not show the example")
+		t.Error("docs/guides/pipelines.md does not show the example")
 	}
 	h, ci := startHub(t, allowLocal), startCI(t)
 	documents := exampleDocuments(t, path)

@@ -390,11 +390,11 @@ func TestProjectsAreObjects(t *testing.T) {
 	}
 }
 
-// TestExampleOfProjects applies the documents that docs/projects.md shows.
+// TestExampleOfProjects applies the documents that docs/guides/projects.md shows.
 func TestExampleOfProjects(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/projects/fleet.yaml"
-	page, err := os.ReadFile("../../docs/projects.md")
+	page, err := os.ReadFile("../../docs/guides/projects.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestExampleOfProjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```yaml\n"+string(example)+"```") {
-		t.Error("docs/projects.md does not show the example")
+		t.Error("docs/guides/projects.md does not show the example")
 	}
 	h := startHub(t)
 	documents := exampleDocuments(t, path)

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// needs are the words of docs/rights.md for what an edit of a field needs.
+// needs are the words of docs/reference/rights.md for what an edit of a field needs.
 var needs = map[optionsv1.Edit]string{
 	optionsv1.Edit_EDIT_PAUSE:            "`pause services` is enough where nothing else changes",
 	optionsv1.Edit_EDIT_CONFIRM:          "`confirm services` is enough where nothing else changes",
@@ -35,7 +35,7 @@ var needs = map[optionsv1.Edit]string{
 	optionsv1.Edit_EDIT_DIRECT:           "everything that the role of the fleet source holds, where it writes, at every edit; of a repository, for each fleet source that reads it",
 }
 
-// tableOfFields is the part of docs/rights.md about fields of documents.
+// tableOfFields is the part of docs/reference/rights.md about fields of documents.
 func tableOfFields(t *testing.T) string {
 	t.Helper()
 	var page strings.Builder

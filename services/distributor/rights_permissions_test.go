@@ -151,7 +151,8 @@ func isOfAgent(p catalog.Permission) bool {
 	return isAsked
 }
 
-// tableOfPermissions is the part of docs/rights.md for people who write a role of their own.
+// tableOfPermissions is the part of docs/reference/rights.md for people who write a role of their
+// own.
 func tableOfPermissions() string {
 	var page strings.Builder
 	page.WriteString(`

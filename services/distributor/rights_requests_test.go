@@ -21,8 +21,8 @@ const (
 
 // clusterRequest is a request to a cluster, and what the three groups that roles give make of it in
 // a cluster with the bindings of deploy/kubernetes/agent.yaml. Operators and editors are one group.
-// TestRightsInClusters in test/tunnel reads the rows from docs/rights.md, and has real people make
-// each request of a real API server.
+// TestRightsInClusters in test/tunnel reads the rows from docs/reference/rights.md, and has real
+// people make each request of a real API server.
 type clusterRequest struct {
 	// request is the method and the path. NAMESPACE is any namespace; what is called none is not
 	// there, so that a request that is let through ends with 404.
@@ -104,14 +104,14 @@ func (r clusterRequest) cell(p person) string {
 	return hidden
 }
 
-// tableOfRequests is the part of docs/rights.md about clusters.
+// tableOfRequests is the part of docs/reference/rights.md about clusters.
 func tableOfRequests() string {
 	var page strings.Builder
 	page.WriteString(`
 ## Requests to clusters
 
 Each row is a request below ` + "`/clusters/NAME`" + `, or at the cluster's own host; ` + "`shop--berlin.DOMAIN`" + ` is that of the cluster ` + "`berlin`" + ` in the project ` + "`shop`" + `.
-The hub decides who reaches the cluster and as whom, and the cluster's own RBAC what they may do there; the cells are those of a cluster with the bindings of [agent.yaml](../deploy/kubernetes/agent.yaml).
+The hub decides who reaches the cluster and as whom, and the cluster's own RBAC what they may do there; the cells are those of a cluster with the bindings of [agent.yaml](../../deploy/kubernetes/agent.yaml).
 Rules of a binding narrow all rows but those of discovery, health and reviews of oneself.
 
 | request | asks for |` + header() + `

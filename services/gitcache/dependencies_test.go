@@ -87,11 +87,11 @@ func (h *helmProgram) read(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// shopOf returns the chart of docs/chart-dependencies.md, with repositories that exist. It has
-// dependencies of every kind.
+// shopOf returns the chart of docs/guides/chart-dependencies.md, with repositories that exist. It
+// has dependencies of every kind.
 func shopOf(t *testing.T, stable, registry string) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/chart-dependencies.md")
+	page, err := os.ReadFile("../../docs/guides/chart-dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	h.agent("demo", echo)
 	h.get(client(t, false), "ada", "demo", "/api")
 	h.get(client(t, false), "ada", "other", "/api")
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, match := range family.FindAllStringSubmatch(h.metrics(), -1) {
 		shown[match[1]] = true
 		if !strings.Contains(string(page), "`"+match[1]+"`") {
-			t.Errorf("docs/metrics.md lacks %s; run make docs", match[1])
+			t.Errorf("docs/reference/metrics.md lacks %s; run make docs", match[1])
 		}
 	}
 	for _, label := range []string{"phase", "transport", "endless", "network_io_direction", "error_type", "origin", "scope"} {

@@ -15,7 +15,7 @@ import (
 // notShown marks a row whose case has no test yet.
 const notShown = "not shown yet"
 
-// failureCases is the number of cases in docs/tunnel-failures.md.
+// failureCases is the number of cases in docs/design/tunnel-failures.md.
 const failureCases = 48
 
 // TestTunnelFailures compares the table of the tunnel's failure cases with the tests that it names:
@@ -23,7 +23,7 @@ const failureCases = 48
 func TestTunnelFailures(t *testing.T) {
 	t.Parallel()
 	top := root(t)
-	table, err := os.ReadFile(filepath.Join(top, "docs", "tunnel-failures.md"))
+	table, err := os.ReadFile(filepath.Join(top, "docs", "design", "tunnel-failures.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,11 +90,11 @@ func source(t *testing.T, files *token.FileSet, node any) string {
 	return out.String()
 }
 
-// TestSecurityPageNamesTests compares docs/security.md with the tests: each test in a row exists,
-// and each TestSec… has a row.
+// TestSecurityPageNamesTests compares docs/design/security.md with the tests: each test in a row
+// exists, and each TestSec… has a row.
 func TestSecurityPageNamesTests(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(root(t), "docs", "security.md"))
+	page, err := os.ReadFile(filepath.Join(root(t), "docs", "design", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +121,12 @@ func TestSecurityPageNamesTests(t *testing.T) {
 	}
 	for test := range named {
 		if !defined[test] {
-			t.Errorf("docs/security.md names %s, which does not exist", test)
+			t.Errorf("docs/design/security.md names %s, which does not exist", test)
 		}
 	}
 	for test := range defined {
 		if !named[test] {
-			t.Errorf("docs/security.md has no row for %s", test)
+			t.Errorf("docs/design/security.md has no row for %s", test)
 		}
 	}
 }

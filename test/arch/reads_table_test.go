@@ -36,7 +36,8 @@ const (
 )
 
 // reads are all reads of the cluster in the agent's code: what a file reads, by which reader, and how
-// often. A file has a row for each of its readers. docs/agent/reads.md is made of those that have one.
+// often. A file has a row for each of its readers. docs/reference/agent/reads.md is made of those
+// that have one.
 var reads = []struct {
 	file  string
 	by    by

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/agent/reads.md")
+var update = flag.Bool("update", false, "write docs/reference/agent/reads.md")
 
 const agentCode = "services/agent/internal/"
 
@@ -70,10 +70,10 @@ func TestSecAgentReadsForServicesByTheirReader(t *testing.T) {
 	}
 }
 
-// TestTableOfReads compares docs/agent/reads.md with the table of reads.
+// TestTableOfReads compares docs/reference/agent/reads.md with the table of reads.
 func TestTableOfReads(t *testing.T) {
 	t.Parallel()
-	page := filepath.Join(root(t), "docs/agent/reads.md")
+	page := filepath.Join(root(t), "docs/reference/agent/reads.md")
 	want := pageOfReads()
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
@@ -81,7 +81,8 @@ func TestTableOfReads(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != want {
-		t.Errorf("docs/agent/reads.md is not the table of reads (%v); run go test ./test/arch -run TestTableOfReads -update", err)
+		t.Errorf("docs/reference/agent/reads.md is not the table of reads (%v); "+
+			"run go test ./test/arch -run TestTableOfReads -update", err)
 	}
 }
 
@@ -257,7 +258,7 @@ func isNamed(x ast.Expr, name string) bool {
 	return ok && ident.Name == name
 }
 
-// pageOfReads is docs/agent/reads.md.
+// pageOfReads is docs/reference/agent/reads.md.
 func pageOfReads() string {
 	var page strings.Builder
 	page.WriteString(`# Which reader reads what for a service

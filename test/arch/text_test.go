@@ -95,7 +95,9 @@ func texts(t *testing.T) []string {
 }
 
 // generatedPages are written by make generate.
-var generatedPages = []string{"docs/config.md", "docs/errors.md", "docs/metrics.md", "docs/health-kinds.md"}
+var generatedPages = []string{
+	"docs/reference/config.md", "docs/reference/errors.md", "docs/reference/metrics.md", "docs/reference/health-kinds.md",
+}
 
 // sentenceEnd is the end of a sentence with the beginning of another one behind it.
 var sentenceEnd = regexp.MustCompile(`[a-z0-9%)][.!?]["'*_)]* +[A-Z]`)

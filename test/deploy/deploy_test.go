@@ -22,10 +22,10 @@ import (
 // top is the root of the checkout.
 const top = "../.."
 
-// settings returns the environment variables that docs/config.md lists.
+// settings returns the environment variables that docs/reference/config.md lists.
 func settings(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(top, "docs", "config.md"))
+	page, err := os.ReadFile(filepath.Join(top, "docs", "reference", "config.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func checkSetting(t *testing.T, known []string, where, name string) {
 		return
 	}
 	if !slices.Contains(known, name) && !slices.Contains(known, strings.TrimSuffix(name, "_FILE")) {
-		t.Errorf("%s sets %s, which is not in docs/config.md", where, name)
+		t.Errorf("%s sets %s, which is not in docs/reference/config.md", where, name)
 	}
 }
 

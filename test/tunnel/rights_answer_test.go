@@ -127,7 +127,7 @@ func (w *wire) read(t *testing.T, q question, response *http.Response) string {
 	return string(body)
 }
 
-// verdict names the answer as docs/rights.md does.
+// verdict names the answer as docs/reference/rights.md does.
 func (a answer) verdict() string {
 	origin := a.header.Get("Leat-Error-Origin")
 	isHub := origin == "hub"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// rightsRow is a row of a table of docs/rights.md.
+// rightsRow is a row of a table of docs/reference/rights.md.
 type rightsRow struct {
 	// name is the call or the request.
 	name string
@@ -17,18 +17,18 @@ type rightsRow struct {
 	cells map[string]string
 }
 
-// rightsTable returns the rows below a heading of docs/rights.md, which a test of the distributor
-// generates from the options of the calls and from the built-in roles. The tests here hold the page
-// against a running hub: what it promises is what people are answered.
+// rightsTable returns the rows below a heading of docs/reference/rights.md, which a test of the
+// distributor generates from the options of the calls and from the built-in roles. The tests here
+// hold the page against a running hub: what it promises is what people are answered.
 func rightsTable(t *testing.T, heading string) []rightsRow {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/rights.md")
+	page, err := os.ReadFile("../../docs/reference/rights.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
 	if !found {
-		t.Fatalf("docs/rights.md has no section %q", heading)
+		t.Fatalf("docs/reference/rights.md has no section %q", heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var columns []string
@@ -53,7 +53,7 @@ func rightsTable(t *testing.T, heading string) []rightsRow {
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		t.Fatalf("docs/rights.md has no row below %q", heading)
+		t.Fatalf("docs/reference/rights.md has no row below %q", heading)
 	}
 	return rows
 }

@@ -40,7 +40,7 @@ import (
 // the provider corp, and a job that the trust rule ci lets in.
 type member struct {
 	name string
-	// column is the one of docs/rights.md that says what the person may do.
+	// column is the one of docs/reference/rights.md that says what the person may do.
 	column string
 	// binding is what the person has, without its users. Nil: nothing.
 	binding *fleetv1.AccessBindingSpec

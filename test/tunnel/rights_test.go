@@ -88,9 +88,9 @@ type rights struct {
 	callers []caller
 }
 
-// TestRights holds docs/rights.md against a hub of two tunnels with a real distributor, a real agent
-// and a real API server: each request, each call to an agent and each call of the tunnel's own, by
-// people with each role in each kind of scope, with each kind of token.
+// TestRights holds docs/reference/rights.md against a hub of two tunnels with a real distributor, a
+// real agent and a real API server: each request, each call to an agent and each call of the
+// tunnel's own, by people with each role in each kind of scope, with each kind of token.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	s := newRights(t)
@@ -219,7 +219,7 @@ func tried(t *testing.T, file protoreflect.FileDescriptor, service protoreflect.
 		method := methods.Get(i)
 		row, ok := rows[string(method.Name())]
 		if !ok {
-			t.Errorf("%s has no row in docs/rights.md", method.FullName())
+			t.Errorf("%s has no row in docs/reference/rights.md", method.FullName())
 			continue
 		}
 		all[method] = row

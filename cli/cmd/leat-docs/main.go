@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat-docs generates docs/config.md, docs/errors.md and docs/metrics.md from the code, so
-// that they cannot drift.
+// Command leat-docs generates docs/reference/config.md, docs/reference/errors.md and
+// docs/reference/metrics.md from the code, so that they cannot drift.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "../docs", "folder of the pages")
+	out := flag.String("out", "../docs/reference", "folder of the pages")
 	source := flag.String("source", "..", "folder of the source")
 	flag.Parse()
 	if err := reference.Write(*out, *source); err != nil {

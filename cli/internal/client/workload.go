@@ -180,7 +180,8 @@ func (w *Workload) exchange(ctx context.Context, own, audience string) (AccessTo
 	err = json.NewDecoder(io.LimitReader(res.Body, maxWorkloadAnswer)).Decode(&answer)
 	if err != nil || res.StatusCode != http.StatusOK || answer.Token == "" {
 		return AccessToken{}, failure.New("the hub does not accept the workload's token: "+cmp.Or(answer.Description, res.Status),
-			"An administrator of the hub sees its rules with leat get trustrules. docs/pipelines.md explains what they need.")
+			"An administrator of the hub sees its rules with leat get trustrules. "+
+				"docs/guides/pipelines.md explains what they need.")
 	}
 	return AccessToken{Token: answer.Token, Expires: at.Add(time.Duration(answer.ExpiresIn) * time.Second)}, nil
 }

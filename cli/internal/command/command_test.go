@@ -117,10 +117,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestDocumentedOutput compares docs/render.md with what the scripts check, and reads its facts.
+// TestDocumentedOutput compares docs/guides/render.md with what the scripts check, and reads its
+// facts.
 func TestDocumentedOutput(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/render.md")
+	page, err := os.ReadFile("../../../docs/guides/render.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,14 +131,14 @@ func TestDocumentedOutput(t *testing.T) {
 	}
 	for _, file := range script.Files {
 		if file.Name == "manifests" && !bytes.Contains(page, append([]byte("```\n"), file.Data...)) {
-			t.Errorf("docs/render.md does not show\n%s", file.Data)
+			t.Errorf("docs/guides/render.md does not show\n%s", file.Data)
 		}
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, _ := strings.Cut(rest, "```")
 	var facts render.ClusterFacts
 	if err := yaml.UnmarshalStrict([]byte(example), &facts); err != nil || facts.KubernetesVersion == "" || len(facts.APIVersions) == 0 {
-		t.Errorf("got %+v, %v, want the facts of docs/render.md", facts, err)
+		t.Errorf("got %+v, %v, want the facts of docs/guides/render.md", facts, err)
 	}
 }
 
@@ -359,10 +360,10 @@ func setProvider(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(hubKey{}).(*fleettest.Hub).SetProvider(args[0], strings.Join(args[1:], ""))
 }
 
-// TestSignInPage compares docs/sign-in.md with the example that the scripts apply.
+// TestSignInPage compares docs/guides/sign-in.md with the example that the scripts apply.
 func TestSignInPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/sign-in.md")
+	page, err := os.ReadFile("../../../docs/guides/sign-in.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +372,7 @@ func TestSignInPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(page, []byte("```yaml\n"+string(example)+"```")) {
-		t.Errorf("docs/sign-in.md does not show\n%s", example)
+		t.Errorf("docs/guides/sign-in.md does not show\n%s", example)
 	}
 }
 

@@ -36,10 +36,10 @@ func scripts(t *testing.T, folders ...string) []string {
 	return all
 }
 
-// TestDocumentedFilters checks that find.txtar runs the commands that docs/find.md shows.
+// TestDocumentedFilters checks that find.txtar runs the commands that docs/guides/find.md shows.
 func TestDocumentedFilters(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/find.md")
+	page, err := os.ReadFile("../../../docs/guides/find.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestDocumentedFilters(t *testing.T) {
 	_, rest, _ := strings.Cut(string(page), "```sh\n")
 	commands, _, _ := strings.Cut(rest, "```")
 	if strings.Count(commands, "\n") < 5 {
-		t.Fatalf("docs/find.md shows %q", commands)
+		t.Fatalf("docs/guides/find.md shows %q", commands)
 	}
 	for command := range strings.Lines(commands) {
 		if !strings.Contains(string(script), "\nexec "+command) {

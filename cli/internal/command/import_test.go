@@ -356,10 +356,10 @@ func (c *helmCluster) retire(t *testing.T) {
 	}
 }
 
-// TestImportExample runs the example of docs/migrate-from-helm.md.
+// TestImportExample runs the example of docs/guides/migrate-from-helm.md.
 func TestImportExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/migrate-from-helm.md")
+	text, err := os.ReadFile("../../../docs/guides/migrate-from-helm.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func metricsPage(instruments []Instrument) []byte {
 		"Beside those listed here there are `rpc.server.*` and `rpc.client.*` of OpenTelemetry's conventions for the calls between services, and " +
 		"those of the Go runtime. Names of clusters, repositories and people are on spans and in logs, never on metrics. " +
 		"A histogram `x` is `x_bucket`, `x_sum` and `x_count` in Prometheus. " +
-		"[deploy/dashboards](../deploy/dashboards) has dashboards for Grafana.\n")
+		"[deploy/dashboards](../../deploy/dashboards) has dashboards for Grafana.\n")
 	service := "\x00"
 	for _, i := range instruments {
 		if i.Service != service {

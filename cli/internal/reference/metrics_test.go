@@ -27,12 +27,12 @@ func TestPagesAreUpToDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(filepath.Join(source, "docs", page))
+		got, err := os.ReadFile(filepath.Join(source, "docs", "reference", page))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("docs/%s is out of date; run make docs", page)
+			t.Errorf("docs/reference/%s is out of date; run make docs", page)
 		}
 	}
 }

@@ -109,11 +109,11 @@ func shown(printed, expected string) (missing string) {
 	return ""
 }
 
-// TestTutorial follows docs/tutorial.md: it runs each block of commands in one shell, and compares what
-// they print with what the page shows.
+// TestTutorial follows docs/start/tutorial.md: it runs each block of commands in one shell, and
+// compares what they print with what the page shows.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/tutorial.md")
+	page, err := os.ReadFile("../../../docs/start/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestTutorial(t *testing.T) {
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 	before, after, ok := strings.Cut(string(page), restartMark)
 	if !ok {
-		t.Fatalf("docs/tutorial.md does not say %q", restartMark)
+		t.Fatalf("docs/start/tutorial.md does not say %q", restartMark)
 	}
 	vault := vaultdouble.Start(t)
 	vault.Token("tutorial")
@@ -144,7 +144,7 @@ func TestTutorial(t *testing.T) {
 	r.run(t, "git remote set-url origin "+summary.Repository+"\nrm clusters.kubeconfig\nleat kubeconfig --all --file clusters.kubeconfig")
 	f.follow(t, after)
 	if f.commands < 10 {
-		t.Errorf("docs/tutorial.md has %d blocks of commands, want its whole story", f.commands)
+		t.Errorf("docs/start/tutorial.md has %d blocks of commands, want its whole story", f.commands)
 	}
 	p.stop(t)
 }
@@ -171,7 +171,7 @@ func (f *follower) follow(t *testing.T, page string) {
 			f.commands++
 		case "text":
 			if missing := shown(printed, block.text); missing != "" {
-				t.Errorf("docs/tutorial.md shows\n%s\nbut the commands printed\n%s", missing, printed)
+				t.Errorf("docs/start/tutorial.md shows\n%s\nbut the commands printed\n%s", missing, printed)
 			}
 		case "yaml":
 			checkExample(t, f.checkout, block.text)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A renderer of one's own: it gives every object of the step before the cluster's region as a label.
-// Build it with `npm ci && npm run build`. docs/renderers.md describes what it reads and writes.
+// Build it with `npm ci && npm run build`. docs/guides/renderers.md describes what it reads and writes.
 
 import { JSON } from "assemblyscript-json/assembly";
 

@@ -26,7 +26,7 @@ func Config(s *session.Session) *cobra.Command {
 		Long: `Show where the values of a service's configuration come from, and have the hub read a back end again.
 
 A service is configured by its own spec.config, by the ConfigSets that it lists, and by those that its project lists. Values may stand there, or be
-references to a ConfigBackend. docs/configuration.md has more.`,
+references to a ConfigBackend. docs/guides/configuration.md has more.`,
 		Example: `  leat config explain service/shop
   leat config refresh vault-prod shop/db`,
 		Args: cobra.NoArgs,

@@ -36,7 +36,8 @@ func shortForms() [][2]string {
 }
 
 func (f *selection) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&f.filter, "filter", "", "those of which the filter is true, such as 'phase=Failed since>1h checkout' (docs/find.md)")
+	flags.StringVar(&f.filter, "filter", "",
+		"those of which the filter is true, such as 'phase=Failed since>1h checkout' (docs/guides/find.md)")
 	flags.StringVarP(&f.labels, "selector", "l", "", "those with these labels, such as app=web,tier in (a,b),!canary")
 	flags.StringVar(&f.clusterLabels, "cluster-label", "", "services in clusters with these labels, and such clusters")
 	flags.StringVar(&f.order, "sort", "", "order by name, since, severity, age or cluster; -since is the reverse")

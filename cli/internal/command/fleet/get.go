@@ -42,8 +42,8 @@ A single cluster is shown with its nodes and their resources, its pods by phase,
 can do. A single service is shown with its drift, its tests and its dry run.
 
 A list can be narrowed: --filter is a row of terms, all of which have to be true, such as
-'phase=Failed cluster.label.region=eu checkout', and the other flags are short for terms. docs/find.md lists the fields
-of each kind; a field that does not exist is answered with those that do. --sort orders the list.
+'phase=Failed cluster.label.region=eu checkout', and the other flags are short for terms. docs/guides/find.md lists the
+fields of each kind; a field that does not exist is answered with those that do. --sort orders the list.
 
 Tokens and sessions are shown without their secrets, and are not documents; their names are those of their people. Users who are
 not administrators see only what concerns themselves.`,

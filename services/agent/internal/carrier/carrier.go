@@ -5,7 +5,7 @@
 // depends on the proxies and ingresses on the way. The Dialer tries an HTTP/1.1 Upgrade first,
 // which costs nothing, then a WebSocket, then a stream of Connect messages in HTTP/2. It remembers
 // for each address what worked. All three look the same to the user of a connection. The Dialer
-// uses the HTTP proxies of the environment. docs/protocol/tunnel.md describes the wire.
+// uses the HTTP proxies of the environment. docs/reference/protocol/tunnel.md describes the wire.
 package carrier
 
 import (

@@ -6,7 +6,7 @@ package health
 import "fmt"
 
 // coreKinds judge the built-in kinds of Kubernetes that have a state of their own, by group and kind.
-// The verdicts are those of kstatus, except where docs/health.md says otherwise.
+// The verdicts are those of kstatus, except where docs/guides/health.md says otherwise.
 var coreKinds = map[[2]string]func(object) Verdict{
 	{"", "Pod"}:                                          pod,
 	{"", "Service"}:                                      service,

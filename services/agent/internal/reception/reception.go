@@ -5,7 +5,7 @@
 // Each side proves its identity first: the agent by its enrolled key, with which its certificate is
 // signed, and the hub by a token that is bound to that key. Then one connection carries the tunnel,
 // as if the agent had opened it, and another one carries the agent's own calls to the hub.
-// docs/protocol/tunnel.md describes the wire.
+// docs/reference/protocol/tunnel.md describes the wire.
 package reception
 
 import (

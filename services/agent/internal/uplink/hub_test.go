@@ -29,7 +29,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// replica is the hub's side of the wire, as docs/protocol/tunnel.md specifies it.
+// replica is the hub's side of the wire, as docs/reference/protocol/tunnel.md specifies it.
 type replica struct {
 	t      *testing.T
 	name   string

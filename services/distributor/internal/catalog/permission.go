@@ -177,7 +177,8 @@ func (s Permissible) validate(field string) error {
 		return err
 	}
 	if !slices.ContainsFunc(Permissions(), s.Holds) {
-		return fielderr.New(field, "allows nothing: none of the resources has one of the verbs; docs/access.md lists the permissions")
+		return fielderr.New(field,
+			"allows nothing: none of the resources has one of the verbs; docs/guides/access.md lists the permissions")
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func (s Permissible) validateWords(field string) error {
 		}
 		err := fielderr.Each(place, "items", list.words, len(all), func(field, word string) error {
 			if word != accessrule.All && !slices.ContainsFunc(all, func(p Permission) bool { return list.of(p) == word }) {
-				return fielderr.New(field, "%.80q does not exist; docs/access.md lists the permissions", word)
+				return fielderr.New(field, "%.80q does not exist; docs/guides/access.md lists the permissions", word)
 			}
 			return nil
 		})

@@ -118,7 +118,8 @@ func (s NotifierSpec) validateText() error {
 		}
 		example := notice.Example(kind, "example", time.Unix(0, 0).UTC())
 		if _, err := example.Text(context.Background(), s.Text); err != nil {
-			return fielderr.New("spec.text", "%v for an example of %s; self holds the message, see docs/notifications.md", err, kind)
+			return fielderr.New("spec.text",
+				"%v for an example of %s; self holds the message, see docs/guides/notifications.md", err, kind)
 		}
 	}
 	return nil

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package agenttest is the other side of the tunnel for tests: it dials a hub over real TCP and
-// serves HTTP/2 on the connection, as an agent does. It follows docs/protocol/tunnel.md and shares
-// no code with the hub's side.
+// serves HTTP/2 on the connection, as an agent does. It follows docs/reference/protocol/tunnel.md
+// and shares no code with the hub's side.
 package agenttest
 
 import (

@@ -5,7 +5,7 @@
 // its enrolled key, and nothing else in its certificate counts; the hub proves itself by a token
 // that is bound to the key which it has seen. One connection then carries people's requests, as if
 // the agent had opened it, and another one the agent's own calls to the hub.
-// docs/protocol/tunnel.md describes the wire.
+// docs/reference/protocol/tunnel.md describes the wire.
 package dialout
 
 import (

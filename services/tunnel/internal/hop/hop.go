@@ -6,7 +6,8 @@
 //
 // The first replica has authenticated, decided and recorded the request. It sends exactly what the
 // agent is to receive, over HTTP/2, under the identity of its service. The second replica uses its
-// own connections only: there is no second hop. docs/protocol/tunnel.md describes the wire.
+// own connections only: there is no second hop. docs/reference/protocol/tunnel.md describes the
+// wire.
 package hop
 
 import (

@@ -3,7 +3,7 @@
 
 // Package reverse takes agents' connections over: an agent dials the hub with an HTTP/1.1 Upgrade,
 // and from then on the agent is the HTTP/2 server on that connection and the hub its client.
-// docs/protocol/tunnel.md describes the wire.
+// docs/reference/protocol/tunnel.md describes the wire.
 package reverse
 
 import (

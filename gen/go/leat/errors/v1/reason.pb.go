@@ -28,7 +28,7 @@ const (
 
 // Reason says why a call failed, precisely enough for a program to decide what to do next. It
 // travels as google.rpc.ErrorInfo.reason (without the REASON_ prefix) with the domain "leat.dev",
-// beside the Connect code. The comment of each value is the advice to the caller; docs/errors.md is
+// beside the Connect code. The comment of each value is the advice to the caller; docs/reference/errors.md is
 // generated from it.
 type Reason int32
 

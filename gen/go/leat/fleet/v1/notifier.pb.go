@@ -104,8 +104,8 @@ type NotifierSpec struct {
 	AllProjects bool `protobuf:"varint,3,opt,name=all_projects,json=allProjects,proto3" json:"all_projects,omitempty"`
 	// What to send: service.failed, service.degraded, service.healthy, service.recovered, service.pending, service.applied,
 	// cluster.connected, cluster.disconnected, repository.failing, repository.recovered, and those of rollout, fleetsource,
-	// globalservice and configbackend that docs/notifications.md lists. Empty means what has failed and recovered; with
-	// a commit status, every change of services.
+	// globalservice and configbackend that docs/guides/notifications.md lists. Empty means what has failed and recovered;
+	// with a commit status, every change of services.
 	Events []string `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// Only objects of these projects. Needs all_projects. At most 64.
 	Projects []string `protobuf:"bytes,5,rep,name=projects,proto3" json:"projects,omitempty"`

@@ -119,7 +119,7 @@ func reviewPermission(user string, why []authz.Grant, q accessrule.Request) *fle
 	case res.GetAllowed():
 		res.Reason = fmt.Sprintf("%s is allowed by %s", q, namesOf(why))
 	case !slices.Contains(catalog.Permissions(), p):
-		res.Reason = fmt.Sprintf("%s is not a permission; docs/access.md lists them", q)
+		res.Reason = fmt.Sprintf("%s is not a permission; docs/guides/access.md lists them", q)
 	default:
 		res.Reason = fmt.Sprintf("no binding gives %s the permission %q there", user, p)
 	}

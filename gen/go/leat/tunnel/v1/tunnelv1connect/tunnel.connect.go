@@ -5,8 +5,8 @@
 //
 // Source: leat/tunnel/v1/tunnel.proto
 
-// The typed side of the tunnel. The bytes themselves travel in a reverse HTTP/2 connection (docs/protocol/tunnel.md),
-// and people use plain HTTP: /clusters/{name}/… is that cluster's Kubernetes API.
+// The typed side of the tunnel. The bytes themselves travel in a reverse HTTP/2 connection
+// (docs/reference/protocol/tunnel.md), and people use plain HTTP: /clusters/{name}/… is that cluster's Kubernetes API.
 package tunnelv1connect
 
 import (
