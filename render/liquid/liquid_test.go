@@ -177,7 +177,7 @@ func TestFiltersOfPlural(t *testing.T) {
 	}
 }
 
-// ofPlural are the filters that Plural documents (pluralsh/polly, docs/liquid-filters.md).
+// ofPlural are the filters that Plural documents (pluralsh/polly/docs/liquid-filters.md).
 var ofPlural = strings.Fields(`
 	abbrev abbrevboth add add1 add1f addf adler32sum ago all any append atoi b32dec b32enc b64dec b64enc base bcrypt biggest buildCustomCert camelcase
 	cat ceil chunk clean coalesce compact concat contains date dateInZone dateModify date_in_zone date_modify decryptAES deepCopy deepEqual default
