@@ -110,6 +110,27 @@ func TestPagesInTextExist(t *testing.T) {
 	}
 }
 
+// TestReadmeShowsExamples compares the documents in README with the examples, which other tests apply.
+func TestReadmeShowsExamples(t *testing.T) {
+	t.Parallel()
+	var examples strings.Builder
+	for _, file := range trackedFiles(t) {
+		if strings.HasPrefix(file, "examples/") && strings.HasSuffix(file, ".yaml") {
+			examples.WriteString("\n" + strings.Join(readLines(t, file), "\n"))
+		}
+	}
+	shown := regexp.MustCompile("(?s)\n```yaml(\n.*?\n)```\n").
+		FindAllStringSubmatch(strings.Join(readLines(t, "README.md"), "\n"), -1)
+	if len(shown) == 0 {
+		t.Error("README.md shows no document")
+	}
+	for _, match := range shown {
+		if !strings.Contains(examples.String(), match[1]) {
+			t.Errorf("README.md shows a document that is in no file of examples/:\n%s", match[1])
+		}
+	}
+}
+
 // TestLinksAreRead holds the reader of pages to what GitHub makes of them.
 func TestLinksAreRead(t *testing.T) {
 	t.Parallel()

@@ -70,18 +70,18 @@ func TestEveryModuleHasTheSameGoLine(t *testing.T) {
 	}
 }
 
-// TestReadmeFolderMap compares the folders in README with the existing folders.
-func TestReadmeFolderMap(t *testing.T) {
+// TestFolderMap compares the folders in ARCHITECTURE.md with the existing folders.
+func TestFolderMap(t *testing.T) {
 	t.Parallel()
 	top := root(t)
-	readme, err := os.Open(filepath.Join(top, "README.md"))
+	page, err := os.Open(filepath.Join(top, "ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer readme.Close()
+	defer page.Close()
 	row := regexp.MustCompile("^\\| `([^`]+)/` \\|")
 	var documented []string
-	for lines := bufio.NewScanner(readme); lines.Scan(); {
+	for lines := bufio.NewScanner(page); lines.Scan(); {
 		if m := row.FindStringSubmatch(lines.Text()); m != nil {
 			documented = append(documented, m[1])
 		}
@@ -100,7 +100,7 @@ func TestReadmeFolderMap(t *testing.T) {
 	slices.Sort(existing)
 	slices.Sort(documented)
 	if diff := cmp.Diff(slices.Compact(existing), documented); diff != "" {
-		t.Errorf("README's folder map differs from the tree (-tree +README):\n%s", diff)
+		t.Errorf("the folder map of ARCHITECTURE.md differs from the tree (-tree +page):\n%s", diff)
 	}
 }
 
