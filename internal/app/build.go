@@ -11,9 +11,12 @@ import (
 // version is set by the linker (-X) in release builds, and by nothing else.
 var version string
 
+// unreleased is the version of a build that is not a release: the next one, which is still made.
+const unreleased = "0.1.0-dev"
+
 // BuildInfo describes the running build.
 type BuildInfo struct {
-	// Version is the release, or "devel".
+	// Version is the release, or "0.1.0-dev" on the way to the first one.
 	Version string
 	// Commit is the Git commit of the source, or empty if the build did not record it.
 	Commit string
@@ -23,25 +26,27 @@ type BuildInfo struct {
 	GoVersion string
 }
 
-// Version returns the release that is running, or "devel".
+// Version returns the release that is running, or "0.1.0-dev" on the way to the first one.
 func Version() string { return Build().Version }
 
 // Build returns what the linker and the Go tool recorded in this binary.
 func Build() BuildInfo {
-	info := BuildInfo{Version: version}
-	if read, ok := debug.ReadBuildInfo(); ok {
-		info = describe(info, read)
+	read, ok := debug.ReadBuildInfo()
+	if !ok {
+		read = &debug.BuildInfo{}
 	}
-	if info.Version == "" || info.Version == "(devel)" {
-		info.Version = "devel"
-	}
-	return info
+	return describe(BuildInfo{Version: version}, read)
 }
 
+// describe adds to info what the Go tool recorded. A version that the linker set wins.
 func describe(info BuildInfo, read *debug.BuildInfo) BuildInfo {
 	info.GoVersion = read.GoVersion
 	if info.Version == "" {
 		info.Version = read.Main.Version
+	}
+	// The Go tool gives a checkout without a tag "(devel)", or a version made of its commit, which follows anyway.
+	if info.Version == "" || info.Version == "(devel)" || strings.HasPrefix(info.Version, "v0.0.0-") {
+		info.Version = unreleased
 	}
 	for _, s := range read.Settings {
 		switch s.Key {

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+func TestVersionOfABuild(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ linked, recorded, want string }{
+		"of a checkout":          {recorded: "(devel)", want: "0.1.0-dev"},
+		"of nothing":             {want: "0.1.0-dev"},
+		"of a commit":            {recorded: "v0.0.0-20261126100000-dac37c4a8bff+dirty", want: "0.1.0-dev"},
+		"installed by go":        {recorded: "v0.2.1", want: "v0.2.1"},
+		"set by the linker":      {linked: "0.1.0", recorded: "(devel)", want: "0.1.0"},
+		"set by the linker, too": {linked: "0.1.1", recorded: "v0.2.1", want: "0.1.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := describe(BuildInfo{Version: c.linked}, &debug.BuildInfo{Main: debug.Module{Version: c.recorded}})
+			if got.Version != c.want {
+				t.Errorf("got %q, want %q", got.Version, c.want)
+			}
+		})
+	}
+}
