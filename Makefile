@@ -56,7 +56,7 @@ TEST = tools/test/run.sh
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -64,6 +64,9 @@ help: ## List these verbs
 
 up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and a demo repository (Ctrl-C ends it)
 	@$(BIN)/leat up $(ARGS)
+
+demo: system $(BIN)/leat ## Record the demo of README again, from a real leat up on the usual ports, into docs/start
+	@$(GO) run ./cli/cmd/leat-demo -leat $(BIN)/leat -out docs/start
 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
