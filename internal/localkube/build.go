@@ -28,6 +28,7 @@ var ErrNoGoTool = errors.New("the go command was not found")
 type BuildParams struct {
 	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
 	CacheDir  string            // empty means leat/kube in the user's cache folder
+	Only      []string          // the names of the files to build; empty means all that a control plane needs
 	Helm      bool              // also build Helm, which no control plane needs
 	Kustomize bool              // also build kustomize, which no control plane needs
 	GoCommand string            // empty means "go" on the PATH
@@ -55,35 +56,48 @@ func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 	return b.binaries, nil
 }
 
-// latestFile is in the cache folder, and has the Binaries that Build returned last.
+// latestFile is in the cache folder, and has the paths of the files that Build made last.
 const latestFile = "latest.json"
 
-// remember keeps what was built for Built. A cache that cannot be written costs nothing but that.
+// remember stores what was built for Built, beside what was built before. Without a cache that can
+// be written, Built finds nothing outside of a checkout, which is no failure of the build.
 func (b *builder) remember() {
 	path := filepath.Join(b.cacheDir, latestFile)
-	if last, err := readBinaries(path); err == nil && last == b.binaries {
-		return
-	}
-	_ = durable.WriteJSON(path, latestFile+"-*", b.binaries)
-}
-
-// Built returns what Build returned last, if all of it is still in the cache folder; empty means leat/kube
-// in the user's cache folder. It needs no checkout of Leat.
-func Built(cacheDir string) (Binaries, bool) {
-	cacheDir, err := cacheFolder(cacheDir)
-	if err != nil {
-		return Binaries{}, false
-	}
-	last, err := readBinaries(filepath.Join(cacheDir, latestFile))
-	if err != nil {
-		return Binaries{}, false
-	}
-	for _, t := range targets(BuildParams{}, &last) {
-		if t.path = *t.place; !t.built() {
-			return Binaries{}, false
+	before, _ := readBinaries(path) // empty at the first build
+	last := before
+	for _, t := range b.targets {
+		if place := last.Path(t.name); place != nil {
+			*place = t.path
 		}
 	}
-	return last, true
+	if last != before {
+		_ = durable.WriteJSON(path, latestFile+"-*", last)
+	}
+}
+
+// Built returns the files that earlier builds left in the cache folder. The paths of others are
+// empty. In a checkout, which p.SourceDir names, these are the files that Build would return;
+// without one, those that Build made last. It needs no go command.
+func Built(p BuildParams) (Binaries, error) {
+	cacheDir, err := cacheFolder(p.CacheDir)
+	if err != nil {
+		return Binaries{}, err
+	}
+	var found Binaries
+	planned := targets(p, &found)
+	if p.SourceDir != "" {
+		if planned, err = plan(p, p.SourceDir, cacheDir, &found); err != nil {
+			return Binaries{}, err
+		}
+	} else {
+		found, _ = readBinaries(filepath.Join(cacheDir, latestFile)) // empty before the first build
+	}
+	for _, t := range planned {
+		if t.path = *t.place; !t.built() {
+			*t.place = ""
+		}
+	}
+	return found, nil
 }
 
 func readBinaries(path string) (b Binaries, err error) {

@@ -132,17 +132,51 @@ func TestBuildOnce(t *testing.T) {
 	if warm != cold {
 		t.Errorf("second build: got %+v, want %+v", warm, cold)
 	}
-	if built, ok := localkube.Built(p.CacheDir); !ok || built != cold {
-		t.Errorf("what is built, without a checkout: got %+v, %t, want %+v", built, ok, cold)
+	if built, err := localkube.Built(localkube.BuildParams{CacheDir: p.CacheDir}); err != nil || built != cold {
+		t.Errorf("what is built, without a checkout: got %+v, %v, want %+v", built, err, cold)
 	}
 	if err := os.Remove(cold.Scheduler); err != nil {
 		t.Fatal(err)
 	}
-	if built, ok := localkube.Built(p.CacheDir); ok {
-		t.Errorf("got %+v, of which a part is gone", built)
+	want := cold
+	want.Scheduler = ""
+	for _, q := range []localkube.BuildParams{{CacheDir: p.CacheDir}, p} {
+		if built, err := localkube.Built(q); err != nil || built != want {
+			t.Errorf("after a file was removed: got %+v, %v, want %+v", built, err, want)
+		}
 	}
-	if built, ok := localkube.Built(t.TempDir()); ok {
-		t.Errorf("got %+v from an empty cache", built)
+	if built, err := localkube.Built(localkube.BuildParams{CacheDir: t.TempDir()}); err != nil || built != (localkube.Binaries{}) {
+		t.Errorf("got %+v, %v from an empty cache", built, err)
+	}
+}
+
+// A start needs the servers first, so they are built alone first. The other files follow, and Built
+// then finds all of them.
+func TestBuildByParts(t *testing.T) {
+	t.Parallel()
+	p := localkube.BuildParams{SourceDir: newSource(t), CacheDir: t.TempDir(), GoCommand: newFakeGo(t)}
+	p.Only = []string{localkube.APIServerFile, localkube.EtcdFile}
+	servers, err := localkube.Build(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (localkube.Binaries{Etcd: servers.Etcd, APIServer: servers.APIServer}); servers != want || servers.Etcd == "" || servers.APIServer == "" {
+		t.Errorf("got %+v, want paths of the two servers alone", servers)
+	}
+	if got := calls(t, p.GoCommand); len(got) != 2 || !strings.Contains(got[0], "etcd") || !strings.Contains(got[1], "kube-apiserver") {
+		t.Errorf("calls of go: got %q, want one for each server, etcd first", got)
+	}
+	p.Only = []string{
+		localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KwokFile, localkube.KwokStagesFile, localkube.KubectlFile,
+	}
+	rest, err := localkube.Build(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rest
+	want.Etcd, want.APIServer = servers.Etcd, servers.APIServer
+	if built, err := localkube.Built(localkube.BuildParams{CacheDir: p.CacheDir}); err != nil || built != want {
+		t.Errorf("what is built, without a checkout: got %+v, %v, want %+v", built, err, want)
 	}
 }
 

@@ -45,6 +45,9 @@ type Params struct {
 	Name          string // of the kubeconfig's cluster, user and context; empty means "leat-local"
 	Nodes         int    // how many nodes to make, unless earlier starts made them; 0 means 1
 	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
+	// NodesLater: Start returns when the API server is ready, and StartNodes runs the other
+	// components. Start then needs the binaries of etcd and kube-apiserver alone.
+	NodesLater bool
 	// Simulated: the control plane gives what a cloud would give. Load balancers and ingresses get
 	// addresses, at which nothing answers, and pods and nodes have metrics, by which they idle.
 	// Without it they wait for both.
@@ -68,10 +71,10 @@ type ControlPlane struct {
 	client     *client
 	lock       io.Closer     // of dir
 	metrics    *http.Server  // nil unless Params.Simulated
-	processes  []*process    // in the order in which they were started; Start and StartAPIServer alone write it
+	processes  []*process    // in the order in which they were started; Start, StartNodes and StartAPIServer alone write it
 	failed     chan struct{} // closed when err is set
 
-	restarting sync.Mutex // held while the API server is started or stopped; before mu
+	restarting sync.Mutex // held while components are started or stopped after Start; before mu
 
 	mu       sync.Mutex
 	stopping bool
@@ -79,9 +82,9 @@ type ControlPlane struct {
 }
 
 // Start runs a control plane and returns when it is ready: the API server
-// answers /readyz with ok and, unless p.APIServerOnly, all nodes are Ready and
-// the default namespace accepts pods. The control plane outlives ctx: end it
-// with Stop. After an error nothing is left running.
+// answers /readyz with ok and, unless p.APIServerOnly or p.NodesLater, all nodes
+// are Ready and the default namespace accepts pods. The control plane outlives
+// ctx: end it with Stop. After an error nothing is left running.
 func Start(ctx context.Context, p Params) (*ControlPlane, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -146,6 +149,43 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	if p.APIServerOnly {
 		return nil
 	}
+	if err := cp.recordEtcdVersion(ctx); err != nil || p.NodesLater {
+		return err
+	}
+	return cp.startUsers(ctx, p, keys)
+}
+
+// StartNodes runs, after a Start with p.NodesLater, the components that use the API server. It
+// returns when all nodes are Ready and the default namespace accepts pods. p is what Start had,
+// with the remaining binaries. After an error the control plane must be stopped.
+func (cp *ControlPlane) StartNodes(ctx context.Context, p Params) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	cp.restarting.Lock()
+	defer cp.restarting.Unlock()
+	cp.mu.Lock()
+	stopping := cp.stopping
+	cp.mu.Unlock()
+	const servers = apiServerPlace + 1
+	if stopping || len(cp.processes) > servers {
+		return errors.New("start nodes: the control plane was stopped, or has nodes")
+	}
+	keys, err := ensurePKI(cp.path("pki"))
+	if err != nil {
+		return fmt.Errorf("start nodes: %w", err)
+	}
+	err = cp.startUsers(ctx, p, keys)
+	for _, process := range cp.processes[servers:] {
+		go cp.watch(process)
+	}
+	if err != nil {
+		return fmt.Errorf("start nodes: %w", err)
+	}
+	return nil
+}
+
+// startUsers runs the components that use the API server.
+func (cp *ControlPlane) startUsers(ctx context.Context, p Params, keys pki) error {
 	if err := cp.releaseNodes(ctx); err != nil {
 		return err
 	}

@@ -141,6 +141,43 @@ func TestWorkloadsRun(t *testing.T) {
 	runsAfterRestart(t, p)
 }
 
+// TestNodesLater starts what delivers first, and the components that run pods afterwards.
+func TestNodesLater(t *testing.T) {
+	t.Parallel()
+	all := kubetest.Binaries(t.Context(), t)
+	dir := t.TempDir()
+	p := localkube.Params{
+		DataDir: dir, NodesLater: true, Simulated: true,
+		Binaries: localkube.Binaries{Etcd: all.Etcd, APIServer: all.APIServer},
+	}
+	cp := start(t, p)
+	send(t, cp, http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", `{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+		"spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
+			"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "example.test/web:1"}]}}}}`)
+	if got := localkube.EtcdVersion(dir); !strings.HasPrefix(got, "3.") {
+		t.Errorf("version of etcd: got %q, want that of the running one", got)
+	}
+	if got := localkube.EtcdVersion(t.TempDir()); got != "" {
+		t.Errorf("version of etcd in an empty folder: got %q", got)
+	}
+	if got := processesIn(t, dir); len(got) != 2 {
+		t.Errorf("processes before the nodes start: got %v, want 2", got)
+	}
+	p.Binaries = all
+	if err := cp.StartNodes(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	awaitObject(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 2 })
+	if err := cp.StartNodes(t.Context(), p); err == nil {
+		t.Error("second start of nodes: got no error")
+	}
+	leavesNoProcess(t, cp, dir)
+	if err := cp.StartNodes(t.Context(), p); err == nil {
+		t.Error("start of nodes after the stop: got no error")
+	}
+}
+
 // leavesNoProcess stops a control plane.
 func leavesNoProcess(t *testing.T, cp *localkube.ControlPlane, dir string) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +27,41 @@ type Binaries struct {
 	Kubectl           string // not used by Start; of the API server's version, for people
 	Helm              string // not used by Start; empty unless BuildParams.Helm asked for it
 	Kustomize         string // not used by Start; empty unless BuildParams.Kustomize asked for it
+}
+
+// The names of the files that a control plane consists of, in the order in which Build makes them:
+// a start needs the first two before all others.
+const (
+	EtcdFile              = "etcd"
+	APIServerFile         = "kube-apiserver"
+	ControllerManagerFile = "kube-controller-manager"
+	SchedulerFile         = "kube-scheduler"
+	KwokFile              = "kwok"
+	KwokStagesFile        = "kwok-stages.yaml"
+	KubectlFile           = "kubectl"
+)
+
+// Path returns the field that holds the path of the file with this name. It is nil for the name of
+// another file.
+func (b *Binaries) Path(name string) *string {
+	switch name {
+	case EtcdFile:
+		return &b.Etcd
+	case APIServerFile:
+		return &b.APIServer
+	case ControllerManagerFile:
+		return &b.ControllerManager
+	case SchedulerFile:
+		return &b.Scheduler
+	case KwokFile:
+		return &b.Kwok
+	case KwokStagesFile:
+		return &b.KwokStages
+	case KubectlFile:
+		return &b.Kubectl
+	default:
+		return nil
+	}
 }
 
 // target is one file that Build makes.
@@ -57,18 +93,24 @@ func targets(p BuildParams, b *Binaries) []target {
 		etcd      = "go.etcd.io/etcd/server/v3"
 		kwok      = "sigs.k8s.io/kwok"
 	)
-	kubernetes := func(name string, cold time.Duration, place *string) target {
+	kubernetes := func(name string, cold time.Duration) target {
 		const component = "k8s.io/kubernetes"
-		return target{name: name, module: "kubernetes", component: component, source: component + "/cmd/" + name, cold: cold, place: place}
+		return target{name: name, module: "kubernetes", component: component, source: component + "/cmd/" + name, cold: cold}
 	}
 	needed := []target{
-		{name: "etcd", module: "etcd", component: etcd, source: etcd, cold: 70 * time.Second, place: &b.Etcd},
-		kubernetes("kube-apiserver", 380*time.Second, &b.APIServer),
-		kubernetes("kube-controller-manager", 100*time.Second, &b.ControllerManager),
-		kubernetes("kube-scheduler", 10*time.Second, &b.Scheduler),
-		kubernetes("kubectl", 40*time.Second, &b.Kubectl),
-		{name: "kwok", module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second, place: &b.Kwok},
-		{name: "kwok-stages.yaml", module: "kwok", component: kwok, place: &b.KwokStages},
+		{name: EtcdFile, module: "etcd", component: etcd, source: etcd, cold: 70 * time.Second},
+		kubernetes(APIServerFile, 380*time.Second),
+		kubernetes(ControllerManagerFile, 100*time.Second),
+		kubernetes(SchedulerFile, 10*time.Second),
+		{name: KwokFile, module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second},
+		{name: KwokStagesFile, module: "kwok", component: kwok},
+		kubernetes(KubectlFile, 40*time.Second),
+	}
+	if len(p.Only) > 0 {
+		needed = slices.DeleteFunc(needed, func(t target) bool { return !slices.Contains(p.Only, t.name) })
+	}
+	for i := range needed {
+		needed[i].place = b.Path(needed[i].name)
 	}
 	if p.Helm {
 		needed = append(needed, target{name: "helm", module: "helm", component: helm, source: helm + "/cmd/helm", cold: 150 * time.Second, place: &b.Helm})

@@ -63,12 +63,3 @@ func sameFile(a, b string) bool {
 	infoB, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
-
-// kubectlCommand returns the kubectl to suggest: the one that was built with the control plane,
-// because its version matches.
-func (u *up) kubectlCommand() string {
-	if u.kubectl != "" {
-		return u.kubectl
-	}
-	return "kubectl"
-}

@@ -10,32 +10,22 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/up/impersonation"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/services/agent"
 )
-
-// stopKubeTimeout is how long a control plane may take to stop.
-const stopKubeTimeout = 15 * time.Second
 
 // startClusters runs a control plane and an agent for each cluster of the plan, or only the agent
 // on a user's own cluster.
 func (u *up) startClusters(ctx context.Context) error {
-	if u.Options.Kubeconfig != "" {
+	if u.kube == nil {
 		return u.join(ctx, u.plan.clusters[0], u.Options.Kubeconfig)
 	}
-	binaries, err := u.buildKube(ctx)
-	if err != nil {
-		return err
-	}
-	u.kubectl = binaries.Kubectl
 	for _, name := range u.plan.clusters {
-		kubeconfig, err := u.startKube(ctx, name, binaries)
+		kubeconfig, err := u.startKube(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -44,66 +34,6 @@ func (u *up) startClusters(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// findKube finds the cluster or the binaries to run one, before anything is started.
-func (u *up) findKube() (err error) {
-	if u.Options.Kubeconfig != "" {
-		if _, err := os.Stat(u.Options.Kubeconfig); err != nil {
-			return failure.File(err, "The file should describe your own cluster; check --kubeconfig.")
-		}
-		return nil
-	}
-	u.kubeSource, err = localkube.FindSource(u.Options.KubeSource)
-	if err != nil && u.Options.KubeSource == "" {
-		if built, ok := localkube.Built(""); ok {
-			u.binaries = &built
-			return nil
-		}
-	}
-	if errors.Is(err, localkube.ErrSourceNotFound) {
-		return failure.New("no checkout of Leat's source here, to build a Kubernetes control plane from",
-			"Run leat up inside a checkout once, name one with --kube-source DIR, or use your own cluster with --kubeconfig FILE.")
-	}
-	return err
-}
-
-func (u *up) buildKube(ctx context.Context) (localkube.Binaries, error) {
-	if u.binaries != nil {
-		return *u.binaries, nil
-	}
-	binaries, err := localkube.Build(ctx, localkube.BuildParams{
-		SourceDir: u.kubeSource,
-		Progress:  func(line string) { u.tell("kubernetes", line) },
-	})
-	if errors.Is(err, localkube.ErrNoGoTool) {
-		return binaries, failure.New("building a Kubernetes control plane needs the go command, and there is none",
-			"Install Go from https://go.dev/dl, or use your own cluster with --kubeconfig FILE.")
-	}
-	return binaries, err
-}
-
-// startKube runs a control plane until the group stops it, and returns the path of its
-// administrator's kubeconfig.
-func (u *up) startKube(ctx context.Context, name string, binaries localkube.Binaries) (string, error) {
-	part := "cluster " + name
-	u.tell(part, "starting a Kubernetes control plane")
-	cp, err := localkube.Start(ctx, localkube.Params{
-		Binaries: binaries, DataDir: u.dir.Path("kube", name), Name: name, Simulated: true,
-	})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", part, err)
-	}
-	u.group.Go(ctx, part, cp.LogDir(), func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-		case <-cp.Failed():
-		}
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopKubeTimeout)
-		defer cancel()
-		return errors.Join(cp.Err(), cp.Stop(stopCtx))
-	})
-	return cp.KubeconfigPath(), nil
 }
 
 // join prepares a cluster and runs its agent.

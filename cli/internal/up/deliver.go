@@ -4,6 +4,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ func (u *up) deliver(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		defer close(reached)
+		if err := u.awaitNodes(ctx); err != nil {
+			return err
+		}
 		return u.reachClusters(ctx)
 	})
 	group.Go(func() error { return u.follow(ctx, changes, reached) })
@@ -43,7 +47,7 @@ func (u *up) deliver(ctx context.Context) error {
 // follow reports the changes and, once, the summary.
 func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetResponse, reached <-chan struct{}) error {
 	t := newTracker(u.planned())
-	deadline := time.Now().Add(u.Options.WaitTimeout)
+	var deadline time.Time // begins when the clusters are reached: before that, files may be built for minutes
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for ready, complete := false, false; ; {
@@ -54,9 +58,10 @@ func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetRespo
 			u.tellChange(t, change)
 		case <-reached:
 			reached, complete = nil, true
+			deadline = time.Now().Add(u.Options.WaitTimeout)
 		case <-ticker.C:
 		}
-		if now := time.Now(); !ready && (complete && t.judged(now) || now.After(deadline)) {
+		if now := time.Now(); !ready && complete && (t.judged(now) || now.After(deadline)) {
 			ready = true
 			u.report(report.Event{Kind: report.Ready, Summary: u.summary(t)})
 		}
@@ -104,6 +109,7 @@ func (u *up) tellChange(t *tracker, change *fleetv1.WatchFleetResponse) {
 }
 
 func (u *up) summary(t *tracker) *report.Summary {
+	origins, kubectl := u.kube.shown()
 	return &report.Summary{
 		Server:     u.hubURL(),
 		Tunnel:     u.tunnelURL(),
@@ -115,7 +121,8 @@ func (u *up) summary(t *tracker) *report.Summary {
 		Logs:       u.dir.Path("logs"),
 		Namespace:  u.plan.namespace,
 		SearchPath: u.searchPath(),
-		Kubectl:    u.kubectlCommand(),
+		Kubectl:    cmp.Or(kubectl, "kubectl"), // the control plane's own, because its version matches
+		Kubernetes: origins,
 		Clusters:   u.clusters,
 		Services:   t.states(),
 	}

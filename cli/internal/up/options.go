@@ -26,6 +26,7 @@ type Options struct {
 	Clusters   int    // how many control planes to run
 	Kubeconfig string // of a cluster to use instead; empty means local control planes
 	KubeSource string // folder in or above which tools/kube is; empty means the working directory
+	Binaries   string // folder with binaries of a control plane; empty means none
 
 	Listen      string        // host:port of the distributor; the other services use the following ports
 	DataDir     string        // where all files are kept
@@ -50,6 +51,8 @@ func (o *Options) Check() error {
 		return failure.Usage("--clusters must be between 1 and %d", maxClusters)
 	case o.Kubeconfig != "" && o.Clusters > 1:
 		return failure.Usage("--kubeconfig names one cluster; leave --clusters out")
+	case o.Kubeconfig != "" && o.Binaries != "":
+		return failure.Usage("--kubeconfig names a cluster that runs already; leave --kubernetes-binaries out")
 	case o.WaitTimeout <= 0:
 		return failure.Usage("--wait-timeout must be more than 0")
 	}

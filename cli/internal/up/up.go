@@ -24,7 +24,6 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/cli/internal/up/statedir"
 	"github.com/leatdev/leat/cli/internal/up/supervise"
-	"github.com/leatdev/leat/internal/localkube"
 )
 
 // Params are what Run needs besides a user's options.
@@ -85,10 +84,8 @@ type up struct {
 	client *client.Client
 	plan   plan
 
-	kubeSource string              // tools/kube of a checkout; empty if the user has named a cluster
-	binaries   *localkube.Binaries // built by an earlier start in a checkout; nil if this one is in one
-	clusters   []report.Cluster
-	kubectl    string
+	kube     *kube // nil if the user has named a cluster
+	clusters []report.Cluster
 
 	reporting sync.Mutex // a reporter takes one event at a time
 }
@@ -112,10 +109,10 @@ func (u *up) run(ctx context.Context) error {
 
 // prepare checks what would fail later, opens the ports and makes certificates.
 func (u *up) prepare(ctx context.Context) (err error) {
-	if err := u.findKube(); err != nil {
+	u.tell("leat up", "storing everything in "+u.dir.Path())
+	if err := u.findKube(ctx); err != nil {
 		return err
 	}
-	u.tell("leat up", "storing everything in "+u.dir.Path())
 	if u.ports, err = listen(ctx, u.Options.Listen); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/supply"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/program"
@@ -237,6 +239,96 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// TestUpDeliversBeforeTheNodesRun names a folder with binaries, of which the controller manager waits.
+// The demo is applied meanwhile, which is what a start shows while the rest is still built.
+func TestUpDeliversBeforeTheNodesRun(t *testing.T) {
+	t.Parallel()
+	binaries, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built := builtFiles(t)
+	for _, name := range append(supply.Servers(), supply.Rest()...) {
+		if name == localkube.SchedulerFile {
+			continue // comes from the earlier start
+		}
+		if err := os.Symlink(*built.Path(name), filepath.Join(binaries, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := filepath.Join(binaries, localkube.ControllerManagerFile)
+	if err := os.Remove(held); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || read -r opened <%q\nexec %q \"$@\"\n", gate, built.ControllerManager)
+	if err := os.WriteFile(held, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+
+	p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), "--kubernetes-binaries", binaries)
+	origin := p.wait(t, "origin of the servers", func(e report.Event) bool { return e.Kubernetes != nil }).Kubernetes
+	if want := (report.Origin{Way: "--kubernetes-binaries", Files: supply.Servers()}); !reflect.DeepEqual(*origin, want) {
+		t.Errorf("origin: got %+v, want %+v", *origin, want)
+	}
+	p.wait(t, "objects in the cluster", func(e report.Event) bool {
+		if e.Kind == report.Ready {
+			t.Error("ready before the nodes are")
+		}
+		return e.Service != nil && e.Service.Objects >= 4 && !e.Service.Delivered && !e.Service.Failed
+	})
+	if err := os.WriteFile(gate, []byte("open\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	summary := p.ready(t)
+	if len(summary.Services) != 1 || !summary.Services[0].Delivered {
+		t.Errorf("services: got %+v, want one that is delivered", summary.Services)
+	}
+	if want := filepath.Join(binaries, "kubectl"); summary.Kubectl != want {
+		t.Errorf("kubectl: got %s, want %s", summary.Kubectl, want)
+	}
+	var ways []string
+	for _, o := range summary.Kubernetes {
+		ways = append(ways, o.Way+" "+strings.Join(o.Files, ","))
+	}
+	want := []string{
+		"--kubernetes-binaries etcd,kube-apiserver",
+		"--kubernetes-binaries kube-controller-manager,kwok,kwok-stages.yaml,kubectl", "earlier start kube-scheduler",
+	}
+	if !reflect.DeepEqual(ways, want) {
+		t.Errorf("origins: got %q, want %q", ways, want)
+	}
+	p.stop(t)
+}
+
+// builtFiles returns the files that TestMain has built.
+func builtFiles(t *testing.T) localkube.Binaries {
+	t.Helper()
+	source, err := localkube.FindSource(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := localkube.Built(localkube.BuildParams{SourceDir: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// A folder that does not fit ends leat up before anything starts.
+func TestUpRefusesBinariesThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	binaries := t.TempDir()
+	if err := os.WriteFile(filepath.Join(binaries, "etcd"), []byte("#!/bin/sh\necho etcd Version: 3.4.30\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), leat, "up", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--kubernetes-binaries", binaries)
+	output, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "etcd 3.4.30 does not fit, want 3.6 or 3.7") {
+		t.Errorf("got %v, want exit code 1 with the version that does not fit\n%s", err, output)
+	}
 }
 
 // A repository that cannot be fetched is told with its reason, and leat up goes on.

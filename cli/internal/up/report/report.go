@@ -29,6 +29,15 @@ type Event struct {
 	Message string    `json:"message,omitempty"` // of Progress, and of Stopping: why
 	Service *Service  `json:"service,omitempty"` // of Delivery
 	Summary *Summary  `json:"summary,omitempty"` // of Ready
+	// Kubernetes is set when Message is about a way to get the files of a control plane.
+	Kubernetes *Origin `json:"kubernetes,omitempty"`
+}
+
+// Origin is the outcome of one way to get the files of a control plane.
+type Origin struct {
+	Way   string   `json:"way"`             // --kubernetes-binaries, earlier start, PATH, build
+	Files []string `json:"files,omitempty"` // that it provided; empty if it was not taken
+	Why   string   `json:"why,omitempty"`   // the reason why it did not provide the others
 }
 
 // Service is the state of a service.
@@ -75,6 +84,7 @@ type Summary struct {
 	Namespace  string    `json:"namespace,omitempty"`  // of the services
 	SearchPath string    `json:"searchPath,omitempty"` // folder of leat if it is not on the PATH
 	Kubectl    string    `json:"kubectl"`              // command or path
+	Kubernetes []Origin  `json:"kubernetes,omitempty"` // where the control planes come from; empty with --kubeconfig
 	Clusters   []Cluster `json:"clusters"`
 	Services   []Service `json:"services"`
 }
