@@ -60,7 +60,7 @@ func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 const latestFile = "latest.json"
 
 // remember stores what was built for Built, beside what was built before. Without a cache that can
-// be written, Built finds nothing outside of a checkout, which is no failure of the build.
+// be written, Built finds nothing outside of a checkout, but the build has not failed.
 func (b *builder) remember() {
 	path := filepath.Join(b.cacheDir, latestFile)
 	before, _ := readBinaries(path) // empty at the first build

@@ -69,10 +69,10 @@ type ControlPlane struct {
 	kubeconfig []byte
 	audit      bool
 	client     *client
-	lock       io.Closer     // of dir
-	metrics    *http.Server  // nil unless Params.Simulated
-	processes  []*process    // in the order in which they were started; Start, StartNodes and StartAPIServer alone write it
-	failed     chan struct{} // closed when err is set
+	lock       io.Closer      // of dir
+	metrics    *metricsServer // nil unless Params.Simulated
+	processes  []*process     // in the order in which they were started; Start, StartNodes and StartAPIServer alone write it
+	failed     chan struct{}  // closed when err is set
 
 	restarting sync.Mutex // held while components are started or stopped after Start; before mu
 
@@ -190,7 +190,8 @@ func (cp *ControlPlane) startUsers(ctx context.Context, p Params, keys pki) erro
 		return err
 	}
 	if p.Simulated {
-		if err := cp.serveMetrics(ctx, keys); err != nil {
+		var err error
+		if cp.metrics, err = serveMetrics(ctx, cp.client, keys); err != nil {
 			return err
 		}
 	}

@@ -27,11 +27,11 @@ func (cp *ControlPlane) releaseNodes(ctx context.Context) error {
 // startNodes creates count nodes, unless they exist, and waits until pods can be scheduled on them.
 func (cp *ControlPlane) startNodes(ctx context.Context, count int) error {
 	for i := range count {
-		if err := cp.create(ctx, "/api/v1/nodes", node(fmt.Sprintf("node-%d", i))); err != nil {
+		if err := cp.client.create(ctx, "/api/v1/nodes", node(fmt.Sprintf("node-%d", i))); err != nil {
 			return fmt.Errorf("create node: %w", err)
 		}
 	}
-	if err := cp.create(ctx, "/apis/storage.k8s.io/v1/storageclasses", storageClass()); err != nil {
+	if err := cp.client.create(ctx, "/apis/storage.k8s.io/v1/storageclasses", storageClass()); err != nil {
 		return fmt.Errorf("create storage class: %w", err)
 	}
 	if err := cp.waitFor(ctx, "nodes to be ready", cp.nodesReady); err != nil {
@@ -43,8 +43,8 @@ func (cp *ControlPlane) startNodes(ctx context.Context, count int) error {
 }
 
 // create makes an object unless one with that name exists.
-func (cp *ControlPlane) create(ctx context.Context, path string, o object) error {
-	err := cp.client.do(ctx, http.MethodPost, path, o, nil)
+func (c *client) create(ctx context.Context, path string, o object) error {
+	err := c.do(ctx, http.MethodPost, path, o, nil)
 	var status *statusError
 	if errors.As(err, &status) && status.code == http.StatusConflict {
 		return nil

@@ -45,41 +45,56 @@ var metricsResources = object{
 	},
 }
 
-// serveMetrics serves the API of metrics, as metrics-server does, and has the API server pass
-// requests on to it. Pods run nothing here, and use next to nothing.
-func (cp *ControlPlane) serveMetrics(ctx context.Context, keys pki) error {
+// metricsServer serves the API of metrics, as metrics-server does. Pods run nothing here, and use
+// next to nothing.
+type metricsServer struct {
+	client *client // of the API server
+	http   *http.Server
+}
+
+// serveMetrics runs a metricsServer and has the API server pass requests on to it. The caller
+// closes it, also after an error.
+func serveMetrics(ctx context.Context, api *client, keys pki) (*metricsServer, error) {
+	m := &metricsServer{client: api}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+		return m, fmt.Errorf("serve metrics: %w", err)
 	}
 	ca, err := os.ReadFile(keys.path(caCert))
 	if err != nil {
-		return errors.Join(fmt.Errorf("read authority: %w", err), listener.Close())
+		return m, errors.Join(fmt.Errorf("read authority: %w", err), listener.Close())
 	}
 	callers := x509.NewCertPool()
 	callers.AppendCertsFromPEM(ca)
-	cp.metrics = &http.Server{
-		Handler: http.HandlerFunc(cp.answerMetrics), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+	m.http = &http.Server{
+		Handler: http.HandlerFunc(m.answer), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: callers, MinVersion: tls.VersionTLS12},
 	}
-	go func() { _ = cp.metrics.ServeTLS(listener, keys.path(serverCert), keys.path(serverKey)) }() // ends with Close
-	if err := cp.registerMetrics(ctx, listener.Addr()); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	go func() { _ = m.http.ServeTLS(listener, keys.path(serverCert), keys.path(serverKey)) }() // ends with Close
+	if err := m.register(ctx, listener.Addr()); err != nil {
+		return m, fmt.Errorf("register metrics: %w", err)
 	}
-	return nil
+	return m, nil
 }
 
-// registerMetrics leads the API server to the address. An earlier start registered another one.
-func (cp *ControlPlane) registerMetrics(ctx context.Context, address net.Addr) error {
+// close ends the server, if there is one.
+func (m *metricsServer) close() {
+	if m != nil && m.http != nil {
+		_ = m.http.Close() // the listener's error helps nobody
+	}
+}
+
+// register leads the API server to the address. An earlier start registered another one.
+func (m *metricsServer) register(ctx context.Context, address net.Addr) error {
 	const registrations, name = "/apis/apiregistration.k8s.io/v1/apiservices", "v1beta1.metrics.k8s.io"
 	service := object{"name": "simulated-metrics", "namespace": "kube-system"}
-	err := cp.create(ctx, "/api/v1/namespaces/kube-system/services", object{
+	err := m.client.create(ctx, "/api/v1/namespaces/kube-system/services", object{
 		"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": object{"type": "ExternalName", "externalName": "127.0.0.1"},
 	})
 	if err != nil {
 		return err
 	}
-	err = cp.client.do(ctx, http.MethodDelete, registrations+"/"+name, nil, nil)
+	err = m.client.do(ctx, http.MethodDelete, registrations+"/"+name, nil, nil)
 	var status *statusError
 	if errors.As(err, &status) && status.code == http.StatusNotFound {
 		err = nil
@@ -91,7 +106,7 @@ func (cp *ControlPlane) registerMetrics(ctx context.Context, address net.Addr) e
 	if tcp, ok := address.(*net.TCPAddr); ok {
 		port = tcp.Port
 	}
-	return cp.create(ctx, registrations, object{
+	return m.client.create(ctx, registrations, object{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": object{"name": name},
 		"spec": object{
 			"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
@@ -108,8 +123,8 @@ type measured struct {
 	Items    []measured
 }
 
-// answerMetrics answers with what the core API has at the same place, in the form of metrics.
-func (cp *ControlPlane) answerMetrics(w http.ResponseWriter, r *http.Request) {
+// answer answers with what the core API has at the same place, in the form of metrics.
+func (m *metricsServer) answer(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, metricsAPI)
 	switch {
 	case r.Method == http.MethodGet && path == "":
@@ -124,7 +139,7 @@ func (cp *ControlPlane) answerMetrics(w http.ResponseWriter, r *http.Request) {
 		query.Set(parameter, asked.Get(parameter))
 	}
 	var found measured
-	err := cp.client.do(r.Context(), http.MethodGet, "/api/v1"+path+"?"+query.Encode(), nil, &found)
+	err := m.client.do(r.Context(), http.MethodGet, "/api/v1"+path+"?"+query.Encode(), nil, &found)
 	if status := (*statusError)(nil); errors.As(err, &status) {
 		http.Error(w, status.message, status.code)
 		return

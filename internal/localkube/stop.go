@@ -25,7 +25,7 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	const servers = apiServerPlace + 1
 	users := cp.processes[servers:]
 	errs := make([]error, len(users))
-	defer cp.stopMetrics()
+	defer cp.metrics.close()
 	var group sync.WaitGroup
 	for i, p := range users {
 		group.Go(func() { errs[i] = p.stop(ctx) })
@@ -42,14 +42,8 @@ func (cp *ControlPlane) kill() {
 	for _, p := range cp.processes {
 		p.kill()
 	}
-	cp.stopMetrics()
+	cp.metrics.close()
 	_ = cp.lock.Close()
-}
-
-func (cp *ControlPlane) stopMetrics() {
-	if cp.metrics != nil {
-		_ = cp.metrics.Close() // the listener's error helps nobody
-	}
 }
 
 // expectEnd makes the end of components no failure from now on. It reports
