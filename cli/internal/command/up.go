@@ -30,9 +30,10 @@ Without flags it delivers a demo from a Git repository that it serves itself, an
 
 The first start needs a Kubernetes control plane: etcd 3.6 or 3.7, kube-apiserver, kube-controller-manager and
 kube-scheduler 1.36, kwok 0.8 with its stages, and kubectl. Each file comes from the first of these that has it: the
-folder that --kubernetes-binaries names, an earlier start, the PATH, and a build from source, which takes some minutes
-and needs Go and a checkout of Leat. leat up prints which way it takes, and why not an earlier one. It delivers as soon as
-etcd and kube-apiserver run, and makes the nodes Ready when the other files are there. Later starts take seconds.
+folder that --kubernetes-binaries names, an earlier start, the PATH, upstream's releases, whose checksums leat has, and
+a build from source, which takes some minutes and needs Go and a checkout of Leat. There is no such release of kwok. leat up
+prints which way it takes, and why not an earlier one. It delivers as soon as etcd and kube-apiserver run, and makes
+the nodes Ready when the other files are there. Later starts take seconds.
 
 With --kubeconfig it uses your own cluster instead. There it makes three ClusterRoleBindings, so that people who connect
 through the tunnel have rights: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
@@ -72,6 +73,7 @@ func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of your own cluster to use instead, with its current context")
 	flags.StringVar(&o.KubeSource, "kube-source", ".", "a folder in a checkout of Leat, to build the control plane from")
 	flags.StringVar(&o.Binaries, "kubernetes-binaries", "", "folder with binaries of a control plane, under the names above; not all have to be there")
+	flags.StringVar(&o.Mirror, "kubernetes-mirror", "", "base URL of a server with upstream's releases, at URL/HOST/PATH; off: download nothing (default: upstream)")
 	flags.StringVar(&o.Listen, "listen", upcmd.DefaultListen, "host and port of the hub; the next three ports are also used; port 0: any four")
 	flags.StringVar(&o.DataDir, "data-dir", upcmd.DefaultDataDir, "where everything is kept")
 	flags.DurationVar(&o.WaitTimeout, "wait-timeout", 10*time.Minute, "how long to wait for the first delivery before showing the summary")

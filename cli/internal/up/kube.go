@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/release"
 	"github.com/leatdev/leat/internal/localkube/supply"
 )
 
@@ -43,13 +44,31 @@ func (u *up) findKube(ctx context.Context) error {
 	if err != nil && !errors.Is(err, localkube.ErrSourceNotFound) {
 		return err
 	}
+	releases, err := u.releases()
+	if err != nil {
+		return err
+	}
 	u.kube = &kube{}
 	u.kube.files = supply.New(supply.Params{
-		Dir: u.Options.Binaries, SourceDir: source, LookPath: u.LookPath, EtcdData: u.etcdData(),
+		Dir: u.Options.Binaries, SourceDir: source, LookPath: u.LookPath, Releases: releases, EtcdData: u.etcdData(),
 		Report:   u.tellOrigin,
 		Progress: func(line string) { u.tell("kubernetes", line) },
 	})
 	return kubeFailure(u.kube.files.Check(ctx))
+}
+
+// releases returns where to download files from, or nil if nothing may be downloaded.
+func (u *up) releases() (supply.Releases, error) {
+	if u.Options.Mirror == NoDownload {
+		return nil, nil
+	}
+	store, err := release.New(release.Params{
+		Mirror: u.Options.Mirror, Progress: func(line string) { u.tell("kubernetes", line) },
+	})
+	if err != nil {
+		return nil, failure.Usage("--kubernetes-mirror: %v", err)
+	}
+	return store, nil
 }
 
 // etcdData returns the newest version of etcd that wrote the data of earlier starts.

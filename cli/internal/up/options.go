@@ -27,12 +27,16 @@ type Options struct {
 	Kubeconfig string // of a cluster to use instead; empty means local control planes
 	KubeSource string // folder in or above which tools/kube is; empty means the working directory
 	Binaries   string // folder with binaries of a control plane; empty means none
+	Mirror     string // base URL to download releases from; empty means upstream, and NoDownload that nothing is downloaded
 
 	Listen      string        // host:port of the distributor; the other services use the following ports
 	DataDir     string        // where all files are kept
 	WaitTimeout time.Duration // how long the first delivery may take before the summary is shown without it
 	Verbose     bool          // also log to LogOutput
 }
+
+// NoDownload is the Mirror with which nothing is downloaded.
+const NoDownload = "off"
 
 // DefaultListen is where the distributor listens.
 const DefaultListen = "127.0.0.1:8700"

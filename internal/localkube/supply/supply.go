@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package supply finds or makes the files of a local control plane in the cheapest way that works:
-// in a folder that the user names, in the cache of an earlier start, on the PATH, and at last by a
-// build from source. Each file is asked of the ways in that order, and a way that does not have it
+// in a folder that the user names, in the cache of an earlier start, on the PATH, in upstream's
+// releases, and at last by a build from source. Each file is asked of the ways in that order, and a way that does not have it
 // gives its reason.
 //
 // It does not mix what cannot work together: version.go lists the versions that do.
@@ -26,6 +26,7 @@ type Params struct {
 	CacheDir  string // as localkube.BuildParams.CacheDir
 	GoCommand string // as localkube.BuildParams.GoCommand
 	LookPath  func(file string) (string, error)
+	Releases  Releases // nil means that nothing is downloaded
 
 	// EtcdData is the newest version of etcd that wrote the data to start with, as
 	// localkube.EtcdVersion returns it. An older etcd cannot read it. Empty means that there is none.
@@ -33,6 +34,17 @@ type Params struct {
 
 	Report   func(Origin)      // called for each way that was tried, without repetitions
 	Progress func(line string) // called with short lines of progress
+}
+
+// Releases downloads files of upstream's releases, and keeps them.
+type Releases interface {
+	// Has reports whether there is a release with the file for this platform.
+	Has(file string) bool
+	// Stored returns the path of a file that was downloaded before.
+	Stored(file string) (path string, ok bool)
+	// Get returns the path of a file, and downloads it if it is not stored. It returns only what it
+	// has verified, and ends with ctx. Calls for files that come together cost one download.
+	Get(ctx context.Context, file string) (path string, err error)
 }
 
 // Origin is the outcome of one way for the files that no earlier way had.
@@ -102,6 +114,8 @@ func New(p Params) *Supply {
 		folder{dir: p.Dir, probe: probe},
 		earlier{params: p, probe: probe},
 		searchPath{look: p.LookPath, probe: probe},
+		containers{},
+		download{releases: p.Releases, probe: probe},
 		build{params: p, probe: probe},
 	}
 	return s
@@ -191,10 +205,11 @@ func (s *Supply) tell(o Origin) {
 	}
 }
 
-// reasons collects why files are not provided: those that are missing, and those that do not fit.
+// reasons collects why files are not provided.
 type reasons struct {
-	missing []string
-	other   map[string]string
+	missing  []string
+	unpinned []string          // nobody has pinned a release with them
+	other    map[string]string // by file
 }
 
 func (r *reasons) add(file, why string) {
@@ -209,6 +224,9 @@ func (r *reasons) text() string {
 	var texts []string
 	if len(r.missing) > 0 {
 		texts = append(texts, "without "+strings.Join(r.missing, ", "))
+	}
+	if len(r.unpinned) > 0 {
+		texts = append(texts, "no pinned release of "+strings.Join(r.unpinned, ", "))
 	}
 	for _, file := range slices.Sorted(maps.Keys(r.other)) {
 		texts = append(texts, r.other[file])

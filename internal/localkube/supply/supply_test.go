@@ -184,6 +184,8 @@ func TestOrder(t *testing.T) {
 		"--kubernetes-binaries: not set",
 		"earlier start: without etcd, kube-apiserver",
 		"PATH: without etcd, kube-apiserver",
+		"kind: not requested; --kind runs the cluster in containers",
+		"download: switched off",
 		"build: takes etcd, kube-apiserver",
 		"--kubernetes-binaries: not set",
 		"earlier start: takes etcd, kube-apiserver",

@@ -65,6 +65,14 @@ func (p prober) misfitBuilt(file, path string) string {
 	return p.misfitVersion(file, filepath.Base(filepath.Dir(path)))
 }
 
+// misfitPinned is misfit for a file of a release, whose versions fit. Only etcd depends on data.
+func (p prober) misfitPinned(ctx context.Context, file, path string) string {
+	if file != localkube.EtcdFile || p.etcdData == "" {
+		return ""
+	}
+	return p.misfit(ctx, file, path)
+}
+
 func (p prober) misfitVersion(file, text string) string {
 	match := versionPattern.FindStringSubmatch(text)
 	if match == nil {

@@ -61,7 +61,7 @@ func (w folder) check(dir string) error {
 	return fmt.Errorf("%s has none of the files of a control plane, such as %s", dir, localkube.APIServerFile)
 }
 
-// earlier is the cache of builds.
+// earlier is the cache of builds and downloads.
 type earlier struct {
 	params Params
 	probe  prober
@@ -71,26 +71,39 @@ func (w earlier) name() string { return "earlier start" }
 
 func (w earlier) could(file string) bool {
 	built, err := localkube.Built(buildParams(w.params, nil))
-	return err == nil && *built.Path(file) != ""
+	_, stored := w.stored(file)
+	return err == nil && *built.Path(file) != "" || stored
 }
 
-func (w earlier) provide(_ context.Context, files []string) (map[string]string, string, error) {
+func (w earlier) stored(file string) (string, bool) {
+	if w.params.Releases == nil {
+		return "", false
+	}
+	return w.params.Releases.Stored(file)
+}
+
+func (w earlier) provide(ctx context.Context, files []string) (map[string]string, string, error) {
 	built, err := localkube.Built(buildParams(w.params, nil))
 	if err != nil {
 		return nil, "", err
 	}
 	paths, why := map[string]string{}, reasons{}
 	for _, file := range files {
-		path := *built.Path(file)
-		if path == "" {
+		path, misfit := *built.Path(file), ""
+		if path != "" {
+			misfit = w.probe.misfitBuilt(file, path)
+		}
+		if stored, ok := w.stored(file); ok && (path == "" || misfit != "") {
+			path, misfit = stored, w.probe.misfitPinned(ctx, file, stored)
+		}
+		switch {
+		case path == "":
 			why.missing = append(why.missing, file)
-			continue
-		}
-		if misfit := w.probe.misfitBuilt(file, path); misfit != "" {
+		case misfit != "":
 			why.add(file, misfit)
-			continue
+		default:
+			paths[file] = path
 		}
-		paths[file] = path
 	}
 	return paths, why.text(), nil
 }
@@ -129,6 +142,61 @@ func (w searchPath) provide(ctx context.Context, files []string) (map[string]str
 			continue
 		}
 		if misfit := w.probe.misfit(ctx, file, path); misfit != "" {
+			why.add(file, misfit)
+			continue
+		}
+		paths[file] = path
+	}
+	return paths, why.text(), nil
+}
+
+// containers is a way that only a person takes: with --kind, leat up needs no files. It is here so
+// that its line stands before those of the ways that take long.
+type containers struct{}
+
+func (containers) name() string { return "kind" }
+
+func (containers) could(string) bool { return false }
+
+func (containers) provide(context.Context, []string) (map[string]string, string, error) {
+	return nil, "not requested; --kind runs the cluster in containers", nil
+}
+
+// download is upstream's releases. Whatever fails there, a build may still work.
+type download struct {
+	releases Releases
+	probe    prober
+}
+
+func (w download) name() string { return "download" }
+
+func (w download) could(file string) bool { return w.releases != nil && w.releases.Has(file) }
+
+func (w download) provide(ctx context.Context, files []string) (map[string]string, string, error) {
+	if w.releases == nil {
+		return nil, "switched off", nil
+	}
+	paths, why := map[string]string{}, reasons{}
+	failed := false
+	for _, file := range files {
+		if !w.releases.Has(file) {
+			why.unpinned = append(why.unpinned, file)
+			continue
+		}
+		if failed { // the other files are in the same archive, or at a server as far away
+			why.missing = append(why.missing, file)
+			continue
+		}
+		path, err := w.releases.Get(ctx, file)
+		switch {
+		case ctx.Err() != nil:
+			return nil, "", ctx.Err()
+		case err != nil:
+			failed = true
+			why.add(file, err.Error())
+			continue
+		}
+		if misfit := w.probe.misfitPinned(ctx, file, path); misfit != "" {
 			why.add(file, misfit)
 			continue
 		}

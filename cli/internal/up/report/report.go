@@ -35,7 +35,7 @@ type Event struct {
 
 // Origin is the outcome of one way to get the files of a control plane.
 type Origin struct {
-	Way   string   `json:"way"`             // --kubernetes-binaries, earlier start, PATH, build
+	Way   string   `json:"way"`             // --kubernetes-binaries, earlier start, PATH, kind, download, build
 	Files []string `json:"files,omitempty"` // that it provided; empty if it was not taken
 	Why   string   `json:"why,omitempty"`   // the reason why it did not provide the others
 }
