@@ -58,7 +58,7 @@ const (
 func BenchmarkApplied(b *testing.B) {
 	h := &hub{repository: gittest.New(b).Repo(b, "apps")}
 	h.repository.Commit(b, "main", manifestsOf("0"))
-	h.startServices(b, filepath.Join(b.TempDir(), "leat.db"), "")
+	h.startServices(b, "sqlite://"+filepath.Join(b.TempDir(), "leat.db"), "")
 	begun, seen := time.Now(), newSightings()
 	startApplied(b, h, seen)
 	seen.await(b, "0", *appliedAgents)

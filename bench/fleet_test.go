@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -32,6 +33,7 @@ var (
 	fleetClusters = flag.Int("fleet.clusters", 1000, "clusters of BenchmarkFleet, with 20 services each")
 	fleetGlobals  = flag.Int("fleet.globals", 0, "global services of BenchmarkFleet for all clusters, in place of the 20 services of each cluster")
 	fleetDir      = flag.String("fleet.dir", "", "folder that keeps the fleet's catalog between runs, because enrolling takes minutes; empty: a new one each time")
+	fleetPostgres = flag.Bool("fleet.postgres", false, "use PostgreSQL in place of SQLite; nothing is kept between runs")
 	fleetIdle     = flag.Duration("fleet.idle", time.Minute, "how long BenchmarkFleet looks at an idle fleet")
 )
 
@@ -50,7 +52,7 @@ const (
 type hub struct {
 	distributor, gitcache *server
 	repository            *gittest.Repo
-	// database is the distributor's file, and tunnel the address of the tunnel that agents are given.
+	// database is the URL of the distributor's, and tunnel that of the tunnel, which agents are given.
 	database, tunnel string
 	agents           []*agent
 	// disconnect ends the streams of all agents, and returns when their connections are closed.
@@ -102,23 +104,28 @@ func startHub(b *testing.B) *hub {
 	if *fleetGlobals > 0 {
 		name = fmt.Sprintf("fleet-%d-%d.db", *fleetClusters, *fleetGlobals)
 	}
-	h.startServices(b, filepath.Join(dir, name), "http://tunnel.invalid")
+	database := "sqlite://" + filepath.Join(dir, name)
+	if *fleetPostgres {
+		database = postgrestest.New(b).Database(b)
+	}
+	h.startServices(b, database, "http://tunnel.invalid")
 	h.seed(b)
 	return h
 }
 
-// startServices starts gitcache, and a distributor with that file as its database.
+// startServices starts gitcache, and a distributor with that database.
 func (h *hub) startServices(b *testing.B, database, tunnel string) {
 	b.Helper()
 	h.database, h.tunnel = database, tunnel
 	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
 		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
-	h.startDistributor(b)
+	h.distributor = h.startDistributor(b)
 }
 
-func (h *hub) startDistributor(b *testing.B) {
+// startDistributor starts a replica of the distributor.
+func (h *hub) startDistributor(b *testing.B) *server {
 	b.Helper()
-	h.distributor = startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+h.database,
+	return startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL="+h.database,
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL="+h.tunnel, "LEAT_LOG_LEVEL=error")
 }
@@ -128,7 +135,7 @@ func (h *hub) startDistributor(b *testing.B) {
 func (h *hub) measureRestart(b *testing.B) {
 	h.disconnect()
 	h.distributor.Stop(b)
-	h.startDistributor(b)
+	h.distributor = h.startDistributor(b)
 	b.ReportMetric(h.distributor.readyAfter.Seconds(), "s/ready")
 	begun := time.Now()
 	h.connect(b, (*agent).watchPlan)

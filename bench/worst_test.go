@@ -34,30 +34,36 @@ const listEvery = 50 * time.Millisecond
 
 // BenchmarkWorst has one person apply documents that cost as much as they may for every cluster,
 // again and again, while another lists clusters at a steady rate. A list is timed from when it was
-// due. It measures the same before that, and after the distributor has started again with these
-// documents.
+// due. It measures the same before that, after the distributor has started again with these
+// documents, and with PostgreSQL at a second replica.
 func BenchmarkWorst(b *testing.B) {
-	if *fleetDir == "" {
-		b.Fatal("-fleet.dir has to name a folder, so that the distributor can start again")
+	if *fleetDir == "" && !*fleetPostgres {
+		b.Fatal("-fleet.dir has to name a folder, or -fleet.postgres be set, so that the distributor can start again")
 	}
 	h := startHub(b)
 	h.forgetWorst(b)
 	defer h.forgetWorst(b)
 	reader, bare := h.reader(b), startBare(b).url
-	b.Run("alone", func(b *testing.B) { h.list(b, reader, bare, nil) })
+	b.Run("alone", func(b *testing.B) { h.list(b, h.distributor, reader, bare, nil) })
 	for name, kinds := range map[string][]string{
 		"global services": {"GlobalService"}, "rollout policies": {"RolloutPolicy"}, "notifiers": {"Notifier"},
 	} {
-		b.Run(name, func(b *testing.B) { h.list(b, reader, bare, h.applyWorst(kinds...)) })
+		b.Run(name, func(b *testing.B) { h.list(b, h.distributor, reader, bare, h.applyWorst(kinds...)) })
 	}
 	b.Run("worst", func(b *testing.B) {
-		h.list(b, reader, bare, h.applyWorst("GlobalService", "RolloutPolicy", "Notifier"))
+		h.list(b, h.distributor, reader, bare, h.applyWorst("GlobalService", "RolloutPolicy", "Notifier"))
 	})
+	if *fleetPostgres {
+		b.Run("replica", func(b *testing.B) {
+			second := h.startDistributor(b)
+			h.list(b, second, reader, bare, h.applyWorst("GlobalService", "RolloutPolicy", "Notifier"))
+		})
+	}
 	b.Run("start", func(start *testing.B) {
 		h.distributor.Stop(start)
 		h.startServices(b, h.database, "http://tunnel.invalid") // until the documents are deleted
 		start.ReportMetric(h.distributor.readyAfter.Seconds(), "s/ready")
-		h.list(start, reader, bare, nil)
+		h.list(start, h.distributor, reader, bare, nil)
 	})
 }
 
@@ -105,16 +111,16 @@ func (h *hub) forgetWorst(b *testing.B) {
 	}
 }
 
-// list lists a page of 100 clusters at a steady rate, and reports how long that took. As often it
+// list lists a page of 100 clusters of a replica at a steady rate, and reports how long that took. As often it
 // asks a bare handler in a process of its own, which shows how much of that is the machine's. beside
 // runs at the same time, if it is not nil, and returns what reports its figures.
-func (h *hub) list(b *testing.B, token, bareURL string, beside func(ctx context.Context, b *testing.B) (report func())) {
+func (h *hub) list(b *testing.B, replica *server, token, bareURL string, beside func(ctx context.Context, b *testing.B) (report func())) {
 	b.Helper()
-	through := edge.Connect(b, h.distributor.url, token)
+	through := edge.Connect(b, replica.url, token)
 	fleet := fleetv1connect.NewFleetServiceClient(through.HTTP, through.BaseURL, through.Options...)
 	ctx, cancel := context.WithTimeout(b.Context(), *worstTime)
 	defer cancel()
-	spent, begun := h.distributor.CPU(b), time.Now()
+	spent, begun := replica.CPU(b), time.Now()
 	ask, report := askBare(bareURL, overHTTP2()), func() {}
 	var bare []time.Duration
 	var group sync.WaitGroup
@@ -137,8 +143,8 @@ func (h *hub) list(b *testing.B, token, bareURL string, beside func(ctx context.
 		}
 	}
 	b.ReportMetric(float64(len(lists)), "lists")
-	b.ReportMetric((h.distributor.CPU(b)-spent).Seconds()/time.Since(begun).Seconds(), "cores")
-	_, highest := h.distributor.Memory(b)
+	b.ReportMetric((replica.CPU(b)-spent).Seconds()/time.Since(begun).Seconds(), "cores")
+	_, highest := replica.Memory(b)
 	b.ReportMetric(float64(highest>>20), "peak-MiB")
 }
 
