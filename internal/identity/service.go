@@ -4,11 +4,14 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,9 +62,10 @@ type madeToken struct {
 	expires time.Time
 }
 
-// NewServiceKey returns the key of the named service, such as "gitcache", derived from its secret.
-// The secret also seals the service's stored data; each use derives a separate key (HKDF, RFC
-// 5869).
+// NewServiceKey returns the key of the named service, such as "gitcache". A secret that is an Ed25519
+// private key in PEM (PKCS #8) is the service's key itself. From any other secret the key is
+// derived. The secret also seals the service's stored data; each use derives a separate key from its
+// text (HKDF, RFC 5869).
 func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 	if len(secret) < MinServiceSecret {
 		return nil, fmt.Errorf("make service key: secret has %d bytes, want at least %d", len(secret), MinServiceSecret)
@@ -69,16 +73,43 @@ func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 	if !serviceName.MatchString(service) {
 		return nil, fmt.Errorf("make service key: %q is not a service name", service)
 	}
-	seed, err := hkdf.Key(sha256.New, secret, nil, "leat service key v1 "+service, ed25519.SeedSize)
+	private, err := privateKeyOf(secret, service)
 	if err != nil {
-		return nil, fmt.Errorf("derive service key: %w", err)
+		return nil, err
 	}
-	private := ed25519.NewKeyFromSeed(seed)
 	id, err := KeyID(publicOf(private))
 	if err != nil {
 		return nil, err
 	}
 	return &ServiceKey{service: service, private: private, id: id, made: map[string]madeToken{}}, nil
+}
+
+// pemStart begins every secret that is a private key. Such a secret is never only the source of a
+// key: a damaged file would otherwise be a working key that nobody has seen.
+var pemStart = []byte("-----BEGIN ")
+
+// privateKeyOf returns the private key that a secret is, or the one that is derived from it.
+func privateKeyOf(secret []byte, service string) (ed25519.PrivateKey, error) {
+	if !bytes.HasPrefix(secret, pemStart) {
+		seed, err := hkdf.Key(sha256.New, secret, nil, "leat service key v1 "+service, ed25519.SeedSize)
+		if err != nil {
+			return nil, fmt.Errorf("derive service key: %w", err)
+		}
+		return ed25519.NewKeyFromSeed(seed), nil
+	}
+	block, rest := pem.Decode(secret)
+	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("make service key: the secret begins like a key in PEM and is not exactly one")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil { // the error of x509 may repeat bytes of the key
+		return nil, errors.New("make service key: the secret is not a private key in PKCS #8, as openssl genpkey -algorithm ed25519 makes it")
+	}
+	private, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("make service key: the secret is a private key of type %T, want Ed25519", parsed)
+	}
+	return private, nil
 }
 
 // Service returns the service's name.

@@ -4,8 +4,14 @@
 package identity_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"strings"
 	"testing"
@@ -329,6 +335,50 @@ func TestServiceKeysRefuse(t *testing.T) {
 	for _, name := range []string{"", "Git", "a:b", "1st"} {
 		if _, err := identity.NewServiceKey([]byte(sharedSecret), name); err == nil {
 			t.Errorf("service %q: got no error", name)
+		}
+	}
+}
+
+// TestSecServiceKeysInPEM requires that a secret in PEM is the service's key itself, so that other
+// programs can compute the public half, and that nothing else that looks like PEM is a secret.
+func TestSecServiceKeysInPEM(t *testing.T) {
+	t.Parallel()
+	inPEM := func(key any) string {
+		t.Helper()
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	}
+	private := privateKey(1)
+	whole := inPEM(private)
+	for name, secret := range map[string]string{"as a file": whole, "trimmed": strings.TrimSpace(whole)} {
+		key := serviceKey(t, secret, "gitcache")
+		want := "gitcache=" + base64.RawURLEncoding.EncodeToString(publicKey(1))
+		if key.Public() != want {
+			t.Errorf("%s: got %s, want the key in the file, %s", name, key.Public(), want)
+		}
+		token, err := key.For("distributor").Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := serviceKeys(t, key).Verifier([]string{"gitcache"}, "distributor").Verify(t.Context(), token); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Split(whole, "\n")[1]
+	for name, secret := range map[string]string{
+		"another algorithm": inPEM(other), "cut off": whole[:len(whole)-30], "two keys": whole + whole,
+		"damaged": strings.Replace(whole, body, strings.Repeat("A", len(body)), 1),
+	} {
+		_, err := identity.NewServiceKey([]byte(secret), "gitcache")
+		if err == nil || strings.Contains(err.Error(), body) {
+			t.Errorf("%s: got %v, want an error without the key", name, err)
 		}
 	}
 }
