@@ -65,6 +65,10 @@ type Config struct {
 	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those
 	// of the system.
 	PeerCAFile string
+	// PeerServerName is the name that certificates of replicas at https have. Empty means the host of
+	// each one's URL. Replicas whose URLs are addresses of pods, which no certificate can name in
+	// advance, share a name.
+	PeerServerName string
 
 	// MaxStreamsPerCluster and MaxStreamsPerUser bound the requests under way.
 	MaxStreamsPerCluster int
@@ -166,6 +170,8 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", ":8705",
 		"address that other replicas pass requests to, host:port; not for people or agents")
 	s.String(&c.PeerCAFile, "tunnel-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
+	s.String(&c.PeerServerName, "tunnel-peer-server-name", "",
+		"name that certificates of other replicas at https have, such as tunnel.leat.svc; empty: the host of each one's URL")
 	s.Int(&c.MaxStreamsPerCluster, "tunnel-max-streams-per-cluster", limits.StreamsPerCluster,
 		"requests under way to one cluster; one more is answered 429")
 	s.Int(&c.MaxStreamsPerUser, "tunnel-max-streams-per-user", limits.StreamsPerUser,

@@ -40,7 +40,7 @@ func openReplicas(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry
 		return nil, fmt.Errorf("read replicas' CA: %w", err)
 	}
 	if r.peers, err = hop.NewClient(hop.ClientParams{
-		Self: r.self.ID, Key: key, Plaintext: cfg.Service.Plaintext, CAPEM: ca, Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+		Self: r.self.ID, Key: key, Plaintext: cfg.Service.Plaintext, CAPEM: ca, ServerName: cfg.PeerServerName, Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
 	}); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ type ClientParams struct {
 	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the
 	// system.
 	CAPEM []byte
+	// ServerName is the name that certificates of replicas at https have. Empty means the host of
+	// each replica's URL.
+	ServerName string
 	// Tracer and Propagator continue the traces of requests. Required.
 	Tracer     trace.Tracer
 	Propagator propagation.TextMapPropagator
@@ -85,18 +88,18 @@ func NewClient(p ClientParams) (*Client, error) {
 	}
 	return &Client{
 		self: p.Self, key: p.Key, plaintext: p.Plaintext, tracer: p.Tracer, propagator: p.Propagator,
-		brief: newTransport(roots), endless: newTransport(roots),
+		brief: newTransport(roots, p.ServerName), endless: newTransport(roots, p.ServerName),
 	}, nil
 }
 
-func newTransport(roots *x509.CertPool) *http.Transport {
+func newTransport(roots *x509.CertPool, serverName string) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
 		Protocols:              protocols,
 		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: serverName},
 		TLSHandshakeTimeout:    dialTimeout,
 		IdleConnTimeout:        idleConnTimeout,
 		DisableCompression:     true,
