@@ -57,6 +57,7 @@ FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
 .PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
+.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -122,7 +123,7 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
-	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory docs manifests
 
 reasons: ## Generate internal/reason from reason.proto
 	@$(GO) run ./internal/reason/cmd/leat-reasons
@@ -132,6 +133,9 @@ docs: ## Generate docs/reference/{config,errors,metrics,health-kinds,rights}.md 
 	@cd services/agent && $(GO) test $(FAST) ./internal/health -run TestDocumentedKinds -update >/dev/null
 	@cd services/distributor && $(GO) test $(FAST) . -run TestTableOfRights -update >/dev/null
 	@cd test && $(GO) test $(FAST) ./arch -run TestTableOfReads -update >/dev/null
+
+manifests: ## Render deploy/kubernetes from the Helm charts, and write the tables of their values
+	@$(GO) run ./test/charts/cmd/leat-charts
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb
@@ -151,10 +155,11 @@ vulncheck: ## Check the modules of each program for known advisories, also those
 	@$(GO) run ./test/supply/cmd/leat-supply vulncheck $(LEAT_VULNDB)
 
 pin: ## Write the current digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
-	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
+	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/helm/*/values.yaml
+	@$(MAKE) --no-print-directory manifests
 
 pinned: ## Fail if an image has no digest, which CI does for a tagged commit
-	@$(GO) run ./test/supply/cmd/leat-supply pinned Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
+	@$(GO) run ./test/supply/cmd/leat-supply pinned Dockerfile docker-compose.yml deploy/helm/*/values.yaml deploy/kubernetes/*.yaml
 
 ci: ## What CI runs
 	@.ci/run

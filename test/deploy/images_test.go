@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,11 @@ func TestSecImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(files, filepath.Join(top, "docker-compose.yml"), filepath.Join(top, "Dockerfile")) {
+	values, err := filepath.Glob(filepath.Join(top, "deploy", "helm", "*", "values.yaml"))
+	if err != nil || len(values) == 0 {
+		t.Fatalf("find values of charts: %v, %v", values, err)
+	}
+	for _, file := range append(slices.Concat(files, values), filepath.Join(top, "docker-compose.yml"), filepath.Join(top, "Dockerfile")) {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -215,11 +215,14 @@ func TestSecServicesHaveSecretsOfTheirOwn(t *testing.T) {
 		p := m.pods[name].spec
 		for _, v := range p.Volumes {
 			if v.Secret != nil && strings.HasPrefix(v.Secret.SecretName, "leat-") && v.Secret.SecretName != "leat-"+name &&
-				v.Secret.SecretName != "leat-redis-tls" && (name != "distributor" || v.Secret.SecretName != "leat-hub") {
+				v.Secret.SecretName != "leat-redis-tls" && (name != "distributor" || !slices.Contains([]string{"leat-hub", "leat-database"}, v.Secret.SecretName)) {
 				t.Errorf("%s mounts the secret %s", name, v.Secret.SecretName)
 			}
-			if v.Secret != nil && v.Secret.SecretName == "leat-redis-tls" && (len(v.Secret.Items) != 1 || v.Secret.Items[0].Key != "ca.crt") {
-				t.Errorf("%s mounts more of Redis's certificate than its authority", name)
+			if v.Secret == nil {
+				continue
+			}
+			if authority := v.Secret.SecretName == "leat-redis-tls" || v.Secret.SecretName == "leat-database"; authority && (len(v.Secret.Items) != 1 || v.Secret.Items[0].Key != "ca.crt") {
+				t.Errorf("%s mounts more of %s than an authority", name, v.Secret.SecretName)
 			}
 		}
 		if env(p.Containers[0], "LEAT_SERVICE_SECRET_FILE") != "/run/leat/service-secret" {
