@@ -218,6 +218,7 @@ func (c *cluster) mustHelm(t *testing.T, in installation, namespace string, args
 // secrets returns the Secrets of a namespace, without those of Helm, and the public keys.
 func (c *cluster) secrets(t *testing.T, namespace string) map[string]map[string][]byte {
 	t.Helper()
+	t.Helper()
 	var list corev1.SecretList
 	if err := json.Unmarshal([]byte(c.mustRun(t, "", "get", "secrets", "-n", namespace, "-o", "json")), &list); err != nil {
 		t.Fatal(err)
@@ -232,6 +233,7 @@ func (c *cluster) secrets(t *testing.T, namespace string) map[string]map[string]
 }
 
 func (c *cluster) serviceKeys(t *testing.T, namespace string) string {
+	t.Helper()
 	t.Helper()
 	return c.mustRun(t, "", "get", "configmap", "leat-service-keys", "-n", namespace, "-o", "jsonpath={.data.service-keys}")
 }

@@ -5,15 +5,19 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/agentmanifest"
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -39,12 +43,17 @@ func New(s *session.Session) *cobra.Command {
 func create(s *session.Session) *cobra.Command {
 	labels := map[string]string{}
 	description, endpoint := "", ""
+	how := start{}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Add a cluster and print how to start its agent",
 		Long: `Add a cluster to the fleet and print a join token, and how to start the agent with it. The token enrols one agent, once,
-within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.`,
+within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.
+
+With -o kubernetes, print the manifest of the agent instead, with its token and the hub's address, for kubectl of that cluster. The agent
+reaches the hub at the address that leat uses; --hub-url names another one. It trusts the certificates that leat trusts (--ca-file).`,
 		Example: `  leat cluster create berlin
+  leat cluster create berlin -o kubernetes | kubectl --context berlin apply -f -
   leat cluster create berlin --label stage=prod --description "the old one"
   leat cluster create vault --agent-endpoint vault.example.com:8443`,
 		Args: name,
@@ -54,12 +63,14 @@ within 24 hours; it is not shown again, but leat cluster token makes a new one a
 				Spec:     &fleetv1.ClusterSpec{Description: description, AgentEndpoint: endpoint},
 			}
 			s.Place(fleetdoc.Of(cluster))
-			return add(ctx, s, c, cluster)
+			return add(ctx, s, c, cluster, how)
 		}),
 	}
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE; may be given more than once")
 	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
 	cmd.Flags().StringVar(&endpoint, "agent-endpoint", "", "HOST:PORT at which the hub dials the agent, for a cluster that may open no connections")
+	cmd.Flags().StringVar(&how.hubURL, "hub-url", "", "where the agent reaches the hub (default: where leat reaches it)")
+	cmd.Flags().StringVarP(&how.format, "output", "o", "text", "text or kubernetes")
 	return cmd
 }
 
@@ -130,7 +141,16 @@ func name(_ *cobra.Command, args []string) error {
 	}
 }
 
-func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fleetv1.Cluster) error {
+// start is how the agent of a new cluster is to be started.
+type start struct {
+	hubURL string // empty: that of the client
+	format string // text or kubernetes
+}
+
+func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fleetv1.Cluster, how start) error {
+	if how.format != "text" && how.format != "kubernetes" {
+		return failure.Usage("there is no output form %q, want text or kubernetes", how.format)
+	}
 	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
 		return err
 	}
@@ -140,12 +160,44 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 		return err
 	}
 	until := join.GetExpireTime().AsTime().Local().Format(time.DateTime)
-	if endpoint := cluster.GetSpec().GetAgentEndpoint(); endpoint != "" {
+	endpoint, hubURL := cluster.GetSpec().GetAgentEndpoint(), cmp.Or(how.hubURL, c.Server())
+	if how.format == "kubernetes" {
+		params := agentmanifest.Params{JoinToken: join.GetJoinToken(), HubURL: hubURL, HubCA: c.CAPEM(), HubKeys: join.GetHubKeys()}
+		if endpoint != "" { // the agent makes no connection, and knows the hub by its keys
+			params.HubURL, params.HubCA = "", nil
+		}
+		text, err := agentmanifest.Render(params)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(s.Err, "cluster/%s created; the token works once, until %s\n", name, until)
+		_, err = fmt.Fprint(s.Out, text)
+		return err
+	}
+	if endpoint != "" {
 		_, err = fmt.Fprintf(s.Out, instructionsDialled, name, endpoint, strings.Join(join.GetHubKeys(), ","), join.GetJoinToken(), until)
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, instructions, name, c.Server(), join.GetJoinToken(), until)
+	trust, err := trusted(s)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, instructions, name, hubURL, join.GetJoinToken(), until, trust)
 	return err
+}
+
+// trusted returns the line with the certificates that an agent has to trust, where leat was given
+// some: the hub's are not those of a public authority.
+func trusted(s *session.Session) (string, error) {
+	endpoint, err := s.Endpoint()
+	if err != nil || endpoint.CAFile == "" {
+		return "", err
+	}
+	file, err := filepath.Abs(endpoint.CAFile)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("  LEAT_AGENT_HUB_CA_FILE=%s \\\n", file), nil
 }
 
 const instructionsDialled = `cluster/%[1]s created
@@ -165,10 +217,11 @@ const instructions = `cluster/%[1]s created
 Start its agent where it reaches both the cluster and the hub:
 
   LEAT_AGENT_HUB_URL=%[2]s \
-  LEAT_AGENT_JOIN_TOKEN=%[3]s \
+%[5]s  LEAT_AGENT_JOIN_TOKEN=%[3]s \
   agent --agent-kubeconfig=FILE --agent-data-dir=DIR
 
-The token works once, until %[4]s. In a pod of the cluster itself leave --agent-kubeconfig out.
+The token works once, until %[4]s. In a pod of the cluster itself leave --agent-kubeconfig out;
+docs/operations/kubernetes.md installs it there by Helm, and -o kubernetes prints its manifest.
 `
 
 func printToken(ctx context.Context, s *session.Session, c *client.Client, cluster string) error {

@@ -32,6 +32,7 @@ func Keys(s *session.Session) *cobra.Command {
 other service's; all services get LEAT_SERVICE_KEYS. A compromised service therefore cannot impersonate another one.
 
 A secret that is set as LEAT_DISTRIBUTOR_SECRET, LEAT_GITCACHE_SECRET or LEAT_TUNNEL_SECRET is kept, and only the missing ones are made.
+It may be an Ed25519 private key in PEM, as openssl genpkey makes it: then it is the service's key itself.
 LEAT_DISTRIBUTOR_OTHER_SECRETS and so on are secrets that a service accepts beside its own while it is replaced, separated by commas:
 they are kept, and their keys are printed, too. --next makes one for a service. docs/operations/keys.md says in which order to replace
 a secret.`,
@@ -75,7 +76,7 @@ func printKeys(s *session.Session, format, next string) error {
 				if i > 0 {
 					name = "a secret in " + othersVariable(service)
 				}
-				return failure.New(name+" is too short", fmt.Sprintf("It needs at least %d bytes. Unset it to have a new one made.", identity.MinServiceSecret))
+				return unusable(name, text, err)
 			}
 			keys = append(keys, key.Public())
 		}
@@ -88,6 +89,14 @@ func printKeys(s *session.Session, format, next string) error {
 		return printKubernetes(s.Out, secrets, keys)
 	}
 	return failure.New(fmt.Sprintf("there is no output form %q", format), "Use -o env or -o kubernetes.")
+}
+
+// unusable says what is wrong with the named secret.
+func unusable(name, secret string, err error) error {
+	if len(secret) < identity.MinServiceSecret {
+		return failure.New(name+" is too short", fmt.Sprintf("It needs at least %d bytes. Unset it to have a new one made.", identity.MinServiceSecret))
+	}
+	return failure.New(name+" is not a key: "+err.Error(), "Unset it to have a new secret made.")
 }
 
 func environment(s *session.Session, name string) string {
@@ -120,18 +129,26 @@ func newSecret() string {
 
 func printEnv(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
 	for _, service := range services {
-		if _, err := fmt.Fprintf(out, "%s=%s\n", variable(service), secrets[service].used); err != nil {
+		if _, err := fmt.Fprintf(out, "%s=%s\n", variable(service), quoted(secrets[service].used)); err != nil {
 			return err
 		}
 		if len(secrets[service].other) == 0 {
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%s=%s\n", othersVariable(service), strings.Join(secrets[service].other, ",")); err != nil {
+		if _, err := fmt.Fprintf(out, "%s=%s\n", othersVariable(service), quoted(strings.Join(secrets[service].other, ","))); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "LEAT_SERVICE_KEYS=%s\n", strings.Join(keys, ","))
 	return err
+}
+
+// quoted returns a value as shells and docker compose read it: a key in PEM has several lines.
+func quoted(value string) string {
+	if strings.Contains(value, "\n") {
+		return `"` + value + `"`
+	}
+	return value
 }
 
 func printKubernetes(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
