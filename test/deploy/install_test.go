@@ -370,6 +370,28 @@ func TestSecChartKeepsSecrets(t *testing.T) {
 	}
 }
 
+// TestChartTakesOverTheManifests installs the chart where hub.yaml was applied. Nothing is made again:
+// volumes, addresses and what selects pods stay.
+func TestChartTakesOverTheManifests(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.mustRun(t, "", "apply", "-f", filepath.Join(top, "deploy", "kubernetes", "hub.yaml"))
+	const kinds = "deployments,statefulsets,services,networkpolicies"
+	uids := func() string {
+		return c.mustRun(t, "", "get", kinds, "-n", "leat", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
+	}
+	before := uids()
+	in := installation{charts.Hub, "{secrets: {generate: false}, hub: {url: 'https://leat.example.com'}}"}
+	c.mustHelm(t, in, "leat", "install", "--take-ownership", "--force-conflicts")
+	if diff := gocmp.Diff(before, uids()); diff != "" {
+		t.Errorf("objects were replaced (-before +after):\n%s", diff)
+	}
+	got := c.mustRun(t, "", "get", "statefulset", "distributor", "-n", "leat", "-o", "jsonpath={.spec.template.spec.containers[0].env}")
+	if !strings.Contains(got, `"LEAT_TUNNEL_URL","value":"https://leat.example.com"`) {
+		t.Errorf("got variables %s, want those of the release", got)
+	}
+}
+
 // checkCertificates fails if a certificate is not for the names at which its service is called.
 func checkCertificates(t *testing.T, secrets map[string]map[string][]byte, namespace string) {
 	t.Helper()
