@@ -35,6 +35,9 @@ a build from source, which takes some minutes and needs Go and a checkout of Lea
 prints which way it takes, and why not an earlier one. It delivers as soon as etcd and kube-apiserver run, and makes
 the nodes Ready when the other files are there. Later starts take seconds.
 
+With --kind the clusters run in containers, so that pods really run: it needs the program kind and Docker. leat up makes a
+cluster at its start and deletes it at its end; the next start makes another one and delivers to it again.
+
 With --kubeconfig it uses your own cluster instead. There it makes three ClusterRoleBindings, so that people who connect
 through the tunnel have rights: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
 
@@ -53,6 +56,7 @@ func up(s *session.Session) *cobra.Command {
 		Example: `  leat up
   leat up --repo https://github.com/stefanprodan/podinfo --path kustomize --namespace podinfo
   leat up --clusters 3
+  leat up --kind
   leat up --kubeconfig ~/.kube/kind-config
   leat up --output json --listen 127.0.0.1:0 | jq 'select(.event == "ready").summary'`,
 		Args: cobra.NoArgs,
@@ -72,6 +76,7 @@ func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
 	flags.IntVar(&o.Clusters, "clusters", 1, "how many clusters to run: demo, demo-2, demo-3 …")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of your own cluster to use instead, with its current context")
 	flags.StringVar(&o.KubeSource, "kube-source", ".", "a folder in a checkout of Leat, to build the control plane from")
+	flags.BoolVar(&o.Kind, "kind", false, "run the clusters in containers, with kind and Docker, in place of simulated nodes")
 	flags.StringVar(&o.Binaries, "kubernetes-binaries", "", "folder with binaries of a control plane, under the names above; not all have to be there")
 	flags.StringVar(&o.Mirror, "kubernetes-mirror", "", "base URL of a server with upstream's releases, at URL/HOST/PATH; off: download nothing (default: upstream)")
 	flags.StringVar(&o.Listen, "listen", upcmd.DefaultListen, "host and port of the hub; the next three ports are also used; port 0: any four")

@@ -21,11 +21,15 @@ import (
 // startClusters runs a control plane and an agent for each cluster of the plan, or only the agent
 // on a user's own cluster.
 func (u *up) startClusters(ctx context.Context) error {
-	if u.kube == nil {
+	start := u.startKube
+	switch {
+	case u.Options.Kubeconfig != "":
 		return u.join(ctx, u.plan.clusters[0], u.Options.Kubeconfig)
+	case u.Options.Kind:
+		start = u.startKind
 	}
 	for _, name := range u.plan.clusters {
-		kubeconfig, err := u.startKube(ctx, name)
+		kubeconfig, err := start(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -47,7 +51,7 @@ func (u *up) join(ctx context.Context, name, kubeconfig string) error {
 	if u.Options.Kubeconfig != "" {
 		u.tell(part, "made the ClusterRoleBindings "+granted)
 	}
-	u.clusters = append(u.clusters, report.Cluster{Name: name, Kubernetes: version, Simulated: u.Options.Kubeconfig == ""})
+	u.clusters = append(u.clusters, report.Cluster{Name: name, Kubernetes: version, Simulated: u.kube != nil})
 	return u.startAgent(ctx, name, kubeconfig)
 }
 
@@ -56,7 +60,7 @@ func clusterFailure(part, kubeconfig string, err error) error {
 }
 
 func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
-	dataDir := u.dir.Path("agent", name)
+	dataDir := u.agentDir(name)
 	joinToken, err := u.joinToken(ctx, name, dataDir)
 	if err != nil {
 		return err

@@ -40,6 +40,12 @@ func (u *up) findKube(ctx context.Context) error {
 		}
 		return nil
 	}
+	if u.Options.Kind {
+		return u.findKind()
+	}
+	if err := u.leaveKind(); err != nil {
+		return err
+	}
 	source, err := localkube.FindSource(u.Options.KubeSource)
 	if err != nil && !errors.Is(err, localkube.ErrSourceNotFound) {
 		return err

@@ -26,6 +26,7 @@ type Options struct {
 	Clusters   int    // how many control planes to run
 	Kubeconfig string // of a cluster to use instead; empty means local control planes
 	KubeSource string // folder in or above which tools/kube is; empty means the working directory
+	Kind       bool   // run the clusters in containers, with the program kind
 	Binaries   string // folder with binaries of a control plane; empty means none
 	Mirror     string // base URL to download releases from; empty means upstream, and NoDownload that nothing is downloaded
 
@@ -57,6 +58,8 @@ func (o *Options) Check() error {
 		return failure.Usage("--kubeconfig names one cluster; leave --clusters out")
 	case o.Kubeconfig != "" && o.Binaries != "":
 		return failure.Usage("--kubeconfig names a cluster that runs already; leave --kubernetes-binaries out")
+	case o.Kind && (o.Kubeconfig != "" || o.Binaries != ""):
+		return failure.Usage("--kind makes clusters of its own; leave --kubeconfig and --kubernetes-binaries out")
 	case o.WaitTimeout <= 0:
 		return failure.Usage("--wait-timeout must be more than 0")
 	}

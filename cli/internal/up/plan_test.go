@@ -50,6 +50,7 @@ func TestCheck(t *testing.T) {
 		"high port":           {func(o *up.Options) { o.Listen = "localhost:65533" }, "65532"},
 		"no host":             {func(o *up.Options) { o.Listen = ":8700" }, "name the host"},
 		"binaries of whom":    {func(o *up.Options) { o.Binaries, o.Kubeconfig = "x", "x" }, "--kubernetes-binaries"},
+		"kind of whom":        {func(o *up.Options) { o.Kind, o.Kubeconfig = true, "x" }, "--kind"},
 		"no time":             {func(o *up.Options) { o.WaitTimeout = 0 }, "--wait-timeout"},
 	}
 	for name, test := range tests {

@@ -84,7 +84,7 @@ type up struct {
 	client *client.Client
 	plan   plan
 
-	kube     *kube // nil if the user has named a cluster
+	kube     *kube // nil if the clusters are the user's or kind's
 	clusters []report.Cluster
 
 	reporting sync.Mutex // a reporter takes one event at a time

@@ -25,6 +25,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/localkube/supply"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
@@ -41,9 +42,16 @@ type process struct {
 
 func startUp(t *testing.T, leat, dataDir string, args ...string) *process {
 	t.Helper()
+	return startUpWith(t, nil, leat, dataDir, args...)
+}
+
+// startUpWith is startUp with further variables in the environment.
+func startUpWith(t *testing.T, env []string, leat, dataDir string, args ...string) *process {
+	t.Helper()
 	args = append([]string{"up", "--output", "json", "--listen", "127.0.0.1:0", "--data-dir", dataDir}, args...)
 	p := &process{cmd: exec.Command(leat, args...), events: make(chan report.Event, 1000), stderr: &strings.Builder{}}
 	p.cmd.Stderr = p.stderr
+	p.cmd.Env = append(os.Environ(), env...)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -300,6 +308,73 @@ func TestUpDeliversBeforeTheNodesRun(t *testing.T) {
 		t.Errorf("origins: got %q, want %q", ways, want)
 	}
 	p.stop(t)
+}
+
+// standInKind is not kind: its clusters are the control plane of the test, whose kubeconfig is in
+// $0.kubeconfig. It lists, makes and deletes names, as kind does with containers.
+const standInKind = `#!/bin/sh
+verb="$1"
+while [ $# -gt 0 ]; do
+	case "$1" in
+	--name) name=$2 ;;
+	--kubeconfig) kubeconfig=$2 ;;
+	esac
+	shift
+done
+case "$verb" in
+get) cat "$0.clusters" ;;
+create)
+	echo "$name" >>"$0.clusters"
+	cp "$0.kubeconfig" "$kubeconfig" ;;
+delete)
+	grep -vx "$name" "$0.clusters" >"$0.left"
+	mv "$0.left" "$0.clusters" ;;
+esac
+`
+
+// TestUpKind starts twice with a stand-in for kind, the second time in another cluster, and at last
+// without kind.
+func TestUpKind(t *testing.T) {
+	t.Parallel()
+	kind, dataDir := filepath.Join(t.TempDir(), "kind"), filepath.Join(t.TempDir(), "up")
+	if err := os.WriteFile(kind, []byte(standInKind), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kind+".clusters", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + filepath.Dir(kind) + string(os.PathListSeparator) + os.Getenv("PATH")}
+	for range 2 {
+		cluster := kubetest.Start(t)
+		if err := os.WriteFile(kind+".kubeconfig", cluster.Kubeconfig(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startUpWith(t, env, leat, dataDir, "--kind")
+		summary := p.ready(t)
+		if len(summary.Services) != 1 || !summary.Services[0].Delivered || summary.Clusters[0].Simulated {
+			t.Errorf("got %+v, want a service that is delivered to a cluster whose pods run", summary)
+		}
+		p.stop(t)
+		if left, err := os.ReadFile(kind + ".clusters"); err != nil || len(left) != 0 {
+			t.Errorf("clusters after the stop: got %q, %v", left, err)
+		}
+	}
+	p := startUp(t, leat, dataDir)
+	if summary := p.ready(t); !summary.Services[0].Delivered || !summary.Clusters[0].Simulated {
+		t.Errorf("without --kind: got %+v, want the service delivered to simulated nodes", summary)
+	}
+	p.stop(t)
+}
+
+func TestUpKindNeedsKind(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), leat, "up", "--kind", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	cmd.Env = []string{"PATH=" + t.TempDir(), "HOME=" + t.TempDir()}
+	output, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "there is no kind on the PATH") {
+		t.Errorf("got %v, want exit code 1 with what is missing\n%s", err, output)
+	}
 }
 
 // builtFiles returns the files that TestMain has built.
