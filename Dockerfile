@@ -1,14 +1,23 @@
-# syntax=docker/dockerfile:1
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# One file for every Go deployable: docker build --build-arg SERVICE=gitcache -t leat/gitcache .
-# With --target git gitcache's image has the git executable, for LEAT_GITCACHE_BACKEND=git.
-# `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.
-FROM golang:1.26-bookworm AS build
+# One file for every Go deployable and for the command line:
+#
+#   docker build --build-arg SERVICE=gitcache -t leat/gitcache .        also distributor, tunnel and agent
+#   docker build --target cli -t leat/leat .                            the command line
+#   docker build --build-arg SERVICE=gitcache --target git …            with the git executable, for LEAT_GITCACHE_BACKEND=git
+#
+# VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY and GOFLAGS are for builds behind a module
+# proxy of your own. `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.
+FROM golang:1.26-bookworm AS go
+# Without a value these leave the image's own settings alone.
+ARG GOPROXY
+ARG GOFLAGS
+WORKDIR /src
+
+FROM go AS build
 ARG SERVICE
 ARG VERSION=dev
-WORKDIR /src
 # The module files first: dependencies stay cached while code changes.
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
@@ -19,15 +28,43 @@ COPY gen gen
 COPY internal internal
 COPY render render
 COPY services/${SERVICE} services/${SERVICE}
+# A file's time is part of its layer, so it is the same for every build.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath \
+    CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
       -o /out/leat-service ./cmd/${SERVICE} \
-    && mkdir -p /out/data
+    && mkdir -p /out/data \
+    && touch -d @0 /out/leat-service /out/data
+
+# The command line contains the services: `leat up` runs them in its own process.
+FROM go AS build-cli
+ARG VERSION=dev
+COPY gen/go.mod gen/go.sum gen/
+COPY internal/go.mod internal/go.sum internal/
+COPY render/go.mod render/go.sum render/
+COPY services/agent/go.mod services/agent/go.sum services/agent/
+COPY services/distributor/go.mod services/distributor/go.sum services/distributor/
+COPY services/gitcache/go.mod services/gitcache/go.sum services/gitcache/
+COPY services/tunnel/go.mod services/tunnel/go.sum services/tunnel/
+COPY cli/go.mod cli/go.sum cli/
+RUN --mount=type=cache,target=/go/pkg/mod GOWORK=off go -C cli mod download
+COPY gen gen
+COPY internal internal
+COPY render render
+COPY services services
+COPY cli cli
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
+      -o /out/leat ./cmd/leat \
+    && mkdir -p /out/data \
+    && touch -d @0 /out/leat /out/data
 
 # git runs programs that its configuration and its server name, so other images do not have it.
 FROM debian:bookworm-slim AS git
 ARG SERVICE
+ARG VERSION=dev
+ARG REVISION
 RUN test "${SERVICE}" = gitcache \
     && apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git \
@@ -35,14 +72,51 @@ RUN test "${SERVICE}" = gitcache \
 COPY --from=build /out/leat-service /usr/local/bin/leat-service
 COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
 USER 65532:65532
-VOLUME /var/lib/leat
+LABEL org.opencontainers.image.title="Leat gitcache with git" \
+      org.opencontainers.image.description="Git-aware CDN and auth proxy for fleets of Kubernetes clusters" \
+      org.opencontainers.image.source="https://github.com/leatdev/leat" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Leat Authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+HEALTHCHECK --interval=5s --timeout=5s --start-period=1m CMD ["/usr/local/bin/leat-service", "health"]
 ENTRYPOINT ["/usr/local/bin/leat-service"]
 
+# The command line, the certificate authorities that it trusts, and a folder for its configuration, which is the home of its user.
+FROM scratch AS cli
+ARG VERSION=dev
+ARG REVISION
+COPY --from=build-cli /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build-cli /out/leat /usr/local/bin/leat
+COPY --from=build-cli --chown=65532:65532 --chmod=0700 /out/data /home/leat
+ENV HOME=/home/leat
+USER 65532:65532
+WORKDIR /home/leat
+LABEL org.opencontainers.image.title="Leat command line" \
+      org.opencontainers.image.description="Git-aware CDN and auth proxy for fleets of Kubernetes clusters" \
+      org.opencontainers.image.source="https://github.com/leatdev/leat" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Leat Authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+ENTRYPOINT ["/usr/local/bin/leat"]
+
 # Only the program, the certificate authorities that it trusts and an empty folder. The program embeds the time zones.
+# The folder is not a VOLUME, because each container would get a volume that nobody named and that outlives it.
 FROM scratch
+ARG SERVICE
+ARG VERSION=dev
+ARG REVISION
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/leat-service /usr/local/bin/leat-service
 COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
 USER 65532:65532
-VOLUME /var/lib/leat
+LABEL org.opencontainers.image.title="Leat ${SERVICE}" \
+      org.opencontainers.image.description="Git-aware CDN and auth proxy for fleets of Kubernetes clusters" \
+      org.opencontainers.image.source="https://github.com/leatdev/leat" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Leat Authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+HEALTHCHECK --interval=5s --timeout=5s --start-period=1m CMD ["/usr/local/bin/leat-service", "health"]
 ENTRYPOINT ["/usr/local/bin/leat-service"]

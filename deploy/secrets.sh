@@ -2,14 +2,15 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Generates all secrets of a hub and prints them:
+# Generates all secrets of a hub:
 #
-#   deploy/secrets.sh compose >.env                                        for docker-compose.yml
+#   deploy/secrets.sh compose                                              writes .env, for docker-compose.yml
 #   deploy/secrets.sh certificate                                          renews the certificate that the line above makes
 #   deploy/secrets.sh kubernetes | kubectl -n leat apply -f -              for deploy/kubernetes/hub.yaml
 #   deploy/secrets.sh kubernetes --redis-tls | kubectl -n leat apply -f -  the same, if Redis has a certificate
 #
 # Run it once, because the distributor's secret seals the database. It needs leat (or LEAT=path) and openssl.
+# The file .env (LEAT_ENV_FILE names another) is for its owner alone, and one that is there already is not replaced: it may hold the only key of a database.
 #
 # The certificate of the compose tunnel and the authority that signs it are files in LEAT_TLS_DIR, by default deploy/compose/tls. A certificate that is
 # good for 30 more days is kept, and so is the authority, which people and agents trust (ca.crt). LEAT_TLS_NAMES adds names for callers on other
@@ -19,11 +20,12 @@ umask 077
 
 random() { openssl rand -hex 32; }
 usage() {
-	sed -n '5,12s/^# \{0,1\}//p' "$0" >&2
+	sed -n '5,13s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 }
 
 tls=${LEAT_TLS_DIR:-$(dirname "$0")/compose/tls}
+env=${LEAT_ENV_FILE:-$(dirname "$0")/../.env}
 names=DNS:localhost,IP:127.0.0.1,IP:::1,DNS:tunnel,DNS:tunnel-1,DNS:tunnel-2${LEAT_TLS_NAMES:+,$LEAT_TLS_NAMES}
 
 # key PATH makes a private key. A container's user must be able to read the tunnel's, so it is the folder that keeps others out.
@@ -74,15 +76,23 @@ admin=leat_$(random)
 case $form in
 compose)
 	[ "$scheme" = redis ] || usage
+	if [ -s "$env" ]; then # an empty one may come from a shell that redirects to it
+		echo "$env is there already, and may hold the only key of a database; to make secrets for a new hub, move it away first" >&2
+		exit 1
+	fi
 	keys=$("${LEAT:-leat}" keys)
 	certificate
-	cat <<END
+	new=$(mktemp "$env.XXXXXX")
+	trap 'rm -rf "$work" "$new"' EXIT
+	cat >"$new" <<END
 $keys
 LEAT_DISTRIBUTOR_ADMIN_TOKEN=$admin
 LEAT_REDIS_GITCACHE_PASSWORD=$gitcache
 LEAT_REDIS_TUNNEL_PASSWORD=$tunnel
 LEAT_POSTGRES_PASSWORD=$(random)
 END
+	mv "$new" "$env"
+	echo "wrote $env" >&2
 	;;
 certificate)
 	[ "$scheme" = redis ] || usage

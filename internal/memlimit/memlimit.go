@@ -36,6 +36,19 @@ func Bytes(root string) (limit int64, ok bool) {
 	return limit, true
 }
 
+// Keep makes the garbage collector keep the process below nine tenths of the control group's limit,
+// which is mounted at root, if neither GOMEMLIMIT nor an earlier call set a limit. Without it the heap
+// grows until the kernel kills the process. The remaining tenth is for what the collector does not
+// count. It is for main functions of programs that have the control group to themselves.
+func Keep(root string) {
+	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		return
+	}
+	if limit, ok := Bytes(root); ok {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+}
+
 // Share is a fraction of the memory that the process may use.
 type Share struct {
 	// Root is where the control group is mounted, usually [Root].

@@ -79,8 +79,7 @@ type Config struct {
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
 	c.BindListener(s)
-	s.String(&c.InternalListenAddr, "internal-listen-addr", DefaultInternalListenAddr,
-		"address for health, readiness, metrics and reflection, host:port; plain HTTP, not for the outside; empty: not served")
+	bindInternalAddr(s, &c.InternalListenAddr)
 	s.Int(&c.AnonymousConnections, "max-anonymous-connections", defaultAnonymousConnections,
 		"connections of unauthenticated callers; past it the oldest is closed; one address may have a quarter")
 	s.Int(&c.AnonymousRequests, "max-anonymous-requests", defaultAnonymousRequests,
@@ -89,6 +88,13 @@ func (c *Config) Bind(s *config.Set) {
 		"addresses or networks of load balancers, separated by commas, whose X-Forwarded-For names the caller")
 	s.Bool(&c.ProxyProtocol, "proxy-protocol", false,
 		"trusted proxies begin each connection with a PROXY header (version 1 or 2)")
+}
+
+// bindInternalAddr binds the address of the internal listener, which the service and its health check
+// read.
+func bindInternalAddr(s *config.Set, addr *string) {
+	s.String(addr, "internal-listen-addr", DefaultInternalListenAddr,
+		"address for health, readiness, metrics and reflection, host:port; plain HTTP, not for the outside; empty: not served")
 }
 
 // BindListener binds the fields of a server with one listener and without unauthenticated callers.

@@ -47,13 +47,59 @@ func TestSecImages(t *testing.T) {
 			}
 		}
 	}
-	dockerfile, err := os.ReadFile(filepath.Join(top, "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stages := regexp.MustCompile(`(?m)^FROM (\S+)( AS \S+)?$`).FindAllStringSubmatchIndex(string(dockerfile), -1)
-	last := string(dockerfile)[stages[len(stages)-1][0]:]
-	if !strings.HasPrefix(last, "FROM scratch\n") || !strings.Contains(last, "USER 65532:65532") || strings.Contains(last, "RUN ") || strings.Contains(last, "git") {
+	stages := stagesOf(t)
+	last := stages[""]
+	if !strings.HasPrefix(last, "FROM scratch\n") || !strings.Contains(last, "USER 65532:65532") || strings.Contains(last, "RUN ") || strings.Contains(last, "--from=git") {
 		t.Errorf("the image is made by\n%s\nwant only the program, for a user other than root", last)
+	}
+}
+
+// stagesOf returns the stages of the Dockerfile by their names. The last one has none.
+func stagesOf(t *testing.T) map[string]string {
+	t.Helper()
+	dockerfile := string(read(t, top, "Dockerfile"))
+	from := regexp.MustCompile(`(?m)^FROM \S+(?: AS (\S+))?$`)
+	stages := map[string]string{}
+	found := from.FindAllStringSubmatchIndex(dockerfile, -1)
+	for i, at := range found {
+		end := len(dockerfile)
+		if i+1 < len(found) {
+			end = found[i+1][0]
+		}
+		name := ""
+		if at[2] >= 0 {
+			name = dockerfile[at[2]:at[3]]
+		}
+		stages[name] = dockerfile[at[0]:end]
+	}
+	return stages
+}
+
+// TestDockerfileNeedsNothingElse requires that a build obtains nothing that is not pinned, works
+// behind a module proxy of one's own, and that images say what they are.
+func TestDockerfileNeedsNothingElse(t *testing.T) {
+	t.Parallel()
+	dockerfile := string(read(t, top, "Dockerfile"))
+	if strings.Contains(dockerfile, "syntax=") {
+		t.Error("the Dockerfile names a builder, which engines download and run, and which `make pin` does not pin")
+	}
+	if regexp.MustCompile(`(?m)^VOLUME`).MatchString(dockerfile) {
+		t.Error("an image declares a volume: containers without a named one leave theirs behind")
+	}
+	stages := stagesOf(t)
+	for _, arg := range []string{"ARG GOPROXY\n", "ARG GOFLAGS\n"} {
+		if !strings.Contains(stages["go"], arg) {
+			t.Errorf("the stage that downloads modules has no %q", strings.TrimSpace(arg))
+		}
+	}
+	for _, name := range []string{"", "git", "cli"} {
+		for _, label := range []string{"title", "description", "source", "licenses", "vendor", "version", "revision"} {
+			if !strings.Contains(stages[name], "org.opencontainers.image."+label+"=") {
+				t.Errorf("stage %q: no label %s", name, label)
+			}
+		}
+		if hasCheck := strings.Contains(stages[name], `CMD ["/usr/local/bin/leat-service", "health"]`); hasCheck != (name != "cli") {
+			t.Errorf("stage %q: got a health check: %t", name, hasCheck)
+		}
 	}
 }

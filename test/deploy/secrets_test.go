@@ -25,8 +25,23 @@ func makeSecrets(t *testing.T, args ...string) string {
 	return makeSecretsIn(t, t.TempDir(), args...)
 }
 
-// makeSecretsIn is makeSecrets with certificates in a folder.
+// makeSecretsIn is makeSecrets with certificates and the file of variables in a folder. It returns
+// what the command printed, or the file of variables if it wrote one.
 func makeSecretsIn(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	env := filepath.Join(t.TempDir(), ".env")
+	out, complaints, err := runSecrets(t, folder, env, args...)
+	if err != nil {
+		t.Fatalf("secrets.sh %v: %v\n%s", args, err, complaints)
+	}
+	if made, err := os.ReadFile(env); err == nil {
+		return string(made)
+	}
+	return out
+}
+
+// runSecrets runs deploy/secrets.sh with certificates in folder and the variables in env.
+func runSecrets(t *testing.T, folder, env string, args ...string) (out, complaints string, err error) {
 	t.Helper()
 	leat := filepath.Join(t.TempDir(), "leat")
 	script := `#!/bin/sh
@@ -43,14 +58,41 @@ fi
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(top, "deploy", "secrets.sh"), args...)
-	command.Env = append(os.Environ(), "LEAT="+leat, "LEAT_TLS_DIR="+folder)
-	var complaints strings.Builder
-	command.Stderr = &complaints
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("secrets.sh %v: %v\n%s", args, err, complaints.String())
+	command.Env = append(os.Environ(), "LEAT="+leat, "LEAT_TLS_DIR="+folder, "LEAT_ENV_FILE="+env)
+	var complained strings.Builder
+	command.Stderr = &complained
+	printed, err := command.Output()
+	return string(printed), complained.String(), err
+}
+
+// TestSecComposeSecretsAreTheOwnersAlone requires that the file of secrets is never readable for
+// others, that a second run keeps it, and that nothing is printed.
+func TestSecComposeSecretsAreTheOwnersAlone(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	env := filepath.Join(folder, ".env")
+	// A shell that redirects to the file makes it before the script runs, for everybody to read.
+	if err := os.WriteFile(env, nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	return string(out)
+	out, complaints, err := runSecrets(t, filepath.Join(folder, "tls"), env, "compose")
+	if err != nil || out != "" {
+		t.Fatalf("got %q, %v, want a file and nothing printed: %s", out, err, complaints)
+	}
+	info, err := os.Stat(env)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
+	}
+	first := string(read(t, env))
+	if _, complaints, err = runSecrets(t, filepath.Join(folder, "tls"), env, "compose"); err == nil || !strings.Contains(complaints, "is there already") {
+		t.Errorf("second run: got %v, %q, want it refused", err, complaints)
+	}
+	if got := string(read(t, env)); got != first || !strings.Contains(got, "LEAT_POSTGRES_PASSWORD=") {
+		t.Error("second run: the file changed, want the database's only key kept")
+	}
+	if left, err := filepath.Glob(env + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want no other file with secrets left", left, err)
+	}
 }
 
 // composeSecrets returns the variables that docker-compose.yml needs, made by the documented

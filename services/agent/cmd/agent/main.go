@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -19,5 +20,7 @@ func main() {
 	agent.ServeRender(os.Args[1:])
 	app.KeepHeadroom(headroom, headroom)
 	cfg := &agent.Config{}
-	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) })
+	health := &serve.Probe{Only: &serve.Config{}}
+	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) },
+		app.Command{Name: "health", Config: health, Run: health.Run})
 }

@@ -3,13 +3,16 @@
 
 // Command distributor hands every cluster its plan and its bundles. `distributor backup` writes the
 // hub's database to a file, and `distributor restore` makes a database of that file. `distributor
-// break-glass` lets somebody in when nobody can sign in.
+// break-glass` lets somebody in when nobody can sign in. `distributor health` reports whether the
+// distributor of the same container is ready.
 package main
 
 import (
 	"context"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/memlimit"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -23,13 +26,16 @@ const (
 
 func main() {
 	app.KeepHeadroom(smallHeadroom, mostHeadroom)
+	memlimit.Keep(memlimit.Root)
 	var (
 		cfg        distributor.Config
+		health     serve.Probe
 		backup     distributor.BackupConfig
 		restore    distributor.RestoreConfig
 		breakGlass distributor.BreakGlassConfig
 	)
 	app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) },
+		app.Command{Name: "health", Config: &health, Run: health.Run},
 		app.Command{Name: "backup", Config: &backup, Run: func(ctx context.Context) error { return distributor.Backup(ctx, backup) }},
 		app.Command{Name: "restore", Config: &restore, Run: func(ctx context.Context) error { return distributor.Restore(ctx, restore) }},
 		app.Command{Name: "break-glass", Config: &breakGlass, Run: func(ctx context.Context) error { return distributor.BreakGlass(ctx, breakGlass) }},

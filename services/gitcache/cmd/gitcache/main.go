@@ -8,10 +8,17 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/memlimit"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/gitcache"
 )
 
 func main() {
-	var cfg gitcache.Config
-	app.Main("gitcache", &cfg, func(ctx context.Context) error { return gitcache.Run(ctx, cfg) })
+	memlimit.Keep(memlimit.Root)
+	var (
+		cfg    gitcache.Config
+		health serve.Probe
+	)
+	app.Main("gitcache", &cfg, func(ctx context.Context) error { return gitcache.Run(ctx, cfg) },
+		app.Command{Name: "health", Config: &health, Run: health.Run})
 }

@@ -8,6 +8,8 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/memlimit"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -21,6 +23,11 @@ const (
 
 func main() {
 	app.KeepHeadroom(smallHeadroom, mostHeadroom)
-	var cfg tunnel.Config
-	app.Main("tunnel", &cfg, func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
+	memlimit.Keep(memlimit.Root)
+	var (
+		cfg    tunnel.Config
+		health serve.Probe
+	)
+	app.Main("tunnel", &cfg, func(ctx context.Context) error { return tunnel.Run(ctx, cfg) },
+		app.Command{Name: "health", Config: &health, Run: health.Run})
 }
