@@ -28,13 +28,17 @@ COPY gen gen
 COPY internal internal
 COPY render render
 COPY services/${SERVICE} services/${SERVICE}
-# A file's time is part of its layer, so it is the same for every build.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
-      -o /out/leat-service ./cmd/${SERVICE} \
-    && mkdir -p /out/data \
-    && touch -d @0 /out/leat-service /out/data
+      -o /out/usr/local/bin/leat-service ./cmd/${SERVICE}
+# The root of the image as it will be, because a COPY that names an owner also gives it the folders above. A file's time is part of
+# its layer, so it is the same for every build.
+RUN mkdir -p /out/etc/ssl/certs /out/var/lib/leat \
+    && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
+    && chmod 0700 /out/var/lib/leat \
+    && chown 65532:65532 /out/var/lib/leat \
+    && find /out -exec touch -d @0 {} +
 
 # The command line contains the services: `leat up` runs them in its own process.
 FROM go AS build-cli
@@ -56,9 +60,12 @@ COPY cli cli
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
-      -o /out/leat ./cmd/leat \
-    && mkdir -p /out/data \
-    && touch -d @0 /out/leat /out/data
+      -o /out/usr/local/bin/leat ./cmd/leat
+RUN mkdir -p /out/etc/ssl/certs /out/home/leat \
+    && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
+    && chmod 0700 /out/home/leat \
+    && chown 65532:65532 /out/home/leat \
+    && find /out -exec touch -d @0 {} +
 
 # git runs programs that its configuration and its server name, so other images do not have it.
 FROM debian:bookworm-slim AS git
@@ -69,8 +76,8 @@ RUN test "${SERVICE}" = gitcache \
     && apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/leat-service /usr/local/bin/leat-service
-COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
+COPY --from=build /out/usr/local/bin/ /usr/local/bin/
+COPY --from=build /out/var/lib/ /var/lib/
 USER 65532:65532
 LABEL org.opencontainers.image.title="Leat gitcache with git" \
       org.opencontainers.image.description="Git-aware CDN and auth proxy for fleets of Kubernetes clusters" \
@@ -86,9 +93,7 @@ ENTRYPOINT ["/usr/local/bin/leat-service"]
 FROM scratch AS cli
 ARG VERSION=dev
 ARG REVISION
-COPY --from=build-cli /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build-cli /out/leat /usr/local/bin/leat
-COPY --from=build-cli --chown=65532:65532 --chmod=0700 /out/data /home/leat
+COPY --from=build-cli /out/ /
 ENV HOME=/home/leat
 USER 65532:65532
 WORKDIR /home/leat
@@ -107,9 +112,7 @@ FROM scratch
 ARG SERVICE
 ARG VERSION=dev
 ARG REVISION
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build /out/leat-service /usr/local/bin/leat-service
-COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
+COPY --from=build /out/ /
 USER 65532:65532
 LABEL org.opencontainers.image.title="Leat ${SERVICE}" \
       org.opencontainers.image.description="Git-aware CDN and auth proxy for fleets of Kubernetes clusters" \

@@ -57,6 +57,7 @@ FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
 .PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
+.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -180,6 +181,11 @@ registry: ## Build the OCI registry for tests, once
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, openssl, nginx)
 	@tools/system.sh
+
+containers: ## Build the images and run docker-compose.yml on a Docker engine, and deliver through it (as root on Debian; SERVICES, ARGS)
+	@tools/system.sh containers
+	@$(GO) run ./internal/localkube/cmd/leat-kube build >/dev/null
+	@tools/containers/run.sh $(ARGS)
 
 browser: ## Install Chromium, with which tests sign people in, if missing
 	@tools/system.sh browser

@@ -21,6 +21,14 @@ command -v ps >/dev/null 2>&1 || missing="$missing procps"
 # A browser is large (124 MB to download), so only what signs people in with one asks for it: tools/system.sh browser.
 [ "${1:-}" != browser ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
 	command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
+# A container engine as well: tools/system.sh containers.
+if [ "${1:-}" = containers ]; then
+	[ -x /usr/sbin/dockerd ] || missing="$missing docker.io"
+	[ -x /usr/sbin/runc ] || missing="$missing runc"
+	[ -x /bin/busybox ] || missing="$missing busybox-static"
+	command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+	command -v iptables >/dev/null 2>&1 || [ -x /usr/sbin/iptables ] || missing="$missing iptables"
+fi
 [ -z "$missing" ] && exit 0
 
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then

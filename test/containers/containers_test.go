@@ -1,0 +1,506 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package containers runs the images and docker-compose.yml as they are shipped, on a real engine,
+// and delivers a commit through them. `make containers` starts the engine and runs these tests in
+// its network, one after the other, because they share the stack.
+package containers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+)
+
+// top is the root of the checkout.
+const top = "../.."
+
+// outside is an address in the engine's network that belongs to none of its bridges. Containers reach
+// it, and it stays when the stack is taken down. tools/containers/engine.sh adds it.
+const outside = "10.211.0.1"
+
+// ours are the images of the hub's services and of the agent.
+var ours = []string{"gitcache", "distributor", "tunnel", "agent"}
+
+// engine runs the clients of the engine that `make containers` started.
+type engine struct {
+	docker, compose string
+	// services are those of the compose file that are brought up.
+	services []string
+	// env are the variables that every command gets besides the test's own.
+	env []string
+}
+
+// requireEngine returns the engine. Without one it skips the test.
+func requireEngine(t *testing.T) *engine {
+	t.Helper()
+	compose := os.Getenv("LEAT_CONTAINERS_COMPOSE")
+	if compose == "" {
+		t.Skip("LEAT_CONTAINERS_COMPOSE is not set: images and docker-compose.yml are left to `make containers`")
+	}
+	return &engine{docker: os.Getenv("LEAT_CONTAINERS_DOCKER"), compose: compose, services: strings.Fields(os.Getenv("LEAT_CONTAINERS_SERVICES"))}
+}
+
+// run returns what a program prints to its standard output, without blanks at the ends.
+func (e *engine) run(t *testing.T, stdin io.Reader, name string, args ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), name, args...)
+	command.Dir, command.Stdin, command.Env = top, stdin, append(os.Environ(), e.env...)
+	var complaints bytes.Buffer
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, bytes.TrimSpace(complaints.Bytes()))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// ask is [engine.run] of docker for a command that has to succeed.
+func (e *engine) ask(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := e.run(t, nil, e.docker, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// do is [engine.run] of docker compose for a command that has to succeed.
+func (e *engine) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := e.run(t, nil, e.compose, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// up starts the services and returns when all of them are healthy.
+func (e *engine) up(t *testing.T) {
+	t.Helper()
+	e.do(t, append([]string{"up", "--detach", "--no-build", "--wait"}, e.services...)...)
+}
+
+// container returns the name of a service's container.
+func container(service string) string { return "leat-" + service + "-1" }
+
+// address returns the address of a service's container on a network of the compose file.
+func (e *engine) address(t *testing.T, service, network string) string {
+	t.Helper()
+	return e.ask(t, "inspect", "--format", fmt.Sprintf(`{{ (index .NetworkSettings.Networks "leat_%s").IPAddress }}`, network), container(service))
+}
+
+// files returns the paths in an image, with the owners and modes of those that others could use.
+func (e *engine) files(t *testing.T, image string) []string {
+	t.Helper()
+	id := e.ask(t, "create", image)
+	defer e.ask(t, "rm", id)
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	e.ask(t, "export", "--output", archive, id)
+	listing, err := e.run(t, nil, "tar", "--numeric-owner", "-tvf", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for line := range strings.Lines(listing) {
+		f := strings.Fields(line)
+		// The engine makes these in every container.
+		if path := f[5]; !slices.ContainsFunc([]string{"dev/", "proc/", "sys/", "etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab", ".dockerenv"},
+			func(made string) bool { return strings.HasPrefix(path, made) }) {
+			files = append(files, f[0]+" "+f[1]+" "+path)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// imageConfig holds those parts of an image that the tests compare.
+type imageConfig struct {
+	Config struct {
+		User        string
+		Env         []string
+		Entrypoint  []string
+		Volumes     map[string]any
+		Labels      map[string]string
+		Healthcheck *struct{ Test []string }
+	}
+	RootFS struct{ Layers []string }
+}
+
+func (e *engine) image(t *testing.T, name string) imageConfig {
+	t.Helper()
+	var images []imageConfig
+	if err := json.Unmarshal([]byte(e.ask(t, "image", "inspect", name)), &images); err != nil {
+		t.Fatal(err)
+	}
+	return images[0]
+}
+
+// TestSecImagesContainOnlyTheProgram lists what is in each image.
+func TestSecImagesContainOnlyTheProgram(t *testing.T) {
+	e := requireEngine(t)
+	for _, name := range append([]string{"leat"}, ours...) {
+		program, home, check := "leat-service", "drwx------ 65532/65532 var/lib/leat/", []string{"CMD", "/usr/local/bin/leat-service", "health"}
+		if name == "leat" {
+			program, home, check = "leat", "drwx------ 65532/65532 home/leat/", nil
+		}
+		image := e.image(t, "leat/"+name)
+		c := image.Config
+		if c.User != "65532:65532" || len(c.Volumes) > 0 || !slices.Equal(c.Entrypoint, []string{"/usr/local/bin/" + program}) {
+			t.Errorf("%s: got user %q, volumes %v, entry point %v", name, c.User, c.Volumes, c.Entrypoint)
+		}
+		if has := c.Healthcheck != nil; has != (check != nil) || has && !slices.Equal(c.Healthcheck.Test, check) {
+			t.Errorf("%s: got health check %+v, want %v", name, c.Healthcheck, check)
+		}
+		for _, label := range []string{"title", "description", "source", "licenses", "vendor", "version"} {
+			if c.Labels["org.opencontainers.image."+label] == "" {
+				t.Errorf("%s: the label %s is empty", name, label)
+			}
+		}
+		var others []string
+		for _, file := range e.files(t, "leat/"+name) {
+			isFolder := strings.HasPrefix(file, "drwxr-xr-x 0/0 ")
+			if !isFolder && file != home && file != "-rwxr-xr-x 0/0 usr/local/bin/"+program && !strings.HasSuffix(file, " etc/ssl/certs/ca-certificates.crt") {
+				others = append(others, file)
+			}
+		}
+		if len(others) > 0 {
+			t.Errorf("%s also contains\n%s", name, strings.Join(others, "\n"))
+		}
+	}
+}
+
+// TestImagesAreReproducible builds an image again, without the layers of the first build.
+func TestImagesAreReproducible(t *testing.T) {
+	e := requireEngine(t)
+	e.ask(t, "build", "--quiet", "--no-cache", "--build-arg", "SERVICE=tunnel", "--tag", "leat/tunnel:again", ".")
+	defer e.ask(t, "image", "rm", "leat/tunnel:again")
+	first, second := e.image(t, "leat/tunnel").RootFS.Layers, e.image(t, "leat/tunnel:again").RootFS.Layers
+	if !slices.Equal(first, second) {
+		t.Errorf("got layers %v and %v, want the same ones", first, second)
+	}
+}
+
+// TestCompose brings the stack up, delivers through it, takes it down, and brings it up again.
+func TestCompose(t *testing.T) {
+	e := requireEngine(t)
+	folder := t.TempDir()
+	e.prepare(t, folder)
+	// What a run before this one left would be taken for this one's.
+	e.do(t, "down", "--volumes", "--remove-orphans")
+	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	e.up(t)
+	for _, service := range e.services {
+		e.checkHealth(t, service)
+	}
+	t.Run("services listen on the hub's network alone", e.checkListeners)
+	t.Run("heaps stay below the limit of the container", e.checkMemory)
+	t.Run("backup and its check", e.checkBackup)
+	cluster := startCluster(t, e, folder)
+	t.Run("a commit arrives", cluster.checkDelivery)
+	t.Run("kubectl through the tunnel", cluster.checkTunnel)
+	t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) })
+	t.Run("down leaves no volume without a name", e.checkVolumes)
+}
+
+// prepare makes the secrets by the documented command, in a folder, with the command line from its image.
+func (e *engine) prepare(t *testing.T, folder string) {
+	t.Helper()
+	leat := filepath.Join(folder, "leat")
+	script := fmt.Sprintf("#!/bin/sh\nexec %s run --rm --network none leat/leat \"$@\"\n", e.docker)
+	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env, tls := filepath.Join(folder, ".env"), filepath.Join(folder, "tls")
+	e.env = []string{"LEAT=" + leat, "LEAT_ENV_FILE=" + env, "LEAT_TLS_DIR=" + tls, "COMPOSE_ENV_FILES=" + env, "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
+	if _, err := e.run(t, nil, "deploy/secrets.sh", "compose"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *engine) checkHealth(t *testing.T, service string) {
+	t.Helper()
+	state := e.ask(t, "inspect", "--format", "{{ .State.Status }} {{ if .State.Health }}{{ .State.Health.Status }}{{ end }} {{ .RestartCount }}", container(service))
+	if want := "running healthy 0"; state != want && !(service == "collector" && state == "running  0") {
+		t.Errorf("%s after up --wait: got %q, want %q", service, state, want)
+	}
+}
+
+// checkListeners connects to each service from the other side of each network.
+func (e *engine) checkListeners(t *testing.T) {
+	for service, port := range map[string]string{"gitcache-1": "8702", "gitcache-2": "8702", "tunnel-1": "8701", "tunnel-2": "8705", "distributor": "8700"} {
+		for network, want := range map[string]map[string]bool{
+			"hub": {port: true}, "telemetry": {port: false, "8790": true}, "redis": {port: false, "8790": true},
+		} {
+			if service == "distributor" && network == "redis" {
+				continue
+			}
+			for port, isOpen := range want {
+				connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort(e.address(t, service, network), port))
+				if err == nil {
+					_ = connection.Close()
+				}
+				if isOpen != (err == nil) {
+					t.Errorf("%s on the network %s, port %s: got %v", service, network, port, err)
+				}
+			}
+		}
+	}
+}
+
+// checkMemory requires that each hub service tells its collector of the container's limit.
+func (e *engine) checkMemory(t *testing.T) {
+	client := &http.Client{Transport: &http.Transport{}}
+	for _, service := range []string{"gitcache-1", "distributor", "tunnel-1"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(e.address(t, service, "hub"), "8790")+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if limit := "go_gc_gomemlimit_bytes 9.66367638e+08"; !bytes.Contains(page, []byte(limit)) {
+			t.Errorf("%s: got no %q, want nine tenths of 1 GiB", service, limit)
+		}
+	}
+}
+
+// checkBackup runs the documented commands.
+func (e *engine) checkBackup(t *testing.T) {
+	backup, err := e.run(t, nil, e.compose, "exec", "-T", "distributor", "leat-service", "backup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.run(t, strings.NewReader(backup), e.compose, "run", "--rm", "-T", "distributor", "restore", "--restore-check"); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkRestart stops the stack, looks at how its processes ended, and brings it up again with what
+// it kept.
+func (e *engine) checkRestart(t *testing.T, c *cluster) {
+	e.do(t, "stop")
+	for _, service := range e.services {
+		code := e.ask(t, "inspect", "--format", "{{ .State.ExitCode }}", container(service))
+		if code != "0" {
+			t.Errorf("%s ended with %s, want 0", service, code)
+		}
+	}
+	e.do(t, "down")
+	e.up(t)
+	if out := c.leat(t, "get", "clusters"); !strings.Contains(out, "berlin") {
+		t.Errorf("after down and up: got %s, want the cluster kept", out)
+	}
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("third")})
+	c.arrives(t, "third")
+}
+
+// checkVolumes takes the stack down, first without its volumes.
+func (e *engine) checkVolumes(t *testing.T) {
+	e.do(t, "down")
+	var named []string
+	for volume := range strings.Lines(e.ask(t, "volume", "ls", "--quiet")) {
+		named = append(named, strings.TrimSpace(volume))
+	}
+	slices.Sort(named)
+	if want := []string{"leat_distributor", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}; !slices.Equal(named, want) {
+		t.Errorf("down left the volumes %v, want %v", named, want)
+	}
+	e.do(t, "down", "--volumes")
+	if left := e.ask(t, "volume", "ls", "--quiet"); left != "" {
+		t.Errorf("down --volumes left %s", left)
+	}
+}
+
+// cluster is a Kubernetes cluster whose agent runs in a container, and the repository that the hub
+// delivers to it.
+type cluster struct {
+	engine  *engine
+	folder  string
+	kubectl string
+	local   *localkube.ControlPlane
+	repo    *gittest.Repo
+	// upstream is the repository's URL for containers.
+	upstream string
+	token    string
+}
+
+// startCluster starts a control plane in the engine's network, and its agent.
+func startCluster(t *testing.T, e *engine, folder string) *cluster {
+	t.Helper()
+	env, err := os.ReadFile(filepath.Join(folder, ".env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(env), "LEAT_DISTRIBUTOR_ADMIN_TOKEN=")
+	token, _, _ := strings.Cut(after, "\n")
+	c := &cluster{
+		engine: e, folder: folder, token: token, kubectl: kubetest.Binaries(t.Context(), t).Kubectl,
+		local: kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true }),
+		repo:  gittest.New(t).Repo(t, "shop"),
+	}
+	c.upstream = relay(t, outside, c.repo.URL())
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("first")})
+	// The agent's user may read these two copies.
+	kubeconfig, authority := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "ca.crt")
+	ca, err := os.ReadFile(filepath.Join(folder, "tls", "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string][]byte{kubeconfig: c.local.Kubeconfig(), authority: ca} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, 65532, 65532); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a person may do in a cluster is decided by that cluster, too.
+	if _, err := e.run(t, nil, c.kubectl, "--kubeconfig", c.local.KubeconfigPath(), "create", "clusterrolebinding", "admin", "--clusterrole=cluster-admin", "--user=admin"); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.leat(t, "cluster", "create", "berlin"); !strings.Contains(out, "LEAT_AGENT_HUB_CA_FILE=/documents/ca.crt") {
+		t.Errorf("got %s, want the agent to trust the stack's authority", out)
+	}
+	join := c.leat(t, "cluster", "token", "berlin")
+	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
+		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
+		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL=http://127.0.0.1:8700", "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
+		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", "leat/agent")
+	t.Cleanup(func() { e.ask(t, "rm", "--force", "leat-test-agent") })
+	await.Success(t, "the agent's health check", func(context.Context) error {
+		if got := e.ask(t, "inspect", "--format", "{{ .State.Health.Status }}", "leat-test-agent"); got != "healthy" {
+			return fmt.Errorf("got %s, and the log\n%s", got, e.ask(t, "logs", "--tail", "5", "leat-test-agent"))
+		}
+		return nil
+	})
+	return c
+}
+
+// leatArgs are the arguments of docker with which it runs the command line from its image, in the
+// engine's network.
+func (c *cluster) leatArgs() []string {
+	return []string{
+		"run", "--rm", "--network", "host", "--user", "0:0", "--volume", c.folder + ":/documents:ro", "--env", "LEAT_SERVER=http://127.0.0.1:8700",
+		"--env", "LEAT_TOKEN=" + c.token, "--env", "LEAT_CA_FILE=/documents/ca.crt", "leat/leat",
+	}
+}
+
+func (c *cluster) leat(t *testing.T, args ...string) string {
+	t.Helper()
+	return c.engine.ask(t, append(c.leatArgs(), args...)...)
+}
+
+func configMap(value string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: shop, namespace: default }\ndata: { value: " + value + " }\n"
+}
+
+// arrives blocks until the value is in the cluster.
+func (c *cluster) arrives(t *testing.T, value string) {
+	t.Helper()
+	await.Success(t, "the value "+value+" in the cluster", func(context.Context) error {
+		got, err := c.engine.run(t, nil, c.kubectl, "--kubeconfig", c.local.KubeconfigPath(), "get", "configmap", "shop", "--output", "jsonpath={.data.value}")
+		if err == nil && got != value {
+			err = fmt.Errorf("got %q", got)
+		}
+		return err
+	})
+}
+
+// checkDelivery applies a service, and changes it by a commit.
+func (c *cluster) checkDelivery(t *testing.T) {
+	documents := fmt.Sprintf(`apiVersion: leat.dev/v1
+kind: Repository
+metadata: {name: shop}
+spec: {url: %q, pollInterval: 10s}
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: shop}
+spec:
+  cluster: berlin
+  sources: [{repository: shop, ref: {branch: main}, path: deploy}]
+`, c.upstream)
+	if err := os.WriteFile(filepath.Join(c.folder, "shop.yaml"), []byte(documents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.leat(t, "apply", "-f", "/documents/shop.yaml")
+	c.arrives(t, "first")
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("second")})
+	c.arrives(t, "second")
+}
+
+// checkTunnel reads the cluster with the real kubectl and the kubeconfig that leat prints, by either
+// replica's published port.
+func (c *cluster) checkTunnel(t *testing.T) {
+	folder := t.TempDir()
+	leat, kubeconfig := filepath.Join(folder, "leat"), filepath.Join(folder, "kubeconfig")
+	script := "#!/bin/sh\nexec " + c.engine.docker + " '" + strings.Join(c.leatArgs(), "' '") + "' \"$@\"\n"
+	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := strings.ReplaceAll(c.leat(t, "kubeconfig", "berlin"), "/usr/local/bin/leat", leat)
+	for _, port := range []string{"8701", "8711"} {
+		if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(config, ":8701", ":"+port)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.engine.run(t, nil, c.kubectl, "--kubeconfig", kubeconfig, "get", "configmap", "shop", "--output", "jsonpath={.data.value}")
+		if err != nil || got != "second" {
+			t.Errorf("by port %s: got %q, %v", port, got, err)
+		}
+	}
+}
+
+// relay passes connections to an address of this machine on to the server of a URL, and returns the
+// URL with that address.
+func relay(t *testing.T, host, target string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(target, "://")
+	server, path, _ := strings.Cut(rest, "/")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := new(net.Dialer).DialContext(context.Background(), "tcp", server)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			pass := func(a, b net.Conn) {
+				_, _ = io.Copy(a, b)
+				_, _ = a.Close(), b.Close()
+			}
+			go pass(from, to)
+			go pass(to, from)
+		}
+	}()
+	return "http://" + listener.Addr().String() + "/" + path
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
+# that these files are tested as they are shipped, without a registry. Names: golang redis postgres. An image is made again when something that it is
+# made of changes.
+set -eu
+. "$(dirname "$0")/env.sh"
+work=$(mktemp -d "$cache/image-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# image NAME SUM builds the folder $work/NAME, whose Dockerfile comes from standard input. SUM identifies what the image is made of.
+image() {
+	cat >"$work/Dockerfile"
+	"$docker" build --quiet --label "leat.inputs=$2" --tag "$1" --file "$work/Dockerfile" "$work" >/dev/null
+}
+isCurrent() { [ "$("$docker" image inspect --format '{{ index .Config.Labels "leat.inputs" }}' "$1" 2>/dev/null)" = "$2" ]; }
+sum() { (cat "$here/images.sh" "$here/root.sh" "$@") | sha256sum | cut -c1-16; }
+
+# golang is the builder: Go, a shell, and the modules of the services and of the command line as a proxy of files.
+golang() {
+	name=golang:1.26-bookworm
+	inputs=$({ go version && cat "$top"/services/*/go.sum "$top/cli/go.sum"; } | sum -)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root"
+	mkdir -p "$work/root/etc/ssl/certs" "$work/root/usr/local"
+	cp -L /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
+	cp -a "$(go env GOROOT)" "$work/root/usr/local/go"
+	(cd "$work/root/usr/local/go" && rm -rf test api doc misc)
+	for module in "$top"/services/*/ "$top/cli/"; do
+		GOMODCACHE=$cache/modules GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOWORK=off GOFLAGS=-mod=mod \
+			go -C "$module" mod download
+	done
+	cp -al "$cache/modules/cache/download" "$work/root/goproxy"
+	rm -rf "$work/root/goproxy/sumdb"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		ENV GOTOOLCHAIN=local GOPATH=/go GOPROXY=file:///goproxy HOME=/root \
+		    PATH=/go/bin:/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+		WORKDIR /go
+	END
+}
+
+# redis is like redis:7.4-alpine: busybox, the user 999:1000, a volume at /data.
+redis() {
+	name=redis:7.4-alpine
+	inputs=$(sum /usr/bin/redis-server /usr/bin/redis-cli)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root" "$(readlink -f /usr/bin/redis-server)" /usr/bin/redis-cli
+	[ -e "$work/root/usr/bin/redis-server" ] || ln "$work/root$(readlink -f /usr/bin/redis-server)" "$work/root/usr/bin/redis-server"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		RUN echo 'redis:x:999:1000:redis:/data:/bin/sh' >>/etc/passwd && echo 'redis:x:1000:' >>/etc/group && mkdir /data && chown 999:1000 /data
+		VOLUME /data
+		WORKDIR /data
+		CMD ["redis-server"]
+	END
+}
+
+# postgres is like postgres:17-alpine: the user 70:70, and a first start that makes the database.
+postgres() {
+	name=postgres:17-alpine
+	programs=$(find /usr/lib/postgresql -mindepth 1 -maxdepth 1 | sort -V | tail -1)
+	inputs=$(sum "$here/postgres-start.sh" "$programs/bin/postgres")
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root" "$programs/bin" "$programs/lib" "/usr/share/postgresql/$(basename "$programs")" /usr/share/zoneinfo
+	rm -rf "$work/root$programs/lib/bitcode" "$work/root$programs"/lib/llvmjit*
+	find "$work/root" -name 'libLLVM*' -delete
+	mkdir -p "$work/root/usr/lib/locale"
+	cp -a /usr/lib/locale/C.utf8 "$work/root/usr/lib/locale/"
+	cp "$here/postgres-start.sh" "$work/root/usr/local/bin/docker-entrypoint.sh"
+	image "$name" "$inputs" <<-END
+		FROM scratch
+		COPY root /
+		RUN echo 'postgres:x:70:70:postgres:/var/lib/postgresql:/bin/sh' >>/etc/passwd && echo 'postgres:x:70:' >>/etc/group && \\
+		    mkdir -p /var/lib/postgresql/data /run/postgresql && chown -R 70:70 /var/lib/postgresql /run/postgresql && \\
+		    chmod 3777 /run/postgresql && chmod 1777 /var/lib/postgresql/data
+		ENV PATH=$programs/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PGDATA=/var/lib/postgresql/data
+		VOLUME /var/lib/postgresql/data
+		STOPSIGNAL SIGINT
+		ENTRYPOINT ["docker-entrypoint.sh"]
+		CMD ["postgres"]
+	END
+}
+
+for name; do
+	"$name"
+	rm -rf "${work:?}/root"
+done

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds every image by the Dockerfile, and runs test/containers with docker-compose.yml, on a Docker engine in a network of its own. Both files are used
+# as they are shipped: images of other projects are made here, under the names that these files use. SERVICES are those of the compose file that are
+# brought up; arguments go to the tests, such as -test.run=TestCompose. Nothing is left but the cache folder.
+set -eu
+. "$(dirname "$0")/env.sh"
+: "${SERVICES:=redis postgres gitcache-1 gitcache-2 distributor tunnel-1 tunnel-2}"
+
+if [ "$(id -u)" != 0 ]; then
+	echo "leat: make containers starts a container engine, for which it has to run as root" >&2
+	exit 1
+fi
+exec 9>"$cache/lock"
+flock --nonblock 9 || { echo "leat: make containers is running already" >&2 && exit 1; }
+started=$(date +%s)
+step() { printf '==> [%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
+
+step "programs"
+compose=$("$here/programs.sh" compose)
+tests=$cache/containers.test
+go -C "$top/test" test -vet=off -c -o "$tests" ./containers
+step "engine"
+"$here/engine.sh" up 9>&-
+trap '"$here/engine.sh" down' EXIT
+trap 'exit 1' INT TERM
+step "images of other projects"
+"$here/images.sh" golang redis postgres
+revision=$(git -C "$top" rev-parse HEAD)
+for service in gitcache distributor tunnel agent; do
+	step "image leat/$service"
+	"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$revision" --tag "leat/$service" "$top" >/dev/null
+done
+step "image leat/leat"
+"$docker" build --quiet --target cli --build-arg "REVISION=$revision" --tag leat/leat "$top" >/dev/null
+step "test/containers with $SERVICES"
+cd "$top/test/containers"
+failed=0
+LEAT_CONTAINERS_DOCKER=$docker LEAT_CONTAINERS_COMPOSE=$compose LEAT_CONTAINERS_SERVICES=$SERVICES \
+	inside "$tests" -test.v -test.timeout=20m "$@" 9>&- || failed=1
+trap - EXIT
+"$here/engine.sh" down
+"$here/engine.sh" ended || failed=1
+step "done"
+exit $failed
