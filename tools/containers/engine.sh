@@ -12,8 +12,8 @@ set -eu
 
 running() { [ -s "$cache/docker.pid" ] && kill -0 "$(cat "$cache/docker.pid")" 2>/dev/null; }
 mounts() { awk -v under="$cache/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r; }
-# The engine's children carry the path of its folder in their arguments.
-processes() { grep -las "$cache/exec" /proc/[0-9]*/cmdline 2>/dev/null | sed 's|[^0-9]||g' | grep -vx $$ || true; }
+# The engine's children carry the path of its folder in their arguments. The brackets keep grep from finding its own.
+processes() { grep -las "$cache/[e]xec" /proc/[0-9]*/cmdline 2>/dev/null | sed 's|[^0-9]||g' | grep -vx $$ || true; }
 
 up() {
 	running && return
