@@ -86,7 +86,7 @@ LABEL org.opencontainers.image.title="Leat gitcache with git" \
       org.opencontainers.image.vendor="The Leat Authors" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-HEALTHCHECK --interval=5s --timeout=5s --start-period=1m CMD ["/usr/local/bin/leat-service", "health"]
+HEALTHCHECK --interval=5s --timeout=10s --start-period=1m --retries=6 CMD ["/usr/local/bin/leat-service", "health"]
 ENTRYPOINT ["/usr/local/bin/leat-service"]
 
 # The command line, the certificate authorities that it trusts, and a folder for its configuration, which is the home of its user.
@@ -121,5 +121,5 @@ LABEL org.opencontainers.image.title="Leat ${SERVICE}" \
       org.opencontainers.image.vendor="The Leat Authors" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-HEALTHCHECK --interval=5s --timeout=5s --start-period=1m CMD ["/usr/local/bin/leat-service", "health"]
+HEALTHCHECK --interval=5s --timeout=10s --start-period=1m --retries=6 CMD ["/usr/local/bin/leat-service", "health"]
 ENTRYPOINT ["/usr/local/bin/leat-service"]

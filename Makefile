@@ -56,8 +56,7 @@ TEST = tools/test/run.sh
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests tidy build breaking docs tools kube registry system browser sbom vulncheck pin pinned ci
-.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs

@@ -189,17 +189,6 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 // trusted returns the line with the certificates that an agent has to trust, where leat was given
 // some: the hub's are not those of a public authority.
 func trusted(s *session.Session) (string, error) {
-	trust, err := authority(s)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Out, instructions, name, c.Server(), join.GetJoinToken(), until, trust)
-	return err
-}
-
-// authority returns the line by which the agent trusts what this command was told to trust: an
-// authority that the system does not know here is not known there either.
-func authority(s *session.Session) (string, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil || endpoint.CAFile == "" {
 		return "", err
@@ -209,11 +198,6 @@ func authority(s *session.Session) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("  LEAT_AGENT_HUB_CA_FILE=%s \\\n", file), nil
-	path, err := filepath.Abs(endpoint.CAFile)
-	if err != nil {
-		return "", fmt.Errorf("find CA file: %w", err)
-	}
-	return "  LEAT_AGENT_HUB_CA_FILE=" + path + " \\\n", nil
 }
 
 const instructionsDialled = `cluster/%[1]s created
