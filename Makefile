@@ -80,7 +80,7 @@ ifeq ($(PKG),work)
 else
 	@$(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
 	@$(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS)
