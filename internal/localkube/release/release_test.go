@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,12 +286,12 @@ func TestDownloadContinuesAfterARestart(t *testing.T) {
 	for name, damage := range map[string]byte{"good": 0, "bad": 1} {
 		t.Run(name+" part", func(t *testing.T) {
 			t.Parallel()
-			serving := false
+			var serving atomic.Bool
 			s := newSite(t, func(w http.ResponseWriter, r *http.Request, number int) {
 				if number == 1 {
 					cut(w, content, third)
 				}
-				if !serving {
+				if !serving.Load() {
 					panic(http.ErrAbortHandler)
 				}
 				serve(w, r, content)
@@ -313,7 +314,7 @@ func TestDownloadContinuesAfterARestart(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := len(s.seen())
-			serving = true
+			serving.Store(true)
 			_, err = get(t, p, "one")
 			check(t, p, err)
 			want := 1
@@ -339,7 +340,7 @@ func TestDownloadGivesUp(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		},
-		"announces more than it has":          func(w http.ResponseWriter, _ *http.Request, _ int) { cut(w, append(content, 0, 0), 1000) },
+		"announces more than it has":          func(w http.ResponseWriter, _ *http.Request, _ int) { cut(w, append(slices.Clip(content), 0, 0), 1000) },
 		"sends a range that nobody asked for": func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusPartialContent) },
 		"does not work":                       func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "broken", http.StatusBadGateway) },
 	} {
