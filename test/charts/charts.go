@@ -24,9 +24,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// helmFolder has the charts.
+const helmFolder = "deploy/helm"
+
+// Hub and Agent name the charts.
 const (
-	helmFolder = "deploy/helm"
-	// Hub and Agent name the charts.
 	Hub   = "leat"
 	Agent = "leat-agent"
 )

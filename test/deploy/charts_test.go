@@ -240,12 +240,14 @@ func TestChartSchemasAreClosed(t *testing.T) {
 		}
 		walk("", whole)
 		for _, v := range values {
-			at, isNamed := whole, true
+			at := whole
 			for part := range strings.SplitSeq(v.Path, ".") {
-				if at, isNamed = at.Properties[part]; !isNamed {
+				below, isNamed := at.Properties[part]
+				if !isNamed {
 					t.Errorf("%s: values.schema.json does not have %s", name, v.Path)
 					break
 				}
+				at = below
 			}
 		}
 	}
@@ -484,11 +486,19 @@ func TestSecRoutesLeadToPublicCallsAlone(t *testing.T) {
 		t.Errorf("looked at %d methods, want those of the hub", checked)
 	}
 	for _, c := range []struct{ part, path, want string }{
-		{"people", "/clusters/berlin/api/v1/pods", "tunnel"}, {"people", "/oauth/token", "distributor"}, {"ui", "/login/callback", "distributor"},
-		{"ui", "/device", "distributor"}, {"agents", "/v1/bundles/sha256:00", "distributor"}, {"agents", "/tunnel/v1/connect", "tunnel"},
-		{"webhooks", "/webhooks/github/shop", "gitcache"}, {"webhooks", "/webhooks/config/vault", "distributor"},
-		{"people", "/tunnel/v1/hop/x", ""}, {"agents", "/tunnel/v1/hop/x", ""}, {"webhooks", "/leat.gitcache.v1.GitCacheService/Fetch", ""},
-		{"people", "/metrics", ""}, {"people", "/", ""},
+		{"people", "/clusters/berlin/api/v1/pods", "tunnel"},
+		{"people", "/oauth/token", "distributor"},
+		{"ui", "/login/callback", "distributor"},
+		{"ui", "/device", "distributor"},
+		{"agents", "/v1/bundles/sha256:00", "distributor"},
+		{"agents", "/tunnel/v1/connect", "tunnel"},
+		{"webhooks", "/webhooks/github/shop", "gitcache"},
+		{"webhooks", "/webhooks/config/vault", "distributor"},
+		{"people", "/tunnel/v1/hop/x", ""},
+		{"agents", "/tunnel/v1/hop/x", ""},
+		{"webhooks", "/leat.gitcache.v1.GitCacheService/Fetch", ""},
+		{"people", "/metrics", ""},
+		{"people", "/", ""},
 	} {
 		if got := reaches(c.part, c.path); got != c.want {
 			t.Errorf("%s of %s leads to %q, want %q", c.path, c.part, got, c.want)
