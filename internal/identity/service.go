@@ -85,7 +85,7 @@ func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 }
 
 // pemStart begins every secret that is a private key. Such a secret is never only the source of a
-// key: a damaged file would otherwise be a working key that nobody has seen.
+// key: otherwise a damaged file would make a working key that LEAT_SERVICE_KEYS does not list.
 var pemStart = []byte("-----BEGIN ")
 
 // privateKeyOf returns the private key that a secret is, or the one that is derived from it.

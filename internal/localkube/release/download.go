@@ -234,7 +234,7 @@ func (d *downloader) request(ctx context.Context, address string, have int64) (*
 	return d.client.Do(request)
 }
 
-// errRange means that a server cannot continue what is there.
+// errRange means that a server cannot continue a partial download.
 var errRange = errors.New("the server does not continue the download")
 
 // offsetOf returns where in the file the body of a response begins: after the bytes that are there,

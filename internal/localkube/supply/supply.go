@@ -208,7 +208,7 @@ func (s *Supply) tell(o Origin) {
 // reasons collects why files are not provided.
 type reasons struct {
 	missing  []string
-	unpinned []string          // nobody has pinned a release with them
+	unpinned []string          // no release with them is pinned
 	other    map[string]string // by file
 }
 
