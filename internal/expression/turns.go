@@ -12,15 +12,23 @@ import (
 //
 // Expressions are the one computation of the product whose amount its users choose. Each of them is
 // bounded, but a hub has many of them: those of all global services for all clusters, and those of
-// all edits. If they occupied every processor, a request would wait up to 10 ms, Go's time slice, each
-// time that it changes from one goroutine to another. So they leave a processor free where there are
-// several. Goroutines wait in the order in which they came.
+// all edits. If they occupied every thread, a request would wait up to 10 ms, Go's time slice, each
+// time that it changes from one goroutine to another. So they leave a thread free where there are
+// several, and occupy no more threads than there are processors. Goroutines wait in the order in which
+// they came.
 type turns chan struct{}
 
 // everyones are the turns of the process.
-var everyones = newTurns(runtime.GOMAXPROCS(0))
+var everyones = newTurns(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 
-func newTurns(processors int) turns { return make(turns, max(1, processors-1)) }
+// CountTurns decides again how many goroutines may compile or evaluate expressions at once. It is for main
+// functions that have set GOMAXPROCS, before there is an expression.
+func CountTurns() { everyones = newTurns(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
+
+// newTurns returns those for a process that runs so many threads at once.
+func newTurns(processors, threads int) turns {
+	return make(turns, max(1, min(processors, threads-1)))
+}
 
 // take blocks until it is the caller's turn. The error is the cause of ctx, if ctx ends before that. An
 // ended context does not matter while a turn is free.

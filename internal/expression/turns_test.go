@@ -14,13 +14,17 @@ import (
 // that wait get their turns in the order in which they came.
 func TestSecExpressionsLeaveAProcessor(t *testing.T) {
 	t.Parallel()
-	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 16: 15} {
-		if got := cap(newTurns(processors)); got != want {
-			t.Errorf("%d goroutines evaluate on %d processors, want %d", got, processors, want)
+	for _, tt := range []struct{ processors, threads, want int }{
+		{1, 1, 1}, {2, 2, 1}, {3, 3, 2}, {16, 16, 15}, // a thread is free
+		{1, 3, 1}, {2, 4, 2}, // threads beyond the processors are free
+		{64, 2, 1}, {64, 3, 2}, // the container may use fewer processors
+	} {
+		if got := cap(newTurns(tt.processors, tt.threads)); got != tt.want {
+			t.Errorf("%d goroutines evaluate on %d processors with %d threads, want %d", got, tt.processors, tt.threads, tt.want)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(3)
+		all := newTurns(3, 3)
 		var taken []int
 		for i := range 5 {
 			go func() {

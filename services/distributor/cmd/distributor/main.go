@@ -11,6 +11,7 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor"
@@ -26,6 +27,8 @@ const (
 
 func main() {
 	app.KeepHeadroom(smallHeadroom, mostHeadroom)
+	app.SpareThreads()
+	expression.CountTurns()
 	memlimit.Keep(memlimit.Root)
 	var (
 		cfg        distributor.Config

@@ -167,11 +167,11 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 			c.objects[stone.Key.Kind][o.Name] = standing
 			c.names[stone.Key.Kind].add(o.Name)
 		}
-		c.addServicesOfLocked(o.Name, s)
+		s.addReach(o.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
 	case *catalog.IdentityProvider:
 		c.dropSessionsLocked(o.UID)
 	case *catalog.RolloutPolicy:
-		addCoveredLocked(c, s, o, nil)
+		s.addCovered(o, nil)
 	}
 }
 
@@ -187,35 +187,6 @@ func (c *Catalog) countLocked(key catalog.Key, n int, s *changeSet) {
 		delete(c.held, project)
 	}
 	s.addObject(catalog.Key{Kind: catalog.KindProject, Name: project})
-}
-
-// addServicesOfLocked adds the services of a project, whose plans say what its limits are.
-func (c *Catalog) addServicesOfLocked(project string, s *changeSet) {
-	for name := range c.names[catalog.KindService].inProject(project, "") {
-		s.addService(c.services.Service(name))
-	}
-}
-
-// addCoveredLocked adds the services that a rollout policy covered or will cover, if an edit changes which these
-// are: their plans say nothing else of it. A policy that is not there is nil. A project may have 200,000 services,
-// and nobody reads the catalog meanwhile.
-func addCoveredLocked(c *Catalog, s *changeSet, last, next *catalog.RolloutPolicy) {
-	if last != nil && next != nil && last.SelectsLike(next) {
-		return
-	}
-	named := next
-	if named == nil {
-		named = last
-	}
-	for name := range c.names[catalog.KindService].inProject(objectname.Project(named.Name), "") {
-		service, labels := c.services.Service(name), map[string]string(nil)
-		if cluster, ok := c.objectLocked(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster}).(*catalog.Cluster); ok {
-			labels = cluster.Labels
-		}
-		if last != nil && last.Covers(service, labels) || next != nil && next.Covers(service, labels) {
-			s.addService(service)
-		}
-	}
 }
 
 func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
@@ -261,16 +232,14 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		case *catalog.Project:
 			old, _ := last.(*catalog.Project)
 			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) || old != nil && !maps.Equal(old.Labels, o.Labels) {
-				c.addServicesOfLocked(o.Name, s)
+				s.addReach(o.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
 			}
 			if !reflect.DeepEqual(old.AnnotationShares(), o.AnnotationShares()) {
-				for name := range c.names[catalog.KindCluster].inProject(o.Name, "") {
-					s.addGuests(c.services, name)
-				}
+				s.hosts[o.Name] = struct{}{}
 			}
 		case *catalog.RolloutPolicy:
 			old, _ := last.(*catalog.RolloutPolicy)
-			addCoveredLocked(c, s, old, o)
+			s.addCovered(old, o)
 		}
 		c.objects[key.Kind][key.Name] = next
 	}

@@ -22,6 +22,10 @@ type changeSet struct {
 	// sources are those that services which were added, changed or removed name or named, in their normal
 	// spelling, and whether a service named them before.
 	sources map[catalog.Source]bool
+	// reaches say which services of a project, by its name, the batch touches beyond those above. hosts are the
+	// projects of whose clusters it touches all services of others. The function spread adds what they mean.
+	reaches map[string][]reach
+	hosts   map[string]struct{}
 	// endedClusters and endedServices are the uids of deleted objects.
 	endedClusters, endedServices []string
 }
@@ -29,7 +33,7 @@ type changeSet struct {
 func newChangeSet() *changeSet {
 	return &changeSet{
 		objects: map[catalog.Key]struct{}{}, services: map[string]map[string]struct{}{}, clusters: map[string]struct{}{},
-		sources: map[catalog.Source]bool{},
+		sources: map[catalog.Source]bool{}, reaches: map[string][]reach{}, hosts: map[string]struct{}{},
 	}
 }
 

@@ -21,8 +21,10 @@ import (
 )
 
 const (
-	// putAtOnce is how many services the deriver changes under one lock.
+	// putAtOnce is how many services the deriver changes under one lock, at most.
 	putAtOnce = 200
+	// lockedAtOnce is how long it holds the lock, if that is enough for one service.
+	lockedAtOnce = time.Millisecond
 	// idle is how long the deriver sleeps while it has nothing to do and is not woken.
 	idle = time.Hour
 )
@@ -443,33 +445,43 @@ func (d Deriver) settled(j *job, note func()) {
 }
 
 // put calls do for each number below a count, under the catalog's lock, and then revises the plans that this
-// touches: some numbers at a time, so that readers wait for no more than those. It returns false as soon
-// as the job has ended, or has to begin again for all clusters.
+// touches: some numbers at a time, so that readers wait for no more than those. Between two times it rests as
+// long as it held the lock: a call takes the lock many times, and must not find it taken each time. put returns false as
+// soon as the job has ended, or has to begin again for all clusters.
 func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *changeSet)) (isCurrent bool) {
-	for from := 0; from < count; from += putAtOnce {
-		if !d.putSome(ctx, j, from, min(from+putAtOnce, count), do) {
+	for from := 0; from < count; {
+		done, held := d.putSome(ctx, j, from, min(from+putAtOnce, count), do)
+		if done == 0 {
 			d.View.Catalog.mu.Lock()
 			defer d.View.Catalog.mu.Unlock()
 			j.pass = nil
 			return false
 		}
+		if from += done; from < count {
+			_ = backoff.Wait(ctx, held) // its end ends the rest, and Run after this turn
+		}
 	}
 	return true
 }
 
-func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i int, s *changeSet)) (isCurrent bool) {
+// putSome is one time of put. It returns for how many numbers it called do, 0 if the job is not current, and how long it
+// held the lock.
+func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i int, s *changeSet)) (done int, held time.Duration) {
 	v := d.View
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	s := newChangeSet()
 	v.Catalog.mu.Lock()
-	isCurrent = v.derived.jobs[j.global.Name] == j && !j.isAll
-	for i := from; i < to && isCurrent; i++ {
-		do(i, s)
+	begun := time.Now()
+	isCurrent := v.derived.jobs[j.global.Name] == j && !j.isAll
+	for isCurrent && from+done < to && (done == 0 || time.Since(begun) < lockedAtOnce) {
+		do(from+done, s)
+		done++
 	}
+	held = time.Since(begun)
 	v.Catalog.mu.Unlock()
 	v.accountWanted(s, j.isFirst)
 	v.reports.forget(s.endedServices)
 	v.revise(ctx, s)
-	return isCurrent
+	return done, held
 }

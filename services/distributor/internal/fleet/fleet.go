@@ -240,6 +240,9 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 		}
 	}
 	set := v.merge(changes, derived, isFirst)
+	if !isFirst { // the first batch holds every service itself
+		spread(v.Catalog, set)
+	}
 	for _, service := range v.Readers(slices.Collect(maps.Keys(forgotten))...) {
 		set.addService(service)
 	}

@@ -33,16 +33,22 @@ func (o Observations) Notifiers() []*catalog.Notifier {
 
 // Keys implements notify.Fleet.
 func (o Observations) Keys(kinds ...catalog.Kind) []catalog.Key {
-	c := o.View.Catalog
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	var keys []catalog.Key
 	for _, kind := range kinds {
-		for _, name := range c.names[kind].all() {
+		names := namesOf(o.View.Catalog, kind)
+		keys = slices.Grow(keys, len(names))
+		for _, name := range names {
 			keys = append(keys, catalog.Key{Kind: kind, Name: name})
 		}
 	}
 	return keys
+}
+
+// namesOf returns the names of all objects of a kind, sorted.
+func namesOf(c *Catalog, kind catalog.Kind) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.names[kind].all()
 }
 
 // See implements notify.Fleet.
