@@ -165,30 +165,39 @@ func checkRepository(ctx context.Context, tx Tx, r *Repository) error {
 // referred returns the object that the field at path of an object of the project names. One of another
 // project has to be shared with this one.
 func (p *Project) referred(ctx context.Context, tx Tx, key Key, path string) (Object, error) {
-	project, name := objectname.Split(key.Name)
 	object, err := tx.Get(ctx, key)
-	isForeign := project != p.Name
-	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
-	case err != nil && !isForeign:
-		return nil, &ReferenceError{Key: key, Path: path}
-	case !isForeign:
-		return object, nil
+	}
+	if err := p.mayName(key, object, path, func(name string) (*Project, error) { return ownProject(ctx, tx, name) }); err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// mayName returns an error unless the field at path of an object of the project may name an object, which is
+// nil if it does not exist. projectOf returns the project of an object, by the object's name.
+func (p *Project) mayName(key Key, object Object, path string, projectOf func(name string) (*Project, error)) error {
+	project, name := objectname.Split(key.Name)
+	if project == p.Name {
+		if object == nil {
+			return &ReferenceError{Key: key, Path: path}
+		}
+		return nil
 	}
 	// Both answers are the same, so that they do not disclose what another project has.
 	missing := &ReferenceError{Key: key, Path: path, Project: p.Name}
-	if err != nil {
-		return nil, missing
+	if object == nil {
+		return missing
 	}
-	owner, err := ownProject(ctx, tx, key.Name)
+	owner, err := projectOf(key.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !owner.shares(p, key.Kind, name, object.Meta().Labels) {
-		return nil, missing
+		return missing
 	}
-	return object, nil
+	return nil
 }
 
 // admitURL checks the URL of a repository that an object of the project names in field.

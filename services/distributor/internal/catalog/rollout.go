@@ -139,10 +139,32 @@ func checkWaveClusters(ctx context.Context, tx Tx, policy *RolloutPolicy) error 
 	if err != nil {
 		return err
 	}
+	var names []string
+	for _, wave := range policy.Spec.Strategy.Waves {
+		names = append(names, wave.Clusters...)
+	}
+	found, err := tx.Clusters(ctx, names)
+	if err != nil {
+		return err
+	}
+	projects := map[string]*Project{}
+	projectOf := func(name string) (*Project, error) {
+		project := objectname.Project(name)
+		if projects[project] == nil {
+			if projects[project], err = ownProject(ctx, tx, name); err != nil {
+				return nil, err
+			}
+		}
+		return projects[project], nil
+	}
 	for i, wave := range policy.Spec.Strategy.Waves {
 		for j, name := range wave.Clusters {
+			var cluster Object // nil unless it is found
+			if found[name] != nil {
+				cluster = found[name]
+			}
 			field := fielderr.Indexed(fielderr.Indexed("spec.waves", i)+".clusters", j)
-			if _, err := own.referred(ctx, tx, Key{KindCluster, name}, field); err != nil {
+			if err := own.mayName(Key{KindCluster, name}, cluster, field, projectOf); err != nil {
 				return err
 			}
 		}

@@ -25,6 +25,8 @@ type Tx interface {
 	// Get returns an object as stored, a repository with its credential, a service with its
 	// secrets. Error: *NotFoundError.
 	Get(ctx context.Context, key Key) (Object, error)
+	// Clusters returns those of the named clusters that exist, by name, as stored.
+	Clusters(ctx context.Context, names []string) (map[string]*Cluster, error)
 	// Put stores the object under its key; one with that key must be there if and only if it has
 	// the same UID. A cluster's Agent is not written; a service's SyncRequest is, and its
 	// ConfigDigest is made. Of a derived service nothing but the SyncRequest is written.

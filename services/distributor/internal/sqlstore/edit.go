@@ -212,6 +212,21 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 	return object, translate("read object", err)
 }
 
+// Clusters implements catalog.Tx.
+func (t *tx) Clusters(ctx context.Context, names []string) (map[string]*catalog.Cluster, error) {
+	found := make(map[string]*catalog.Cluster, len(names))
+	for some := range slices.Chunk(names, maxKeys) {
+		var rows []*clusterRow
+		if err := t.sql.NewSelect().Model(&rows).Where("name IN (?)", bun.List(some)).Scan(ctx); err != nil {
+			return nil, translate("read clusters", err)
+		}
+		for _, row := range rows {
+			found[row.Name] = row.cluster()
+		}
+	}
+	return found, nil
+}
+
 // Put implements catalog.Tx.
 func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	t.dirty = true
@@ -244,7 +259,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	case *catalog.Project:
 		err = putProject(ctx, t, meta, o)
 	case *catalog.IdentityProvider:
-		err = t.putProvider(ctx, meta, o)
+		err = putProvider(ctx, t, meta, o)
 	case *catalog.TrustRule:
 		err = t.upsert(ctx, &trustRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.ConfigBackend:

@@ -30,9 +30,6 @@ const (
 	messageDead  int64 = 1
 )
 
-// maxKeys bounds the values that one statement selects by.
-const maxKeys = 500
-
 type leadRow struct {
 	bun.BaseModel `bun:"table:notification_lead,alias:nl"`
 	ID            int    `bun:"id,pk"`

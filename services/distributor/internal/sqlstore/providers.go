@@ -48,7 +48,7 @@ func (r *providerRow) object(_ context.Context, t *tx) (catalog.Object, error) {
 	return openedProvider(t.store.providers, r)
 }
 
-func (t *tx) putProvider(ctx context.Context, meta metaColumns, p *catalog.IdentityProvider) error {
+func putProvider(ctx context.Context, t *tx, meta metaColumns, p *catalog.IdentityProvider) error {
 	row := &providerRow{metaColumns: meta, Spec: columnOf(p.Spec)}
 	if text := p.Spec.ClientSecret.Reveal(); text != "" {
 		sealed, err := t.store.providers.Seal([]byte(text), []byte(p.UID))

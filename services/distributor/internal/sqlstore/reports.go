@@ -14,9 +14,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxRows bounds the rows that one statement writes.
-const maxRows = 500
-
 // agentRow is the part of a cluster's row that reports change.
 type agentRow struct {
 	bun.BaseModel `bun:"table:clusters,alias:c"`

@@ -17,6 +17,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
+const (
+	// maxKeys bounds the values that one statement selects by.
+	maxKeys = 500
+	// maxRows bounds the rows that one statement writes.
+	maxRows = 500
+)
+
 // metaColumns are the columns of catalog.Metadata.
 type metaColumns struct {
 	UID             string                    `bun:"uid,pk"`

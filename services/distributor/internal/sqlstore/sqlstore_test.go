@@ -110,6 +110,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
 		"rollouts of earlier versions":     testRolloutsOfEarlierVersions,
 		"members of rollouts":              testRolloutMembers,
+		"clusters of waves":                testWaveClusters,
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,
