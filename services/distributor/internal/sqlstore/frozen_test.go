@@ -20,7 +20,8 @@ import (
 func TestReplicaFrozenInAnEdit(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
-	frozen, other := open(t, url+"?idle_in_transaction_session_timeout=300ms"), open(t, url)
+	other := open(t, url) // migrates the database without the short timeout
+	frozen := open(t, url+"?idle_in_transaction_session_timeout=3s")
 	if got, err := sqlstore.Setting(t.Context(), other, "idle_in_transaction_session_timeout"); err != nil || got != "20s" {
 		t.Errorf("got an end of silent transactions after %q, %v, want 20s where the URL names none", got, err)
 	}
