@@ -121,7 +121,7 @@ func (e *CascadeError) Error() string {
 // edit runs fn in one transaction of the store, and then asks about derived services.
 func (e *Editor) edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
 	return e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
-		noting := &notingTx{Tx: tx, edited: Edited{Created: map[Key]bool{}, Cascades: e.cascades}}
+		noting := &notingTx{Tx: tx, edited: Edited{Created: map[Key]bool{}, Cascades: e.cascades}, known: map[Key]Object{}}
 		err := fn(ctx, noting)
 		if err != nil && !errors.Is(err, errDryRun) {
 			return err
@@ -138,11 +138,34 @@ type notingTx struct {
 	Tx
 
 	edited Edited
+	// known are the objects that others name, as the edit reads them; nil for those that are not there. An edit of
+	// many services names few clusters and repositories, and fewer projects.
+	known map[Key]Object
+}
+
+// Get implements Tx.
+func (t *notingTx) Get(ctx context.Context, key Key) (Object, error) {
+	if key.Kind != KindProject && key.Kind != KindCluster && key.Kind != KindRepository {
+		return t.Tx.Get(ctx, key)
+	}
+	object, ok := t.known[key]
+	if !ok {
+		var err error
+		if object, err = t.Tx.Get(ctx, key); err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		t.known[key] = object
+	}
+	if object == nil {
+		return nil, &NotFoundError{Key: key}
+	}
+	return object, nil
 }
 
 // Put implements Tx.
 func (t *notingTx) Put(ctx context.Context, object Object) error {
 	t.edited.Put = append(t.edited.Put, object)
+	delete(t.known, object.Key())
 	if object.Meta().Generation == 1 && object.Meta().ResourceVersion == t.Revision() && object.Meta().CreatedAt.Equal(object.Meta().UpdatedAt) {
 		t.edited.Created[object.Key()] = true
 	}
@@ -152,6 +175,7 @@ func (t *notingTx) Put(ctx context.Context, object Object) error {
 // Delete implements Tx.
 func (t *notingTx) Delete(ctx context.Context, object Object) error {
 	t.edited.Deleted = append(t.edited.Deleted, object)
+	delete(t.known, object.Key())
 	return t.Tx.Delete(ctx, object)
 }
 

@@ -33,8 +33,8 @@ type tx struct {
 	sealingKey string
 	// dirty is set once something was written.
 	dirty bool
-	// read are the objects that were read, for the records of their changes. Nil: nothing is
-	// recorded.
+	// read are the objects that were read, for the records of their changes, and nil for those that are not
+	// there. A nil map: nothing is recorded.
 	read map[catalog.Key]catalog.Object
 	// changes are those that were made.
 	changes []catalog.Change
@@ -203,10 +203,11 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 	if err = t.sql.NewSelect().Model(row).Where("name = ?", key.Name).Scan(ctx); err == nil {
 		object, err = row.object(ctx, t)
 	}
-	if err == nil && t.read != nil {
+	isAbsent := errors.Is(err, sql.ErrNoRows)
+	if t.read != nil && (err == nil || isAbsent) {
 		t.read[key] = object
 	}
-	if errors.Is(err, sql.ErrNoRows) {
+	if isAbsent {
 		return nil, &catalog.NotFoundError{Key: key}
 	}
 	return object, translate("read object", err)
@@ -343,6 +344,9 @@ func (t *tx) putSources(ctx context.Context, service *catalog.Service) error {
 func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	t.dirty = true
 	t.note(catalog.ChangeOf(object, nil))
+	if t.read != nil {
+		t.read[object.Key()] = nil
+	}
 	if _, err := t.sql.NewDelete().Model(newRow(object.Key().Kind)).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}

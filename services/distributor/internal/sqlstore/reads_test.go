@@ -35,6 +35,21 @@ func (t readingTx) Get(ctx context.Context, key catalog.Key) (catalog.Object, er
 	return t.Tx.Get(ctx, key)
 }
 
+// testReadsOnce has an edit of many services name the same cluster and repository, and the project default.
+func testReadsOnce(t *testing.T, s subject) {
+	counted := &reading{Editable: s}
+	objects := []catalog.Object{repository("demo"), cluster("one")}
+	for i := range 100 {
+		objects = append(objects, service(fmt.Sprintf("app-%03d", i), "one", "demo"))
+	}
+	if _, err := catalog.NewEditor(counted).Apply(t.Context(), objects, false); err != nil {
+		t.Fatal(err)
+	}
+	if most := len(objects) + 10; counted.gets > most {
+		t.Errorf("an edit of %d objects read %d, want at most %d", len(objects), counted.gets, most)
+	}
+}
+
 // testWaveClusters has a policy name more clusters than one statement reads: own ones, and those that another
 // project shares. Nobody else edits the catalog meanwhile, so they are not read one by one.
 func testWaveClusters(t *testing.T, s subject) {

@@ -111,6 +111,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"rollouts of earlier versions":     testRolloutsOfEarlierVersions,
 		"members of rollouts":              testRolloutMembers,
 		"clusters of waves":                testWaveClusters,
+		"references are read once":         testReadsOnce,
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,
