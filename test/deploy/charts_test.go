@@ -376,6 +376,19 @@ func TestHubMemoryLimits(t *testing.T) {
 	}
 }
 
+// TestOwnResources gives a service more memory than its size has. Its heap may use it.
+func TestOwnResources(t *testing.T) {
+	t.Parallel()
+	objects := render(t, installation{charts.Hub, "distributor: {resources: {limits: {memory: 8Gi}}}"})
+	templates := podTemplates(t, objects)
+	if limit := env(templates["distributor"].Spec.Containers[0], "GOMEMLIMIT"); limit != "" {
+		t.Errorf("the heap of a distributor with 8Gi is limited to %s", limit)
+	}
+	if env(templates["gitcache"].Spec.Containers[0], "GOMEMLIMIT") == "" {
+		t.Error("gitcache, with the resources of its size, has no limit of the heap")
+	}
+}
+
 func parseMiB(text string) (int64, error) {
 	var number int64
 	err := json.Unmarshal([]byte(strings.TrimSuffix(text, "MiB")), &number)

@@ -25,7 +25,7 @@
 
 {{/*
 Resources by size, from bench/RESULTS.md. small is what the attacks of test/attack run against. goMemory is about 88 % of the limit, so that the garbage
-collector works before the kernel ends the container.
+collector works before the kernel ends the container. With resources of their own, services take nine tenths of the limit that they find.
 */}}
 {{- define "leat.size" -}}
 {{- $sizes := dict
@@ -127,7 +127,9 @@ affinity: {{ toJson . }}
 {{- define "leat.moreEnv" -}}
 {{- $own := get .top.Values .name -}}
 {{- $size := include "leat.size" . | fromJson -}}
+{{- if not $own.resources -}}
 - { name: GOMEMLIMIT, value: {{ $size.goMemory }} }
+{{- end }}
 {{- range $name, $value := $own.settings }}
 - { name: {{ $name }}, value: {{ $value | toString | quote }} }
 {{- end }}
