@@ -19,7 +19,7 @@ func (s *Store) read(ctx context.Context, verb string, fn func(ctx context.Conte
 	if s.postgres {
 		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
-	return translate(verb, s.db.RunInTx(ctx, options, fn))
+	return translate(verb, s.reads.RunInTx(ctx, options, fn))
 }
 
 // Changes implements catalog.Log.

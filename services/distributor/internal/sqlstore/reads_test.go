@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
@@ -33,6 +34,47 @@ type readingTx struct {
 func (t readingTx) Get(ctx context.Context, key catalog.Key) (catalog.Object, error) {
 	t.r.gets++
 	return t.Tx.Get(ctx, key)
+}
+
+// testReadsBesideAnEdit reads in the middle of an edit. Calls of people whose tokens are looked up would wait
+// otherwise for what somebody else applies.
+func testReadsBesideAnEdit(t *testing.T, s subject) {
+	clusters := func() int {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the edit waits for the read
+		defer cancel()
+		changes, err := s.Changes(ctx, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(changes.Clusters)
+	}
+	apply(t, s, cluster("one"))
+	_, err := catalog.NewEditor(&beside{s, func() {
+		if n := clusters(); n != 1 {
+			t.Errorf("read %d clusters beside the edit, want the one from before it", n)
+		}
+	}}).Apply(t.Context(), []catalog.Object{cluster("two")}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := clusters(); n != 2 {
+		t.Errorf("read %d clusters after the edit, want both", n)
+	}
+}
+
+// beside calls do in each edit, after everything was written.
+type beside struct {
+	catalog.Editable
+
+	do func()
+}
+
+func (b *beside) Edit(ctx context.Context, fn func(ctx context.Context, tx catalog.Tx) error) error {
+	return b.Editable.Edit(ctx, func(ctx context.Context, tx catalog.Tx) error {
+		err := fn(ctx, tx)
+		b.do()
+		return err
+	})
 }
 
 // testReadsOnce has an edit of many services name the same cluster and repository, and the project default.

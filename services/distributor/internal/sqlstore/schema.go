@@ -46,6 +46,7 @@ func readSchema(ctx context.Context) (*schema, error) {
 	}
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
 	s := &Store{db: bun.NewDB(db, sqlitedialect.New())}
+	s.reads = s.db
 	defer func() { _ = s.Close() }() // nothing of it is kept
 	if err := s.migrate(ctx); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)

@@ -76,14 +76,13 @@ func (s *Snapshot) connect(databaseURL string) error {
 		}
 		return fmt.Errorf("open database: %w", err)
 	}
-	// Transactions begin without a lock, and read what was committed when they began.
-	pragmas := url.Values{"_txlock": {"deferred"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
-	db, err := sql.Open("sqlite", sqliteSource(file, pragmas))
+	db, err := sql.Open("sqlite", sqliteSource(file, readPragmas()))
 	if err != nil {
 		return fmt.Errorf("open sqlite: %w", err)
 	}
 	db.SetMaxOpenConns(1)
 	s.store.db = bun.NewDB(db, sqlitedialect.New())
+	s.store.reads = s.store.db
 	return nil
 }
 

@@ -76,7 +76,9 @@ const maxConns = 8
 
 // Store is the catalog's store. It is safe for concurrent use.
 type Store struct {
-	db          *bun.DB
+	db *bun.DB
+	// reads is where [Store.read] reads: db, or connections of their own, which do not wait for an edit.
+	reads       *bun.DB
 	postgres    bool
 	credentials *seal.Sealer
 	webhooks    *seal.Sealer
@@ -142,7 +144,12 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 }
 
 // Close ends the connections.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	if s.reads == s.db {
+		return s.db.Close()
+	}
+	return errors.Join(s.reads.Close(), s.db.Close()) // the last one to close a SQLite file tidies up behind the others
+}
 
 // Ping reports whether the database answers. The error matches catalog.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error { return translate("ping", s.db.PingContext(ctx)) }
@@ -164,8 +171,12 @@ func (s *Store) connect(databaseURL string, idle time.Duration) error {
 	return fmt.Errorf("database URL scheme %q is not supported: use sqlite:///path/to/file.db or postgres://user@host/name", u.Scheme)
 }
 
-// connectSQLite opens the file through one connection: SQLite has one writer at a time, and who
-// queues for the connection never meets a locked database.
+// sqliteReaders is how many transactions read a SQLite file at once.
+const sqliteReaders = 4
+
+// connectSQLite opens the file through one connection for all that may write: SQLite has one writer at a time, and who
+// queues for the connection never meets a locked database. Others read what was committed when they began,
+// whatever is being written, because the file has a write-ahead log (https://www.sqlite.org/wal.html).
 func (s *Store) connectSQLite(u *url.URL) error {
 	file, err := sqliteFile(u)
 	if err != nil {
@@ -188,7 +199,20 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	}
 	db.SetMaxOpenConns(1)
 	s.db = bun.NewDB(db, sqlitedialect.New())
+	readers, err := sql.Open("sqlite", sqliteSource(file, readPragmas()))
+	if err != nil {
+		return fmt.Errorf("open sqlite: %w", errors.Join(err, db.Close()))
+	}
+	readers.SetMaxOpenConns(sqliteReaders)
+	readers.SetMaxIdleConns(sqliteReaders)
+	s.reads = bun.NewDB(readers, sqlitedialect.New())
 	return nil
+}
+
+// readPragmas are those of a connection that only reads. Its transactions begin without a lock, and read what was
+// committed when they began.
+func readPragmas() url.Values {
+	return url.Values{"_txlock": {"deferred"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
 }
 
 // sqliteFile returns the file of a database URL.
@@ -244,5 +268,6 @@ func (s *Store) connectPostgres(databaseURL string, idle time.Duration) error {
 	db.SetMaxIdleConns(maxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	s.db, s.postgres = bun.NewDB(db, pgdialect.New()), true
+	s.reads = s.db
 	return nil
 }

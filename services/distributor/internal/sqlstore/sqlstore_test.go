@@ -112,6 +112,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"members of rollouts":              testRolloutMembers,
 		"clusters of waves":                testWaveClusters,
 		"references are read once":         testReadsOnce,
+		"reads beside an edit":             testReadsBesideAnEdit,
 		"staged specs":                     testStagedSpecs,
 		"authors":                          testAuthors,
 		"many authors":                     testManyAuthors,
