@@ -5,7 +5,11 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
+
+	"github.com/leatdev/leat/internal/memlimit"
 )
 
 const (
@@ -27,16 +31,26 @@ const (
 // would mean longer pauses. SpareThreads is for main functions.
 func SpareThreads() {
 	given := os.Getenv("GOMAXPROCS") //nolint:forbidigo // a setting of Go, not of Leat
-	if n := threadsFor(given, runtime.NumCPU(), runtime.GOMAXPROCS(0)); n > 0 {
+	if n := threadsFor(given, runtime.NumCPU(), runtime.GOMAXPROCS(0), hasQuota(memlimit.Root)); n > 0 {
 		runtime.GOMAXPROCS(n)
 	}
 }
 
 // threadsFor returns how many threads a process runs at once. Zero: as many as Go chose. given is the value of
-// GOMAXPROCS.
-func threadsFor(given string, processors, chosen int) int {
-	if given != "" || chosen < processors || processors > fewProcessors {
+// GOMAXPROCS. Go chooses at least two, so on a machine with two processors its choice does not show a quota.
+func threadsFor(given string, processors, chosen int, isLimited bool) int {
+	if given != "" || isLimited || chosen < processors || processors > fewProcessors {
 		return 0
 	}
 	return processors + spareThreads
+}
+
+// hasQuota reports whether the control group that is mounted at root limits the time of processors
+// (https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max).
+func hasQuota(root string) bool {
+	if quota, err := os.ReadFile(filepath.Join(root, "cpu.max")); err == nil {
+		return !strings.HasPrefix(string(quota), "max")
+	}
+	quota, err := os.ReadFile(filepath.Join(root, "cpu", "cpu.cfs_quota_us")) // version 1
+	return err == nil && !strings.HasPrefix(string(quota), "-1")
 }

@@ -93,7 +93,7 @@ func testReadsOnce(t *testing.T, s subject) {
 }
 
 // testWaveClusters has a policy name more clusters than one statement reads: own ones, and those that another
-// project shares. Nobody else edits the catalog meanwhile, so they are not read one by one.
+// project shares. They are not read one by one, because every other edit waits meanwhile.
 func testWaveClusters(t *testing.T, s subject) {
 	const own, shared = 600, 100
 	lender := &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}, Spec: catalog.ProjectSpec{Shares: []catalog.ProjectShare{
