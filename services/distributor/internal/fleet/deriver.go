@@ -458,7 +458,7 @@ func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *c
 			return false
 		}
 		if from += done; from < count {
-			_ = backoff.Wait(ctx, held) // its end ends the rest, and Run after this turn
+			_ = backoff.Wait(ctx, held) // once ctx has ended there is no rest, and Run returns after this turn
 		}
 	}
 	return true
