@@ -161,14 +161,33 @@ func (s *Set) Allow(p *[]string, name, usage string) {
 	})
 }
 
-// Secret binds a text that must not be shown. It can also be read from a file, which --NAME-file or
-// LEAT_NAME_FILE names. Line ends at the end of the file are dropped, and an empty file is an
-// error.
+// Secret binds a text that must not be shown. It can also be read from a file; see [Set.File].
 func (s *Set) Secret(p *secret.Text, name string, def secret.Text, usage string) {
 	preset(s, p, def)
-	file := &setting{name: name + "-file", kind: "path", usage: "file that holds --" + name, hidden: true}
-	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true, file: file}, parseText[secret.Text])
-	s.bind(file)
+	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true}, parseText[secret.Text])
+	s.File(name)
+}
+
+// Secrets binds secrets that are separated by commas. It differs from Secret in that the file may be
+// empty: a list without an item is valid.
+func (s *Set) Secrets(p *secret.Text, name, usage string) {
+	preset(s, p, "")
+	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true, isList: true}, parseText[secret.Text])
+	s.File(name)
+}
+
+// File gives a bound setting a second spelling, --NAME-file or LEAT_NAME_FILE, which names a file
+// that holds the value. Line ends at the end of the file are dropped. An empty file is an error,
+// except for a list of secrets. File is for texts that contain a secret, such as a URL with a
+// password, and for texts that are made together with secrets.
+func (s *Set) File(name string) {
+	of := s.byName[name]
+	if of == nil {
+		s.bindErrs = append(s.bindErrs, fmt.Errorf("bind %s-file: --%s is not bound", name, name))
+		return
+	}
+	of.file = &setting{name: name + "-file", kind: "path", usage: "file that holds --" + name, hidden: true}
+	s.bind(of.file)
 }
 
 // Env binds an environment variable that keeps its own name and has no flag, such as the standard

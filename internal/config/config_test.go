@@ -184,6 +184,52 @@ func TestParseErrorsNameFlagVariableAndWhatIsValid(t *testing.T) {
 	}
 }
 
+// TestFilesHoldSettings reads a URL, a list and a list of secrets from files. Only the last may be
+// empty.
+func TestFilesHoldSettings(t *testing.T) {
+	t.Parallel()
+	url, list, none := secretFile(t, "redis://user:hunter2@redis\n"), secretFile(t, "a=1,b=2\n"), secretFile(t, "\n")
+	for name, tt := range map[string]struct {
+		env  map[string]string
+		want string // the values, or a part of the error
+	}{
+		"files":           {map[string]string{"LEAT_URL_FILE": url, "LEAT_KEYS_FILE": list, "LEAT_OTHER_FILE": list}, "redis://user:hunter2@redis [a=1 b=2] a=1,b=2"},
+		"an empty list":   {map[string]string{"LEAT_URL_FILE": url, "LEAT_KEYS_FILE": list, "LEAT_OTHER_FILE": none}, "redis://user:hunter2@redis [a=1 b=2] "},
+		"an empty text":   {map[string]string{"LEAT_URL_FILE": none}, "--url-file (LEAT_URL_FILE): read value: " + none + " is empty"},
+		"an empty key":    {map[string]string{"LEAT_KEYS_FILE": none}, none + " is empty"},
+		"an absent list":  {map[string]string{"LEAT_OTHER_FILE": "/nowhere"}, "--other-file (LEAT_OTHER_FILE): read value: open /nowhere: no such file or directory"},
+		"value and file":  {map[string]string{"LEAT_URL": "redis://hunter3", "LEAT_URL_FILE": url}, "--url (LEAT_URL): given twice, also by --url-file (LEAT_URL_FILE)"},
+		"the file of one": {map[string]string{"LEAT_URL": "here", "LEAT_KEYS": "c", "LEAT_OTHER_FILE": none}, "here [c] "},
+	} {
+		var u string
+		var keys []string
+		var other secret.Text
+		set := config.New("gitcache", environment(tt.env))
+		set.String(&u, "url", "", "a URL")
+		set.File("url")
+		set.Strings(&keys, "keys", nil, "a list")
+		set.File("keys")
+		set.Secrets(&other, "other", "a list of secrets")
+		got := ""
+		if err := set.Parse(nil); err != nil {
+			got = err.Error()
+		} else {
+			got = fmt.Sprint(u, " ", keys, " ") + other.Reveal()
+		}
+		if !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+		if strings.Contains(got, "hunter3") {
+			t.Errorf("%s: got %q, want no value in an error", name, got)
+		}
+	}
+	set := config.New("gitcache", environment(nil))
+	set.File("absent")
+	if err := set.Parse(nil); err == nil || !strings.Contains(err.Error(), "--absent is not bound") {
+		t.Errorf("a file of no setting: got %v, want an error", err)
+	}
+}
+
 func TestParseHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]error{

@@ -23,6 +23,8 @@ type setting struct {
 	secret bool
 	hidden bool     // described beside another setting rather than on its own
 	file   *setting // the setting that names a file with this one's value
+	// isList means that an empty file has the value of a list without an item.
+	isList bool
 	// refusesEmpty means that a variable that is set but empty has an empty text, and is not unset.
 	refusesEmpty bool
 
@@ -109,7 +111,10 @@ func choose(b *setting, value, path *string) (text string, found bool, err error
 	case value != nil:
 		return *value, true, nil
 	case path != nil:
-		text, err := readSecret(*path)
+		text, err := readValue(*path)
+		if err == nil && text == "" && !b.isList {
+			err = fmt.Errorf("read value: %s is empty", *path)
+		}
 		if err != nil {
 			return "", false, fmt.Errorf("%s: %w", b.file.label(), err)
 		}
@@ -118,14 +123,10 @@ func choose(b *setting, value, path *string) (text string, found bool, err error
 	return "", false, nil
 }
 
-func readSecret(path string) (string, error) {
+func readValue(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
+		return "", fmt.Errorf("read value: %w", err)
 	}
-	text := strings.TrimRight(string(content), "\r\n")
-	if text == "" {
-		return "", fmt.Errorf("read secret: %s is empty", path)
-	}
-	return text, nil
+	return strings.TrimRight(string(content), "\r\n"), nil
 }

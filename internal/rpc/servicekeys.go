@@ -32,10 +32,11 @@ type ServiceConfig struct {
 // Bind binds the fields.
 func (c *ServiceConfig) Bind(s *config.Set) {
 	s.Secret(&c.Secret, "service-secret", "", "secret of this service alone, at least 32 bytes; \"leat keys\" makes one for each (required)")
-	s.Secret(&c.OtherSecrets, "service-other-secrets", "",
+	s.Secrets(&c.OtherSecrets, "service-other-secrets",
 		"secrets of this service beside it that are accepted while it is replaced, separated by commas: the next or the previous one")
 	s.Strings(&c.Keys, "service-keys", nil,
 		"public keys of the hub's services, separated by commas, the same for all, as \"leat keys\" prints them (required)")
+	s.File("service-keys")
 	c.Plaintext.Bind(s)
 }
 

@@ -47,6 +47,7 @@ func (c *StoreConfig) bind(s *config.Set) {
 	c.Service.Bind(s)
 	s.Group("Distributor")
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
+	s.File("distributor-database-url")
 	s.String(&c.DataDir, "distributor-data-dir", "", "data folder of the distributor; required unless the database is named")
 	c.Keys.bind(s)
 }

@@ -122,6 +122,7 @@ func (c *Config) bind(s *config.Set) {
 	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents, identity providers and sinks of notifiers at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
+	s.File("distributor-database-url")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.String(&c.PublicURL, "distributor-public-url", "", "https:// base URL at which people's browsers reach the distributor; empty: nobody signs in by an identity provider")
 	c.Keys.bind(s)

@@ -131,6 +131,7 @@ func (c *Config) bind(s *config.Set) {
 	times, hosts, limits := mirroring.DefaultSettings(), hostgate.DefaultConfig(), bundle.DefaultLimits()
 	s.Group("Shared")
 	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share: redis://…, or redis+sentinel://…, redis+cluster://… (required)")
+	s.File("redis-url")
 	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
 	c.Service.Bind(s)
 	s.Group("Git cache")

@@ -162,6 +162,7 @@ func (c *Config) Bind(s *config.Set) {
 	c.Service.Bind(s)
 	s.String(&c.RedisURL, "redis-url", "",
 		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
+	s.File("redis-url")
 	s.String(&c.RedisCAFile, "redis-ca-file", "",
 		"PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
 	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "",

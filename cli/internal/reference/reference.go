@@ -52,7 +52,7 @@ func settings() ([]byte, error) {
 	var page bytes.Buffer
 	page.WriteString("# Settings\n\n" + notice)
 	page.WriteString("Every setting has a flag and an environment variable; the flag wins. Durations and sizes carry units (`2m`, `512MiB`). " +
-		"A secret can be read from a file instead: `NAME_FILE`, or `--name-file`. Telemetry is configured by the standard `OTEL_*` variables.\n")
+		"Where the table has a second variable, `NAME_FILE`, a file can hold the value: that variable or `--name-file` names it. Telemetry is configured by the standard `OTEL_*` variables.\n")
 	for _, service := range []struct {
 		name string
 		cfg  interface{ Bind(s *config.Set) }
