@@ -3,25 +3,30 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Starts the hub's Redis with one user for each service and no default user; with a mounted certificate it serves TLS only.
-# From the environment: REDIS_GITCACHE_PASSWORD and REDIS_TUNNEL_PASSWORD, at least 32 bytes each.
+# From the environment, or from the files gitcache-password and tunnel-password of a mounted folder: REDIS_GITCACHE_PASSWORD and REDIS_TUNNEL_PASSWORD,
+# at least 32 bytes each.
 # Passes its arguments to redis-server.
 set -eu
 
 conf=${REDIS_CONF:-/etc/leat-redis} # holds users.acl
 run=${REDIS_RUN:-/run/leat-redis}   # in memory
 tls=${REDIS_TLS:-/etc/leat-redis-tls}
+secrets=${REDIS_SECRETS:-/etc/leat-secrets}
 port=${REDIS_PORT:-6379}
 
+# hash NAME VALUE FILE prints the sum of the value, or of what the file holds if the value is empty.
 hash() {
-	if [ "${#2}" -lt 32 ]; then
-		echo "$1 must have at least 32 bytes" >&2
+	value=$2
+	if [ -z "$value" ] && [ -e "$secrets/$3" ]; then value=$(cat "$secrets/$3"); fi
+	if [ "${#value}" -lt 32 ]; then
+		echo "$1, or the file $secrets/$3, must have at least 32 bytes" >&2
 		exit 1
 	fi
-	printf %s "$2" | sha256sum | cut -d ' ' -f 1
+	printf %s "$value" | sha256sum | cut -d ' ' -f 1
 }
 
-gitcache=$(hash REDIS_GITCACHE_PASSWORD "${REDIS_GITCACHE_PASSWORD:-}")
-tunnel=$(hash REDIS_TUNNEL_PASSWORD "${REDIS_TUNNEL_PASSWORD:-}")
+gitcache=$(hash REDIS_GITCACHE_PASSWORD "${REDIS_GITCACHE_PASSWORD:-}" gitcache-password)
+tunnel=$(hash REDIS_TUNNEL_PASSWORD "${REDIS_TUNNEL_PASSWORD:-}" tunnel-password)
 unset REDIS_GITCACHE_PASSWORD REDIS_TUNNEL_PASSWORD
 if [ "$gitcache" = "$tunnel" ]; then
 	echo "the users of Redis must not share a password" >&2
