@@ -22,6 +22,12 @@ var ErrLocked = errors.New("locked by another process")
 // until it is whole a name made by [os.CreateTemp] from pattern. A crash may leave a file of such a
 // name.
 func Write(path, pattern string, fill func(io.Writer) error) error {
+	return Replace(path, pattern, func(f *os.File) error { return fill(f) })
+}
+
+// Replace is Write for a file that needs another mode or group before it gets its name: fill may
+// change them.
+func Replace(path, pattern string, fill func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), pattern)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
-	"github.com/leatdev/leat/cli/internal/up/localtls"
+	"github.com/leatdev/leat/cli/internal/localtls"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/cli/internal/up/statedir"
 	"github.com/leatdev/leat/cli/internal/up/supervise"

@@ -5,26 +5,30 @@
 package hub
 
 import (
-	"crypto/rand"
-	"encoding/hex"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/hubsecrets"
+	"github.com/leatdev/leat/cli/internal/localtls"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// services lists the services that have a secret, in the order in which they are printed.
-var services = []string{identity.ServiceDistributor, identity.ServiceGitCache, identity.ServiceTunnel}
-
 // Keys is `leat keys`.
 func Keys(s *session.Session) *cobra.Command {
 	format, next := "", ""
+	in := folder{}
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Make the secrets and keys of a hub's services",
@@ -35,14 +39,28 @@ A secret that is set as LEAT_DISTRIBUTOR_SECRET, LEAT_GITCACHE_SECRET or LEAT_TU
 It may be an Ed25519 private key in PEM, as openssl genpkey makes it: then it is the service's key itself.
 LEAT_DISTRIBUTOR_OTHER_SECRETS and so on are secrets that a service accepts beside its own while it is replaced, separated by commas:
 they are kept, and their keys are printed, too. --next makes one for a service. docs/operations/keys.md says in which order to replace
-a secret.`,
-		Example: `  leat keys > .env                                    lines for docker compose
+a secret.
+
+With --dir, files are written instead, for docker-compose.yml, whose service init runs this: all secrets of the stack, an authority and
+the tunnel's certificate, in a folder for each reader. What is there is kept, a certificate that ends within 30 days is renewed, and
+what follows from a secret, such as a URL that contains it, is written again.`,
+		Example: `  leat keys > hub.env                                 lines for a shell
   leat keys -o kubernetes | kubectl apply -f -        Secrets and a ConfigMap
+  leat keys --dir secrets                             files for docker-compose.yml
   LEAT_DISTRIBUTOR_SECRET="$old" leat keys            keep the distributor's
-  set -a; . ./.env; leat keys --next tunnel >> .env   begin to replace the tunnel's`,
+  set -a; . ./hub.env; leat keys --next tunnel        begin to replace the tunnel's`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if next != "" && !slices.Contains(services, next) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.dir != "" {
+				if cmd.Flags().Changed("next") || cmd.Flags().Changed("output") {
+					return s.Fail(failure.Usage("--dir goes with neither --next nor --output"))
+				}
+				return s.Fail(in.fill(s))
+			}
+			if in.groups != nil || in.hosts != nil {
+				return s.Fail(failure.Usage("--group and --tls-name go with --dir"))
+			}
+			if next != "" && !slices.Contains(hubsecrets.Services, next) {
 				return s.Fail(failure.Usage("there is no service %q, want distributor, gitcache or tunnel", next))
 			}
 			return s.Fail(printKeys(s, format, next))
@@ -50,6 +68,9 @@ a secret.`,
 	}
 	cmd.Flags().StringVar(&next, "next", "", "the service for which to make a further secret: distributor, gitcache or tunnel")
 	cmd.Flags().StringVarP(&format, "output", "o", "env", "env or kubernetes")
+	cmd.Flags().StringVar(&in.dir, "dir", "", "write files below this folder, and print no secret")
+	cmd.Flags().StringToIntVar(&in.groups, "group", nil, "numeric groups that may read the files of a reader, such as redis=1000; without one, the owner alone may")
+	cmd.Flags().StringSliceVar(&in.hosts, "tls-name", nil, "further host names and addresses of the tunnel's certificate")
 	return cmd
 }
 
@@ -60,21 +81,21 @@ type serviceSecrets struct {
 }
 
 func printKeys(s *session.Session, format, next string) error {
-	secrets, keys := map[string]serviceSecrets{}, make([]string, 0, len(services))
-	for _, service := range services {
-		secret := serviceSecrets{used: environment(s, variable(service)), other: split(environment(s, othersVariable(service)))}
+	secrets, keys := map[string]serviceSecrets{}, make([]string, 0, len(hubsecrets.Services))
+	for _, service := range hubsecrets.Services {
+		secret := serviceSecrets{used: environment(s, hubsecrets.SecretVariable(service)), other: hubsecrets.Split(environment(s, hubsecrets.OthersVariable(service)))}
 		if secret.used == "" {
-			secret.used = newSecret()
+			secret.used = hubsecrets.Random()
 		}
 		if service == next {
-			secret.other = append(secret.other, newSecret())
+			secret.other = append(secret.other, hubsecrets.Random())
 		}
 		for i, text := range append([]string{secret.used}, secret.other...) {
 			key, err := identity.NewServiceKey([]byte(text), service)
 			if err != nil {
-				name := variable(service)
+				name := hubsecrets.SecretVariable(service)
 				if i > 0 {
-					name = "a secret in " + othersVariable(service)
+					name = "a secret in " + hubsecrets.OthersVariable(service)
 				}
 				return unusable(name, text, err)
 			}
@@ -104,38 +125,15 @@ func environment(s *session.Session, name string) string {
 	return value
 }
 
-// split returns the parts of a list that is separated by commas, without empty ones.
-func split(list string) (parts []string) {
-	for part := range strings.SplitSeq(list, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return parts
-}
-
-func variable(service string) string { return "LEAT_" + strings.ToUpper(service) + "_SECRET" }
-
-func othersVariable(service string) string {
-	return "LEAT_" + strings.ToUpper(service) + "_OTHER_SECRETS"
-}
-
-// newSecret returns 256 random bits.
-func newSecret() string {
-	var bits [32]byte
-	_, _ = rand.Read(bits[:]) // never fails
-	return hex.EncodeToString(bits[:])
-}
-
 func printEnv(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
-	for _, service := range services {
-		if _, err := fmt.Fprintf(out, "%s=%s\n", variable(service), quoted(secrets[service].used)); err != nil {
+	for _, service := range hubsecrets.Services {
+		if _, err := fmt.Fprintf(out, "%s=%s\n", hubsecrets.SecretVariable(service), quoted(secrets[service].used)); err != nil {
 			return err
 		}
 		if len(secrets[service].other) == 0 {
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%s=%s\n", othersVariable(service), quoted(strings.Join(secrets[service].other, ","))); err != nil {
+		if _, err := fmt.Fprintf(out, "%s=%s\n", hubsecrets.OthersVariable(service), quoted(strings.Join(secrets[service].other, ","))); err != nil {
 			return err
 		}
 	}
@@ -152,7 +150,7 @@ func quoted(value string) string {
 }
 
 func printKubernetes(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
-	for _, service := range services {
+	for _, service := range hubsecrets.Services {
 		_, err := fmt.Fprintf(out, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: leat-%s\nstringData:\n  service-secret: %q\n  service-other-secrets: %q\n---\n",
 			service, secrets[service].used, strings.Join(secrets[service].other, ","))
 		if err != nil {
@@ -160,5 +158,70 @@ func printKubernetes(out io.Writer, secrets map[string]serviceSecrets, keys []st
 		}
 	}
 	_, err := fmt.Fprintf(out, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: leat-service-keys\ndata:\n  service-keys: %q\n", strings.Join(keys, ","))
+	return err
+}
+
+// folder is what `leat keys --dir` was asked for.
+type folder struct {
+	dir    string
+	groups map[string]int
+	hosts  []string
+}
+
+// fill makes the files, and prints which ones, and how to use them. It prints no secret.
+func (in *folder) fill(s *session.Session) error {
+	for _, reader := range slices.Sorted(maps.Keys(in.groups)) {
+		if !slices.Contains(hubsecrets.Readers, reader) || in.groups[reader] < 0 {
+			return failure.Usage("--group: got %s=%d, want a number of a group for one of %s", reader, in.groups[reader], strings.Join(hubsecrets.Readers, ", "))
+		}
+	}
+	made, err := hubsecrets.Make(hubsecrets.Params{
+		Dir: in.dir, Groups: in.groups, Hosts: in.hosts, Given: func(name string) string { return environment(s, name) }, Now: time.Now(), Fault: nil,
+	})
+	var out strings.Builder
+	for _, name := range made.Written {
+		fmt.Fprintf(&out, "wrote %s\n", name)
+	}
+	if err == nil {
+		if len(made.Written) == 0 {
+			out.WriteString("everything is there\n")
+		}
+		fmt.Fprintf(&out, "The tunnel's certificate ends on %s. Its names: %s\n", made.Ends.Format(time.DateOnly), strings.Join(made.Hosts, ", "))
+		if made.NewAuthority {
+			out.WriteString("The authority is a new one. Copy ca.crt again, and give it to people and agents.\n")
+		}
+		server := cmp.Or(environment(s, session.EnvServer), "http://127.0.0.1:8700")
+		fmt.Fprintf(&out, usage, path.Join(filepath.ToSlash(in.dir), "people"), server)
+	}
+	_, printed := fmt.Fprint(s.Out, out.String())
+	if err != nil {
+		return refusal(err)
+	}
+	return printed
+}
+
+// usage ends the output of the service init of docker-compose.yml.
+const usage = `To use the hub:
+  docker compose run --rm leat get clusters
+To use it with a leat of this machine:
+  docker compose cp init:%s/. leat-people
+  export LEAT_SERVER=%s LEAT_CA_FILE=leat-people/ca.crt LEAT_TOKEN_FILE=leat-people/token
+`
+
+// refusal says what to do about an error of [hubsecrets.Make].
+func refusal(err error) error {
+	for cause, advice := range map[error]string{
+		hubsecrets.ErrBusy:         "Wait for it to end.",
+		hubsecrets.ErrDamaged:      "Restore it from a backup. If nothing depends on it, replace it by a new one.",
+		hubsecrets.ErrFull:         "Make room and run this again: it goes on where it stopped.",
+		hubsecrets.ErrGroup:        "Run this as a member of that group: group_add in docker-compose.yml.",
+		hubsecrets.ErrLost:         "It was made before. Restore it from a backup. If nothing depends on it, put a new one there.",
+		hubsecrets.ErrNotPermitted: "Run this as the owner of the folder and of its files.",
+		localtls.ErrHost:           "Correct --tls-name; docker-compose.yml takes it from LEAT_TLS_NAMES, such as hub.example.com,192.0.2.7.",
+	} {
+		if errors.Is(err, cause) {
+			return failure.New(err.Error(), advice)
+		}
+	}
 	return err
 }

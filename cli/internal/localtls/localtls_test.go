@@ -10,7 +10,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/leatdev/leat/cli/internal/up/localtls"
+	"github.com/leatdev/leat/cli/internal/localtls"
 )
 
 func TestEnsure(t *testing.T) {
