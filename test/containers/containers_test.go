@@ -200,7 +200,7 @@ func TestImagesAreReproducible(t *testing.T) {
 func TestCompose(t *testing.T) {
 	e := requireEngine(t)
 	folder := t.TempDir()
-	e.prepare(t, folder)
+	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
 	// What a run before this one left would be taken for this one's.
 	e.do(t, "down", "--volumes", "--remove-orphans")
 	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
@@ -208,6 +208,8 @@ func TestCompose(t *testing.T) {
 	for _, service := range e.services {
 		e.checkHealth(t, service)
 	}
+	// People's files, by the command that init prints.
+	e.do(t, "cp", "init:/secrets/people/.", folder)
 	t.Run("services listen on the hub's network alone", e.checkListeners)
 	t.Run("heaps stay below the limit of the container", e.checkMemory)
 	t.Run("backup and its check", e.checkBackup)
@@ -216,21 +218,6 @@ func TestCompose(t *testing.T) {
 	t.Run("kubectl through the tunnel", cluster.checkTunnel)
 	t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) })
 	t.Run("down leaves no volume without a name", e.checkVolumes)
-}
-
-// prepare makes the secrets by the documented command, in a folder, with the command line from its image.
-func (e *engine) prepare(t *testing.T, folder string) {
-	t.Helper()
-	leat := filepath.Join(folder, "leat")
-	script := fmt.Sprintf("#!/bin/sh\nexec %s run --rm --network none leat/leat \"$@\"\n", e.docker)
-	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	env, tls := filepath.Join(folder, ".env"), filepath.Join(folder, "tls")
-	e.env = []string{"LEAT=" + leat, "LEAT_ENV_FILE=" + env, "LEAT_TLS_DIR=" + tls, "COMPOSE_ENV_FILES=" + env, "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
-	if _, err := e.run(t, nil, "deploy/secrets.sh", "compose"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (e *engine) checkHealth(t *testing.T, service string) {
@@ -328,7 +315,11 @@ func (e *engine) checkVolumes(t *testing.T) {
 		named = append(named, strings.TrimSpace(volume))
 	}
 	slices.Sort(named)
-	if want := []string{"leat_distributor", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}; !slices.Equal(named, want) {
+	want := []string{"leat_distributor", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}
+	for _, reader := range []string{"authority", "distributor", "gitcache", "people", "postgres", "redis", "tunnel"} {
+		want = append(want, "leat_secrets-"+reader)
+	}
+	if !slices.Equal(named, want) {
 		t.Errorf("down left the volumes %v, want %v", named, want)
 	}
 	e.do(t, "down", "--volumes")
@@ -353,29 +344,23 @@ type cluster struct {
 // startCluster starts a control plane in the engine's network, and its agent.
 func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	t.Helper()
-	env, err := os.ReadFile(filepath.Join(folder, ".env"))
+	token, err := os.ReadFile(filepath.Join(folder, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(env), "LEAT_DISTRIBUTOR_ADMIN_TOKEN=")
-	token, _, _ := strings.Cut(after, "\n")
 	c := &cluster{
-		engine: e, folder: folder, token: token, kubectl: kubetest.Binaries(t.Context(), t).Kubectl,
+		engine: e, folder: folder, token: strings.TrimSpace(string(token)), kubectl: kubetest.Binaries(t.Context(), t).Kubectl,
 		local: kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true }),
 		repo:  gittest.New(t).Repo(t, "shop"),
 	}
 	c.upstream = relay(t, outside, c.repo.URL())
 	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("first")})
-	// The agent's user may read these two copies.
+	// The agent's user may read these two.
 	kubeconfig, authority := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "ca.crt")
-	ca, err := os.ReadFile(filepath.Join(folder, "tls", "ca.crt"))
-	if err != nil {
+	if err := os.WriteFile(kubeconfig, c.local.Kubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string][]byte{kubeconfig: c.local.Kubeconfig(), authority: ca} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, path := range []string{kubeconfig, authority} {
 		if err := os.Chown(path, 65532, 65532); err != nil {
 			t.Fatal(err)
 		}
@@ -386,6 +371,9 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	}
 	if out := c.leat(t, "cluster", "create", "berlin"); !strings.Contains(out, "LEAT_AGENT_HUB_CA_FILE=/documents/ca.crt") {
 		t.Errorf("got %s, want the agent to trust the stack's authority", out)
+	}
+	if out := e.do(t, "run", "--rm", "-T", "leat", "get", "clusters"); !strings.Contains(out, "berlin") {
+		t.Errorf("docker compose run leat: got %s, want the cluster", out)
 	}
 	join := c.leat(t, "cluster", "token", "berlin")
 	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",

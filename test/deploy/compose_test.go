@@ -4,33 +4,48 @@
 package deploy_test
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"net"
-	"net/url"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"sigs.k8s.io/yaml"
 )
+
+// loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none. The command line is in the project, too, though
+// `up` does not start it.
+func loadCompose(t *testing.T, env ...string) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(env), cli.WithProfiles([]string{"tools"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := options.LoadProject(t.Context())
+	if err != nil {
+		t.Fatalf("load docker-compose.yml: %v", err)
+	}
+	return project
+}
 
 // TestSecComposeIsLockedDown requires that the local stack follows the rules of the manifests.
 func TestSecComposeIsLockedDown(t *testing.T) {
 	t.Parallel()
-	secrets := composeSecrets(t)
-	for i := range secrets {
-		name, _, _ := strings.Cut(secrets[i], "=")
-		if _, err := loadCompose(t, slices.Delete(slices.Clone(secrets), i, i+1)); err == nil || !strings.Contains(err.Error(), "deploy/secrets.sh") {
-			t.Errorf("without %s: got %v, want to be told what makes it", name, err)
-		}
-	}
-	project, err := loadCompose(t, secrets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := loadCompose(t)
 	on := map[string][]string{}
 	for name, s := range project.Services {
+		network := ""
+		if name == "init" {
+			network = "none"
+		}
 		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged || s.MemLimit == 0 ||
-			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") || s.NetworkMode != "" {
+			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") || s.NetworkMode != network {
 			t.Errorf("%s is not locked down", name)
 		}
 		for _, p := range s.Ports {
@@ -41,7 +56,6 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 		for network := range s.Networks {
 			on[network] = append(on[network], name)
 		}
-		checkComposeSecrets(t, name, s)
 	}
 	for network, want := range map[string][]string{
 		"redis":    {"gitcache-1", "gitcache-2", "redis", "tunnel-1", "tunnel-2"},
@@ -57,28 +71,127 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 	}
 }
 
-// checkComposeSecrets fails if a service has another service's secret, or a connection without a
-// password.
-func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
-	t.Helper()
-	service := strings.TrimRight(name, "-12")
-	for key, value := range s.Environment {
-		if value == nil || !strings.Contains(key, "_URL") {
-			continue
-		}
-		u, err := url.Parse(*value)
-		if err != nil {
-			t.Errorf("%s: %s is not a URL", name, key)
-			continue
-		}
-		switch password, _ := u.User.Password(); u.Scheme {
-		case "redis", "rediss":
-			if u.User.Username() != service || len(password) < 32 {
-				t.Errorf("%s connects to Redis as %q, want its own user", name, u.Redacted())
+// readers names the volume of secrets of each service that has one.
+var readers = map[string]string{
+	"gitcache-1": "gitcache", "gitcache-2": "gitcache", "distributor": "distributor", "tunnel-1": "tunnel", "tunnel-2": "tunnel",
+	"redis": "redis", "postgres": "postgres", "leat": "people",
+}
+
+// TestSecComposeServicesReadTheirOwnSecrets requires that a service can read the volume with its own
+// secrets and no other one, that it starts after these are made, and that only its group may read
+// them. The service init alone has all volumes, and that of the authority's key.
+func TestSecComposeServicesReadTheirOwnSecrets(t *testing.T) {
+	t.Parallel()
+	project := loadCompose(t)
+	for name, s := range project.Services {
+		var got, want []string
+		for _, v := range s.Volumes {
+			if strings.HasPrefix(v.Source, "secrets-") {
+				got = append(got, fmt.Sprintf("%s at %s, read only: %t", v.Source, v.Target, v.ReadOnly))
 			}
-		case "postgres":
-			if len(password) < 32 {
-				t.Errorf("%s talks to PostgreSQL by %q", name, u.Redacted())
+		}
+		if reader := readers[name]; reader != "" {
+			want = append(want, fmt.Sprintf("secrets-%s at /etc/leat-secrets, read only: true", reader))
+			if s.DependsOn["init"].Condition != types.ServiceConditionCompletedSuccessfully {
+				t.Errorf("%s: got %+v, want it to start after init has succeeded", name, s.DependsOn["init"])
+			}
+		}
+		if name == "init" {
+			for _, reader := range append([]string{"authority"}, slices.Compact(slices.Sorted(maps.Values(readers)))...) {
+				want = append(want, fmt.Sprintf("secrets-%s at /secrets/%s, read only: false", reader, reader))
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got the volumes\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	first := project.Services["init"]
+	if first.Restart != "no" || first.User != "0:0" {
+		t.Errorf("init: got restart %q and user %q, want a run for each `up`, by the owner of the files", first.Restart, first.User)
+	}
+	groups := map[string]string{}
+	for _, arg := range first.Command {
+		list, found := strings.CutPrefix(arg, "--group=")
+		for pair := range strings.SplitSeq(list, ",") {
+			if reader, group, ok := strings.Cut(pair, "="); found && ok {
+				groups[reader] = group
+			}
+		}
+	}
+	for name, reader := range readers {
+		user := cmp.Or(project.Services[name].User, "65532:65532") // the user of our images
+		if _, group, _ := strings.Cut(user, ":"); groups[reader] != group || !slices.Contains(first.GroupAdd, group) {
+			t.Errorf("%s runs as %s: got group %q in %v for %s", name, user, groups[reader], first.GroupAdd, reader)
+		}
+	}
+}
+
+// secretSetting is what the name of a variable contains that holds a secret. Names of files end
+// otherwise.
+var secretSetting = regexp.MustCompile(`(SECRETS?|PASSWORD|TOKEN|KEYS?|DATABASE_URL|REDIS_URL)$`)
+
+// TestSecComposeHasNoSecretInEnvironments requires that `docker inspect` shows no secret, and that
+// none is taken from a file .env.
+func TestSecComposeHasNoSecretInEnvironments(t *testing.T) {
+	t.Parallel()
+	for name, s := range loadCompose(t).Services {
+		for key, value := range s.Environment {
+			if secretSetting.MatchString(key) {
+				t.Errorf("%s: %s is set, want %s_FILE", name, key, key)
+			}
+			if value != nil && strings.Contains(*value, "@") {
+				t.Errorf("%s: %s has a URL with a user", name, key)
+			}
+		}
+	}
+	for _, used := range regexp.MustCompile(`\$\{(\w+)`).FindAllSubmatch(read(t, top, "docker-compose.yml"), -1) {
+		if secretSetting.Match(used[1]) {
+			t.Errorf("docker-compose.yml takes %s from the environment", used[1])
+		}
+	}
+}
+
+// TestComposeNeedsNoSettings requires that the file is complete without variables, and that ports and
+// names can be chosen.
+func TestComposeNeedsNoSettings(t *testing.T) {
+	t.Parallel()
+	all := []string{
+		"LEAT_DISTRIBUTOR_PORT=1", "LEAT_TUNNEL_PORT=2", "LEAT_TUNNEL_2_PORT=3", "LEAT_GITCACHE_PORT=4", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6",
+		"LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
+	}
+	proxied := []string{"LEAT_TUNNEL_URL=https://hub.example.com", "LEAT_TUNNEL_PORT=2"}
+	for _, tt := range []struct {
+		env             []string
+		tunnel, printed string
+		ports           []string
+		names           string
+	}{
+		{nil, "https://127.0.0.1:8701", "http://127.0.0.1:8700", []string{"16686", "8700", "8701", "8702", "8711", "9090"}, "tunnel-1,tunnel-2,"},
+		{all, "https://127.0.0.1:2", "http://127.0.0.1:1", []string{"1", "2", "3", "4", "5", "6"}, "tunnel-1,tunnel-2,hub.example.com,192.0.2.7"},
+		{proxied, "https://hub.example.com", "http://127.0.0.1:8700", []string{"16686", "2", "8700", "8702", "8711", "9090"}, "tunnel-1,tunnel-2,"},
+	} {
+		project := loadCompose(t, tt.env...)
+		var ports []string
+		for _, s := range project.Services {
+			for _, p := range s.Ports {
+				ports = append(ports, p.Published)
+			}
+		}
+		if slices.Sort(ports); !slices.Equal(ports, tt.ports) {
+			t.Errorf("%v: got the ports %v, want %v", tt.env, ports, tt.ports)
+		}
+		first := project.Services["init"]
+		if url := *project.Services["distributor"].Environment["LEAT_TUNNEL_URL"]; url != tt.tunnel || *first.Environment["LEAT_SERVER"] != tt.printed {
+			t.Errorf("%v: people are sent to %s and %s, want %s and %s", tt.env, url, *first.Environment["LEAT_SERVER"], tt.tunnel, tt.printed)
+		}
+		if !slices.Contains(first.Command, "--tls-name="+tt.names) {
+			t.Errorf("%v: got %v, want the names %s", tt.env, first.Command, tt.names)
+		}
+		for _, name := range []string{"tunnel-1", "tunnel-2"} {
+			if u := *project.Services[name].Environment["LEAT_TUNNEL_ADVERTISE_URL"]; u != "https://"+name+":8705" {
+				t.Errorf("%s: other replicas are sent to %s, want its own name with https", name, u)
 			}
 		}
 	}
@@ -88,10 +201,7 @@ func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
 // report its health, and that services start after those that they cannot start without.
 func TestComposeServicesHaveHealthChecks(t *testing.T) {
 	t.Parallel()
-	project, err := loadCompose(t, composeSecrets(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := loadCompose(t)
 	for name, s := range project.Services {
 		isOurs := strings.HasPrefix(s.Image, "leat/") // their images have a check
 		if isOurs == (s.HealthCheck != nil) && name != "collector" {
@@ -113,10 +223,7 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 // engine keeps images in containerd, and that an image of ours is never downloaded.
 func TestComposeBuildsEachImageOnce(t *testing.T) {
 	t.Parallel()
-	project, err := loadCompose(t, composeSecrets(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := loadCompose(t)
 	built := map[string]int{}
 	for name, s := range project.Services {
 		if !strings.HasPrefix(s.Image, "leat/") {
@@ -142,10 +249,7 @@ func TestComposeBuildsEachImageOnce(t *testing.T) {
 // network alone.
 func TestSecComposeServicesListenOnTheHubsNetwork(t *testing.T) {
 	t.Parallel()
-	project, err := loadCompose(t, composeSecrets(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := loadCompose(t)
 	checked := 0
 	for name, s := range project.Services {
 		for _, setting := range []string{"LEAT_LISTEN_ADDR", "LEAT_TUNNEL_PEER_LISTEN_ADDR"} {
@@ -174,12 +278,46 @@ func TestSecComposeServicesListenOnTheHubsNetwork(t *testing.T) {
 // the container's memory.
 func TestComposeBoundsWhatPrometheusKeeps(t *testing.T) {
 	t.Parallel()
-	project, err := loadCompose(t, composeSecrets(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := loadCompose(t)
 	s := project.Services["metrics"]
 	if !slices.Contains(s.Command, "--storage.tsdb.retention.size=400MB") || len(s.Tmpfs) != 1 || !strings.Contains(s.Tmpfs[0], "size=512m") || s.MemLimit != 1<<30 {
 		t.Errorf("got %v on %v with %d bytes of memory", s.Command, s.Tmpfs, s.MemLimit)
+	}
+}
+
+// TestComposeMetricsAreComplete requires that Prometheus scrapes every replica under its own name: a
+// name that two replicas share would be one target, whose counters jump.
+func TestComposeMetricsAreComplete(t *testing.T) {
+	t.Parallel()
+	project := loadCompose(t)
+	var file struct {
+		Configs []struct {
+			Static []struct {
+				Targets []string `json:"targets"`
+			} `json:"static_configs"`
+		} `json:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(read(t, top, "deploy", "compose", "prometheus.yml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	var targets, want []string
+	for _, c := range file.Configs {
+		for _, s := range c.Static {
+			targets = append(targets, s.Targets...)
+		}
+	}
+	for name, s := range project.Services {
+		if s.Environment["LEAT_INTERNAL_LISTEN_ADDR"] == nil {
+			continue
+		}
+		want = append(want, name+*s.Environment["LEAT_INTERNAL_LISTEN_ADDR"])
+		if _, ok := s.Networks["telemetry"]; !ok {
+			t.Errorf("%s is out of reach of Prometheus", name)
+		}
+	}
+	slices.Sort(targets)
+	slices.Sort(want)
+	if !slices.Equal(targets, want) {
+		t.Errorf("Prometheus scrapes %v, want each service once: %v", targets, want)
 	}
 }
