@@ -43,6 +43,26 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
+// TestReplaceGivesAFileItsModeBeforeItsName requires that no reader sees the file with the mode of a
+// temporary one.
+func TestReplaceGivesAFileItsModeBeforeItsName(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	err := durable.Replace(path, "tmp-", func(f *os.File) error {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v, want no file of this name yet", err)
+		}
+		_, err := f.WriteString("new")
+		return errors.Join(err, os.Chmod(f.Name(), 0o400))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o200 != 0 || info.Size() != 3 {
+		t.Errorf("got %v, %v, want the content and the mode", info, err)
+	}
+}
+
 func TestWriteNeedsItsFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "absent", "file")
