@@ -32,12 +32,11 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat-service ./cmd/${SERVICE}
+COPY deploy/image deploy/image
 # The root of the image as it will be, because a COPY that names an owner also gives it the folders above. A file's time is part of
 # its layer, so it is the same for every build.
-RUN mkdir -p /out/etc/ssl/certs /out/var/lib/leat \
-    && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
-    && chmod 0700 /out/var/lib/leat \
-    && chown 65532:65532 /out/var/lib/leat \
+RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-certificates.crt \
+    && install -d -m 0700 -o 65532 -g 65532 /out/var/lib/leat \
     && find /out -exec touch -d @0 {} +
 
 # The command line contains the services: `leat up` runs them in its own process.
@@ -61,10 +60,9 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat ./cmd/leat
-RUN mkdir -p /out/etc/ssl/certs /out/home/leat \
-    && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
-    && chmod 0700 /out/home/leat \
-    && chown 65532:65532 /out/home/leat \
+COPY deploy/image deploy/image
+RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-certificates.crt \
+    && install -d -m 0700 -o 65532 -g 65532 /out/home/leat \
     && find /out -exec touch -d @0 {} +
 
 # git runs programs that its configuration and its server name, so other images do not have it.

@@ -56,7 +56,7 @@ TEST = tools/test/run.sh
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -122,7 +122,7 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
-	@$(MAKE) --no-print-directory docs manifests
+	@$(MAKE) --no-print-directory docs manifests authorities
 
 reasons: ## Generate internal/reason from reason.proto
 	@$(GO) run ./internal/reason/cmd/leat-reasons
@@ -135,6 +135,9 @@ docs: ## Generate docs/reference/{config,errors,metrics,health-kinds,rights}.md 
 
 manifests: ## Render deploy/kubernetes from the Helm charts, and write the tables of their values
 	@$(GO) run ./test/charts/cmd/leat-charts
+
+authorities: ## Write the certificate authorities of images, Mozilla's from a pinned Go module
+	@$(GO) run ./test/supply/cmd/leat-supply authorities deploy/image/ca-certificates.crt
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package supply checks what Leat is built from: it compares its modules with advisories, writes an
-// inventory (SBOM) of each program, and pins the digests of the images from which it is built and
-// run.
+// inventory (SBOM) of each program, pins the digests of the images from which it is built and run,
+// and writes the certificate authorities that its own images trust.
 //
 // It does not check which functions a program calls, as govulncheck does, so it reports more. It
 // finds only advisories that its databases contain.

@@ -6,6 +6,7 @@
 //	leat-supply vulncheck [DATABASE]   checks the modules of every program against advisories
 //	leat-supply sbom FOLDER PROGRAM…   writes PROGRAM.cdx.json into the folder
 //	leat-supply pin FILE…              writes the digests of images into Dockerfiles, Compose files and manifests
+//	leat-supply authorities FILE       writes the certificate authorities that images trust
 package main
 
 import (
@@ -49,8 +50,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return pin(ctx, out, args[1:])
 	case len(args) > 1 && args[0] == "pinned":
 		return pinned(out, args[1:])
+	case len(args) == 2 && args[0] == "authorities":
+		return authorities(args[1])
 	}
-	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE… | pinned FILE…")
+	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE… | pinned FILE… | authorities FILE")
 }
 
 // vulncheck fails if an advisory applies. An empty location means localDatabase, if it exists.
@@ -115,6 +118,14 @@ func sbom(out io.Writer, folder string, programs []string) error {
 		say(out, f.Name())
 	}
 	return nil
+}
+
+func authorities(file string) error {
+	content, err := supply.Authorities()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
 }
 
 // pinned fails if a file names an image without a digest.
