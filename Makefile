@@ -18,7 +18,7 @@ export RERUNS ?= $(if $(filter 1,$(COUNT)),2,0)
 # Tests of files, and of programs in processes of their own: the race detector would watch the tests alone. And those of
 # WebAssembly: compiling a module takes ten times as long under it. (A library that is compiled without it cannot be
 # linked beside code with it: both hold the same instances of generic types, such as those of sync.Map, and one is used.)
-OUTSIDE := github.com/leatdev/leat/(test/(arch|supply)|render/wasm)
+OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 
 # Sieges: whole hubs are attacked, killed and frozen. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them, and CI runs both.
@@ -56,7 +56,7 @@ TEST = tools/test/run.sh
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers system browser sbom vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -152,6 +152,9 @@ build: ## Build the deployables and the command line into .bin
 
 sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom
 	@$(GO) run ./test/supply/cmd/leat-supply sbom $(BIN)/sbom $(BIN)/gitcache $(BIN)/distributor $(BIN)/tunnel $(BIN)/agent $(BIN)/leat
+
+release: ## Make a release into dist/: archives, images, charts, SBOMs, provenance, checksums (VERSION=v0.1.0-rc.1, ARGS)
+	@$(GO) run ./test/release/cmd/leat-release $(ARGS) "$$VERSION"
 
 vulncheck: ## Check the modules of each program for known advisories, also those of the database that LEAT_VULNDB names
 	@$(GO) run ./test/supply/cmd/leat-supply vulncheck $(LEAT_VULNDB)

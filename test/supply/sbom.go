@@ -13,9 +13,10 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // bom is a CycloneDX 1.5 document.
@@ -60,22 +61,46 @@ type dependency struct {
 }
 
 // WriteSBOM writes the inventory of a program that Go built, as CycloneDX 1.5 in JSON: its own
-// hash, and each module with the version and checksum that the linker recorded in it. The same
-// program gives the same document.
-func WriteSBOM(w io.Writer, program string) error {
-	info, err := buildinfo.ReadFile(program)
+// hash, and each module with the version and checksum that the linker recorded in it. version is
+// that of the program; if it is empty, the inventory has the one that Go recorded. The same program
+// gives the same document.
+func WriteSBOM(w io.Writer, program, version string) error {
+	main, libraries, properties, err := readProgram(program, "main")
 	if err != nil {
-		return fmt.Errorf("read build info of %s: %w", program, err)
+		return err
 	}
-	sum, err := sumOf(program)
-	if err != nil {
-		return fmt.Errorf("hash %s: %w", program, err)
+	if version != "" {
+		main.Version = version
 	}
-	document := inventory(info, sum)
+	document := newBOM(main)
+	document.Metadata.Properties = properties
+	document.Components = libraries
+	document.Dependencies = []dependency{dependsOn(main.Ref, libraries)}
+	return document.write(w)
+}
+
+// newBOM returns a document about a component whose first hash is a SHA-256.
+func newBOM(about component) bom {
+	return bom{
+		Format: "CycloneDX", SpecVersion: "1.5", SerialNumber: serial(about.Hashes[0].Content), Version: 1,
+		Metadata: bomMetadata{Component: about},
+	}
+}
+
+func (b bom) write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(document)
+	return encoder.Encode(b)
+}
+
+// dependsOn returns that the component needs all the others.
+func dependsOn(ref string, others []component) dependency {
+	needs := dependency{Ref: ref, DependsOn: []string{}}
+	for _, c := range others {
+		needs.DependsOn = append(needs.DependsOn, c.Ref)
+	}
+	return needs
 }
 
 func sumOf(name string) (string, error) {
@@ -91,35 +116,39 @@ func sumOf(name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func inventory(info *debug.BuildInfo, sum string) bom {
-	main := component{
-		Type: "application", Ref: "main", Name: path.Base(info.Path), Version: info.Main.Version,
-		Hashes: []hash{{Algorithm: "SHA-256", Content: sum}}, Properties: []property{{"go:package", info.Path}},
+// readProgram returns the component of a program that Go built, those of the modules in it, sorted,
+// and the settings with which it was built.
+func readProgram(program, ref string) (main component, libraries []component, settings []property, err error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return component{}, nil, nil, fmt.Errorf("read build info of %s: %w", program, err)
 	}
-	document := bom{
-		Format: "CycloneDX", SpecVersion: "1.5", SerialNumber: serial(sum), Version: 1, Metadata: bomMetadata{Component: main},
-		Components: []component{library("std", strings.TrimPrefix(info.GoVersion, "go"), "")},
+	sum, err := sumOf(program)
+	if err != nil {
+		return component{}, nil, nil, fmt.Errorf("hash %s: %w", program, err)
+	}
+	main = component{
+		Type: "application", Ref: ref, Name: path.Base(info.Path), Version: info.Main.Version,
+		Hashes: []hash{{Algorithm: "SHA-256", Content: sum}}, Properties: []property{{"go:package", info.Path}},
 	}
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "GOOS", "GOARCH", "CGO_ENABLED", "vcs.revision", "vcs.modified", "-trimpath":
-			document.Metadata.Properties = append(document.Metadata.Properties, property{"go:" + setting.Key, setting.Value})
+			settings = append(settings, property{"go:" + setting.Key, setting.Value})
 		}
 	}
+	libraries = []component{library("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
 	for _, m := range info.Deps {
-		if m.Replace != nil && m.Replace.Version != "" { // a replacement without a version is a folder of this repository
+		if m.Replace != nil && !modfile.IsDirectoryPath(m.Replace.Path) { // a folder is a module of this repository
 			m = m.Replace
 		}
-		document.Components = append(document.Components, library(m.Path, m.Version, m.Sum))
+		libraries = append(libraries, library(m.Path, m.Version, m.Sum))
 	}
-	slices.SortFunc(document.Components, func(a, b component) int { return strings.Compare(a.Ref, b.Ref) })
-	needs := dependency{Ref: main.Ref, DependsOn: []string{}}
-	for _, c := range document.Components {
-		needs.DependsOn = append(needs.DependsOn, c.Ref)
-	}
-	document.Dependencies = []dependency{needs}
-	return document
+	slices.SortFunc(libraries, byRef)
+	return main, libraries, settings, nil
 }
+
+func byRef(a, b component) int { return strings.Compare(a.Ref, b.Ref) }
 
 // library returns the component of a Go module. Its checksum is a hash over the hashes of its files
 // (h1), so it is a property and not a hash of one file.

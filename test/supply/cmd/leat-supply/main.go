@@ -112,7 +112,7 @@ func sbom(out io.Writer, folder string, programs []string) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(supply.WriteSBOM(f, program), f.Close()); err != nil {
+		if err := errors.Join(supply.WriteSBOM(f, program, ""), f.Close()); err != nil {
 			return err
 		}
 		say(out, f.Name())
