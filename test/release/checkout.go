@@ -36,7 +36,8 @@ var errNotCommitted = errors.New("the checkout has changes that are not committe
 // committed, and if tags say that the commit is another version, or that the version is another
 // commit.
 func readCheckout(ctx context.Context, top string, version Version) (checkout, error) {
-	changes, err := git(ctx, top, "status", "--porcelain")
+	// The machine's settings may hide files that Git does not track.
+	changes, err := git(ctx, top, "status", "--porcelain", "--untracked-files=all")
 	if err != nil {
 		return checkout{}, err
 	}

@@ -69,7 +69,9 @@ func (p program) file() string {
 }
 
 // runsOn reports whether a release has the program for a platform: services run on Linux alone.
-func (p program) runsOn(platform Platform) bool { return p.name == CommandLine || platform.OS == "linux" }
+func (p program) runsOn(platform Platform) bool {
+	return p.name == CommandLine || platform.OS == "linux"
+}
 
 // settings are those of go that change a program. A release fixes them, whatever the machine's are.
 // GOFLAGS repeats a flag of the Dockerfile, because an empty value would not override go's own file.

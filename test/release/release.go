@@ -38,7 +38,7 @@ type Params struct {
 	// Programs and Platforms limit the release to some of Programs and Platforms. Empty: all of them.
 	Programs  []string
 	Platforms []Platform
-	// Report is called with a line before each step. Nil: nobody is told.
+	// Report is called with a line before each step. Nil drops the lines.
 	Report func(line string)
 }
 
@@ -114,7 +114,7 @@ func (p Params) selection() ([]string, []Platform, error) {
 	}
 	for _, platform := range platforms {
 		if !slices.Contains(Platforms(), platform) {
-			return nil, nil, fmt.Errorf("platform: got %q, want one of %v", platform, Platforms())
+			return nil, nil, fmt.Errorf("platform: got %q, want one of %v", platform.String(), Platforms())
 		}
 	}
 	return selected, platforms, nil

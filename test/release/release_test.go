@@ -447,8 +447,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// TestReleaseReplacesAnother makes a release where another version is, and then refuses to delete
-// what is not part of a release.
+// TestReleaseReplacesAnother makes a release where another version is, keeps that one while the new
+// one cannot be made, and refuses to delete what is not part of a release.
 func TestReleaseReplacesAnother(t *testing.T) {
 	t.Parallel()
 	dir := checkout(t)
@@ -458,6 +458,22 @@ func TestReleaseReplacesAnother(t *testing.T) {
 	if p.Version, err = release.ParseVersion("v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
+	before := contents(t, folder)
+	source := filepath.Join("deploy", "helm", charts.Agent, "Chart.yaml")
+	chart, err := os.ReadFile(filepath.Join(dir, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, source, "name: [")
+	commit(t, dir)
+	if err := release.Make(t.Context(), p); err == nil {
+		t.Error("got no error for a chart that nobody can read")
+	}
+	if diff := cmp.Diff(before, contents(t, folder)); diff != "" {
+		t.Error("a release that failed changed the one before")
+	}
+	write(t, dir, source, string(chart))
+	commit(t, dir)
 	for name := range contents(t, made(t, p)) {
 		if strings.Contains(name, "rc.1") {
 			t.Errorf("%s: the release before is still there", name)
@@ -480,9 +496,12 @@ func TestRefusals(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   string
 	}{
-		"a file that is not committed": {func(t *testing.T, dir string) { write(t, dir, "services/tunnel/cmd/tunnel/more.go", "package main\n") }, "more.go"},
-		"a file that changed":          {func(t *testing.T, dir string) { write(t, dir, "README.md", "x") }, "README.md"},
-		"a commit of another version":  {func(t *testing.T, dir string) { git(t, dir, "tag", "v1.2.3") }, "want v1.2.3,"},
+		"a file that is not committed": {func(t *testing.T, dir string) {
+			git(t, dir, "config", "status.showUntrackedFiles", "no")
+			write(t, dir, "services/tunnel/cmd/tunnel/more.go", "package main\n")
+		}, "more.go"},
+		"a file that changed":         {func(t *testing.T, dir string) { write(t, dir, "README.md", "x") }, "README.md"},
+		"a commit of another version": {func(t *testing.T, dir string) { git(t, dir, "tag", "v1.2.3") }, "want v1.2.3,"},
 		"a version of another commit": {func(t *testing.T, dir string) {
 			git(t, dir, "tag", version)
 			commit(t, dir)

@@ -33,7 +33,8 @@ func image() ocilayout.Image {
 	i.Config.Healthcheck = &ocilayout.Healthcheck{Test: []string{"CMD", "/bin/x", "health"}, Interval: 5 * time.Second, Retries: 6}
 	for _, arch := range []string{"amd64", "arm64"} {
 		i.Variants = append(i.Variants, ocilayout.Variant{OS: "linux", Architecture: arch, Files: []archive.Entry{
-			{Name: "bin", Mode: fs.ModeDir | 0o755}, {Name: "bin/x", Mode: 0o755, Content: []byte("a program for " + arch)},
+			{Name: "bin", Mode: fs.ModeDir | 0o755},
+			{Name: "bin/x", Mode: 0o755, Content: []byte("a program for " + arch)},
 			{Name: "data", Mode: fs.ModeDir | 0o700, UID: 65532, GID: 65532},
 		}})
 	}

@@ -50,7 +50,9 @@ type Compile struct {
 }
 
 // Args returns the arguments of go with which it writes the program to a file.
-func (c Compile) Args(file string) []string { return slices.Concat(c.Before, []string{"-o", file}, c.After) }
+func (c Compile) Args(file string) []string {
+	return slices.Concat(c.Before, []string{"-o", file}, c.After)
+}
 
 // File is a file or a folder of an image.
 type File struct {

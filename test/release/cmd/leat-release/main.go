@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return errors.New("VERSION is missing: make release VERSION=v0.1.0-rc.1, or see leat-release --help")
+		return fmt.Errorf("got %d versions, want one: make release VERSION=v0.1.0-rc.1, or see leat-release --help", flags.NArg())
 	}
 	version, err := release.ParseVersion(flags.Arg(0))
 	if err != nil {
@@ -66,7 +66,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		system, arch, _ := strings.Cut(text, "/")
 		params.Platforms = append(params.Platforms, release.Platform{OS: system, Arch: arch})
 	}
-	if err := release.Make(ctx, params); err != nil {
+	err = release.Make(ctx, params)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted; " + *folder + " is as it was before")
+	}
+	if err != nil {
 		return err
 	}
 	report("the release is in " + *folder)
