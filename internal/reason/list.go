@@ -83,6 +83,19 @@ const (
 	JoinTokenInvalid Reason = 62
 	// The cluster's key was revoked or replaced. Enrol the agent again.
 	ClusterKeyRejected Reason = 63
+	// The bootstrap token has made as many clusters as it may. Make another bootstrap token, or enrol the
+	// cluster with a join token of its own.
+	BootstrapTokenSpent Reason = 247
+	// The bootstrap token makes no cluster of that name. The message names the beginning that names must
+	// have. Change the name that the agent proposes, or leave it out.
+	ClusterNameRefused Reason = 248
+	// The name that a bootstrap token would give a new cluster belongs to another cluster, which no
+	// bootstrap token takes over. Choose another name, delete that cluster if it is gone, or, if it is the
+	// same one, give its agent a join token of its own (leat cluster token NAME).
+	ClusterNameTaken Reason = 249
+	// The bootstrap token made a cluster for this Kubernetes cluster before, whose agent has or had
+	// another key. If the agent has lost its key, give it a join token of its own (leat cluster token NAME).
+	ClusterEnrolled Reason = 250
 	// The caller exceeded a quota. Wait as RetryInfo says.
 	RateLimited Reason = 80
 	// The request or its answer is larger than allowed. Ask for less, or in pages.
@@ -284,6 +297,10 @@ var names = map[Reason]string{
 	AccessDenied:               "ACCESS_DENIED",
 	JoinTokenInvalid:           "JOIN_TOKEN_INVALID",
 	ClusterKeyRejected:         "CLUSTER_KEY_REJECTED",
+	BootstrapTokenSpent:        "BOOTSTRAP_TOKEN_SPENT",
+	ClusterNameRefused:         "CLUSTER_NAME_REFUSED",
+	ClusterNameTaken:           "CLUSTER_NAME_TAKEN",
+	ClusterEnrolled:            "CLUSTER_ENROLLED",
 	RateLimited:                "RATE_LIMITED",
 	MessageTooLarge:            "MESSAGE_TOO_LARGE",
 	DeadlineExceeded:           "DEADLINE_EXCEEDED",

@@ -16,6 +16,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"time"
+
+	"github.com/leatdev/leat/internal/identity"
 )
 
 const (
@@ -25,7 +27,8 @@ const (
 	AccessTokenLife = time.Hour
 )
 
-// Prefixes of the secrets, so that people and scanners recognise them.
+// Prefixes of the secrets, so that people and scanners recognise them. Bootstrap tokens begin with
+// [identity.BootstrapTokenPrefix], by which agents recognise them, too.
 const (
 	JoinTokenPrefix = "leatjoin_"
 	APITokenPrefix  = "leat_"
@@ -33,6 +36,13 @@ const (
 
 // NewJoinToken returns a random token of 256 bits.
 func NewJoinToken() string { return JoinTokenPrefix + newSecret() }
+
+// NewBootstrapToken returns a random token of 256 bits.
+func NewBootstrapToken() string { return identity.BootstrapTokenPrefix + newSecret() }
+
+// BootstrapCredential returns what records name as the credential of an edit that a bootstrap token
+// of that id made.
+func BootstrapCredential(id string) string { return "bootstrap." + id }
 
 // NewAPIToken returns a random token of 256 bits.
 func NewAPIToken() string { return APITokenPrefix + newSecret() }

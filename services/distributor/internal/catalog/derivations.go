@@ -120,17 +120,20 @@ func (e *CascadeError) Error() string {
 
 // edit runs fn in one transaction of the store, and then asks about derived services.
 func (e *Editor) edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
-	return e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
-		noting := &notingTx{Tx: tx, edited: Edited{Created: map[Key]bool{}, Cascades: e.cascades}, known: map[Key]Object{}}
-		err := fn(ctx, noting)
-		if err != nil && !errors.Is(err, errDryRun) {
-			return err
-		}
-		if refusal := e.derived.Review(noting.edited); refusal != nil {
-			return refusal
-		}
+	return e.store.Edit(ctx, func(ctx context.Context, tx Tx) error { return e.reviewed(ctx, tx, fn) })
+}
+
+// reviewed runs fn in an edit, and then asks about derived services.
+func (e *Editor) reviewed(ctx context.Context, tx Tx, fn func(ctx context.Context, tx Tx) error) error {
+	noting := &notingTx{Tx: tx, edited: Edited{Created: map[Key]bool{}, Cascades: e.cascades}, known: map[Key]Object{}}
+	err := fn(ctx, noting)
+	if err != nil && !errors.Is(err, errDryRun) {
 		return err
-	})
+	}
+	if refusal := e.derived.Review(noting.edited); refusal != nil {
+		return refusal
+	}
+	return err
 }
 
 // notingTx notes what an edit does.

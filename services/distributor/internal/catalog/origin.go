@@ -72,7 +72,7 @@ type Change struct {
 	Kind, Name, UID string
 	// Cluster is the one that the object belongs to, or that it is. Empty: none.
 	Cluster string
-	// Before and After are an Object, a Token or a Session, with secrets. Nil: there was none before, there is
+	// Before and After are an Object, a Token, a BootstrapToken or a Session, with secrets. Nil: there was none before, there is
 	// none after, or nothing is to be recorded of it.
 	Before, After any
 }
@@ -122,10 +122,12 @@ const (
 
 // Kinds of records that are not kinds of objects.
 const (
-	RecordJoinToken   = "JoinToken"
-	RecordAccessToken = "AccessToken"
-	RecordSealingKey  = "SealingKey"
-	RecordSigningKey  = "SigningKey"
+	RecordJoinToken = "JoinToken"
+	// RecordBootstrapToken is a bootstrap token. Its records are named by its id.
+	RecordBootstrapToken = "BootstrapToken"
+	RecordAccessToken    = "AccessToken"
+	RecordSealingKey     = "SealingKey"
+	RecordSigningKey     = "SigningKey"
 	// RecordCall is a call that changes nothing.
 	RecordCall = "Call"
 	// RecordHub is the hub itself.

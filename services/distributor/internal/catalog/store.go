@@ -163,8 +163,9 @@ type Enrolments interface {
 	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster.
 	// Error: *NotFoundError.
 	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
-	// JoinTokens returns the join tokens that have not expired, and those that were used. If there
-	// are very many, it returns the latest. It does not take a lock.
+	// JoinTokens returns the join tokens that have not expired, and those that were used; and the
+	// bootstrap tokens that have not expired. If there are very many, it returns the latest. It does
+	// not take a lock.
 	JoinTokens(ctx context.Context) ([]JoinToken, error)
 	// Enrol uses up the token and makes key the cluster's only one. The same key may come again
 	// with the same token, because the first answer may have been lost; nothing changes then.
@@ -177,13 +178,16 @@ type Enrolments interface {
 	Release(ctx context.Context, cluster string) error
 }
 
-// JoinToken is the stored state of a join token.
+// JoinToken is the stored state of a join token, as far as it decides who may try to use it.
 type JoinToken struct {
 	Hash []byte
 	// Used is true once an agent has enrolled with the token.
 	Used bool
 	// ClusterKey is the key of the cluster's agent, or nil if no agent is enrolled.
 	ClusterKey ed25519.PublicKey
+	// IsBootstrap is true for a bootstrap token, with which many agents enrol. Its other fields say
+	// nothing.
+	IsBootstrap bool
 }
 
 // Reports keeps what agents report.

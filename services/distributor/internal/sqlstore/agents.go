@@ -55,8 +55,16 @@ func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte
 func (s *Store) JoinTokens(ctx context.Context) (tokens []catalog.JoinToken, err error) {
 	query := s.db.NewSelect().ColumnExpr("jt.hash, jt.used_at, c.public_key").Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").
 		Where("jt.expires_at >= ? OR jt.used_at <> 0", micros(time.Now())).OrderExpr("jt.expires_at DESC").Limit(maxJoinTokens)
-	err = list(ctx, query, &tokens, (*joinTokenRow).state)
-	return tokens, translate("list join tokens", err)
+	if err = list(ctx, query, &tokens, (*joinTokenRow).state); err != nil {
+		return nil, translate("list join tokens", err)
+	}
+	var hashes [][]byte
+	query = s.db.NewSelect().Table("bootstrap_tokens").Column("hash").Where("expires_at >= ?", micros(time.Now())).Limit(catalog.MaxBootstrapTokens)
+	err = query.Scan(ctx, &hashes)
+	for _, hash := range hashes {
+		tokens = append(tokens, catalog.JoinToken{Hash: hash, IsBootstrap: true})
+	}
+	return tokens, translate("list bootstrap tokens", err)
 }
 
 // oneCluster turns "no row" into the error that says which cluster is missing.
@@ -111,14 +119,19 @@ func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *cluste
 }
 
 func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
-	t.dirty = true
-	t.note(catalog.Change{
-		Verb: catalog.VerbEnrol, Kind: string(catalog.KindCluster), Name: row.Name, UID: row.UID, Cluster: row.Name,
-	})
 	token.UsedAt = micros(time.Now())
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
 		return err
 	}
+	return setKey(ctx, t, row, key, agentVersion)
+}
+
+// setKey makes a key that of the cluster's agent.
+func setKey(ctx context.Context, t *tx, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
+	t.dirty = true
+	t.note(catalog.Change{
+		Verb: catalog.VerbEnrol, Kind: string(catalog.KindCluster), Name: row.Name, UID: row.UID, Cluster: row.Name,
+	})
 	last := row.Report.v
 	// What conditions of global services read stays until the new agent reports, so that no service is
 	// removed meanwhile.

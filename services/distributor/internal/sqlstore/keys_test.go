@@ -345,7 +345,7 @@ func (r *awayRoot) Unwrap(ctx context.Context, wrapped []byte, place string) ([]
 
 // notSealed are the columns of bytes that hold no sealed value.
 var notSealed = []string{
-	"clusters.public_key", "join_tokens.hash", "api_tokens.hash", "sealing_keys.wrapped", "issuer_keys.sealed",
+	"clusters.public_key", "join_tokens.hash", "bootstrap_tokens.hash", "api_tokens.hash", "sealing_keys.wrapped", "issuer_keys.sealed",
 	"sessions.challenge", "session_tokens.hash", "session_tokens.successor",
 }
 

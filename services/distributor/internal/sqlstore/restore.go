@@ -311,8 +311,8 @@ func (b *rowBatch) write(ctx context.Context) error {
 	return translate("write table "+b.table.name, err)
 }
 
-// endCredentials removes what the lost hub may have ended after the backup: sessions and join
-// tokens, and API tokens unless they are kept.
+// endCredentials removes what the lost hub may have ended after the backup: sessions, join tokens and
+// bootstrap tokens, and API tokens unless they are kept.
 func (r *restoring) endCredentials(ctx context.Context, keepTokens bool) (err error) {
 	remove := func(table string) (n int64) {
 		if err != nil {
@@ -327,6 +327,8 @@ func (r *restoring) endCredentials(ctx context.Context, keepTokens bool) (err er
 	remove("session_tokens")
 	r.done.EndedSessions = remove("sessions")
 	remove("join_tokens")
+	remove("bootstrap_clusters")
+	remove("bootstrap_tokens") // one that was revoked or used would count again
 	if !keepTokens {
 		r.done.EndedTokens = remove("api_tokens")
 	}

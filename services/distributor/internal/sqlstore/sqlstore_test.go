@@ -82,6 +82,12 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"enrolment":     testEnrolment,
 		"enrol race":    testEnrolRace,
 		"join tokens":   testJoinTokensTakeNoLock,
+
+		"bootstrap":         testBootstrap,
+		"bootstrap race":    testBootstrapRace,
+		"bootstrap ends":    testBootstrapsEnd,
+		"bootstrap restore": testBootstrapsEndWithARestore,
+
 		"reports":       testReports,
 		"report order":  testReportOrder,
 		"full reports":  testFullReports,

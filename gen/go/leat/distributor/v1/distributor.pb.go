@@ -91,12 +91,18 @@ func (DryRunAction) EnumDescriptor() ([]byte, []int) {
 // EnrollRequest registers a key.
 type EnrollRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token from CreateJoinToken. Required.
+	// The token from CreateJoinToken or CreateBootstrapToken. Required.
 	JoinToken string `protobuf:"bytes,1,opt,name=join_token,json=joinToken,proto3" json:"join_token,omitempty"`
 	// The raw Ed25519 public key, 32 bytes (RFC 8032). Required.
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// The agent's version, for people to see.
-	AgentVersion  string `protobuf:"bytes,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	AgentVersion string `protobuf:"bytes,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// The name that the agent proposes for a new cluster, without its project. It counts with a bootstrap
+	// token alone. Empty: the hub makes one of the token's prefix and kubernetes_uid.
+	ClusterName string `protobuf:"bytes,4,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
+	// The uid of the namespace kube-system, by which the hub recognises a Kubernetes cluster that enrols
+	// again. Required with a bootstrap token.
+	KubernetesUid string `protobuf:"bytes,5,opt,name=kubernetes_uid,json=kubernetesUid,proto3" json:"kubernetes_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,6 +154,20 @@ func (x *EnrollRequest) GetPublicKey() []byte {
 func (x *EnrollRequest) GetAgentVersion() string {
 	if x != nil {
 		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *EnrollRequest) GetClusterName() string {
+	if x != nil {
+		return x.ClusterName
+	}
+	return ""
+}
+
+func (x *EnrollRequest) GetKubernetesUid() string {
+	if x != nil {
+		return x.KubernetesUid
 	}
 	return ""
 }
@@ -3233,13 +3253,15 @@ var File_leat_distributor_v1_distributor_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
-	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x18leat/type/v1/state.proto\"r\n" +
+	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x18leat/type/v1/state.proto\"\xbc\x01\n" +
 	"\rEnrollRequest\x12\x1d\n" +
 	"\n" +
 	"join_token\x18\x01 \x01(\tR\tjoinToken\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x02 \x01(\fR\tpublicKey\x12#\n" +
-	"\ragent_version\x18\x03 \x01(\tR\fagentVersion\"j\n" +
+	"\ragent_version\x18\x03 \x01(\tR\fagentVersion\x12!\n" +
+	"\fcluster_name\x18\x04 \x01(\tR\vclusterName\x12%\n" +
+	"\x0ekubernetes_uid\x18\x05 \x01(\tR\rkubernetesUid\"j\n" +
 	"\x0eEnrollResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1f\n" +
 	"\vcluster_uid\x18\x02 \x01(\tR\n" +

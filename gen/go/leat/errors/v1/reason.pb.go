@@ -111,6 +111,19 @@ const (
 	Reason_REASON_JOIN_TOKEN_INVALID Reason = 62
 	// The cluster's key was revoked or replaced. Enrol the agent again.
 	Reason_REASON_CLUSTER_KEY_REJECTED Reason = 63
+	// The bootstrap token has made as many clusters as it may. Make another bootstrap token, or enrol the
+	// cluster with a join token of its own.
+	Reason_REASON_BOOTSTRAP_TOKEN_SPENT Reason = 247
+	// The bootstrap token makes no cluster of that name. The message names the beginning that names must
+	// have. Change the name that the agent proposes, or leave it out.
+	Reason_REASON_CLUSTER_NAME_REFUSED Reason = 248
+	// The name that a bootstrap token would give a new cluster belongs to another cluster, which no
+	// bootstrap token takes over. Choose another name, delete that cluster if it is gone, or, if it is the
+	// same one, give its agent a join token of its own (leat cluster token NAME).
+	Reason_REASON_CLUSTER_NAME_TAKEN Reason = 249
+	// The bootstrap token made a cluster for this Kubernetes cluster before, whose agent has or had
+	// another key. If the agent has lost its key, give it a join token of its own (leat cluster token NAME).
+	Reason_REASON_CLUSTER_ENROLLED Reason = 250
 	// The caller exceeded a quota. Wait as RetryInfo says.
 	Reason_REASON_RATE_LIMITED Reason = 80
 	// The request or its answer is larger than allowed. Ask for less, or in pages.
@@ -314,6 +327,10 @@ var (
 		61:  "REASON_ACCESS_DENIED",
 		62:  "REASON_JOIN_TOKEN_INVALID",
 		63:  "REASON_CLUSTER_KEY_REJECTED",
+		247: "REASON_BOOTSTRAP_TOKEN_SPENT",
+		248: "REASON_CLUSTER_NAME_REFUSED",
+		249: "REASON_CLUSTER_NAME_TAKEN",
+		250: "REASON_CLUSTER_ENROLLED",
 		80:  "REASON_RATE_LIMITED",
 		81:  "REASON_MESSAGE_TOO_LARGE",
 		82:  "REASON_DEADLINE_EXCEEDED",
@@ -403,6 +420,10 @@ var (
 		"REASON_ACCESS_DENIED":                61,
 		"REASON_JOIN_TOKEN_INVALID":           62,
 		"REASON_CLUSTER_KEY_REJECTED":         63,
+		"REASON_BOOTSTRAP_TOKEN_SPENT":        247,
+		"REASON_CLUSTER_NAME_REFUSED":         248,
+		"REASON_CLUSTER_NAME_TAKEN":           249,
+		"REASON_CLUSTER_ENROLLED":             250,
 		"REASON_RATE_LIMITED":                 80,
 		"REASON_MESSAGE_TOO_LARGE":            81,
 		"REASON_DEADLINE_EXCEEDED":            82,
@@ -492,7 +513,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb6\x14\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb9\x15\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -525,7 +546,11 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x14REASON_TOKEN_INVALID\x10<\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +
 	"\x19REASON_JOIN_TOKEN_INVALID\x10>\x12\x1f\n" +
-	"\x1bREASON_CLUSTER_KEY_REJECTED\x10?\x12\x17\n" +
+	"\x1bREASON_CLUSTER_KEY_REJECTED\x10?\x12!\n" +
+	"\x1cREASON_BOOTSTRAP_TOKEN_SPENT\x10\xf7\x01\x12 \n" +
+	"\x1bREASON_CLUSTER_NAME_REFUSED\x10\xf8\x01\x12\x1e\n" +
+	"\x19REASON_CLUSTER_NAME_TAKEN\x10\xf9\x01\x12\x1c\n" +
+	"\x17REASON_CLUSTER_ENROLLED\x10\xfa\x01\x12\x17\n" +
 	"\x13REASON_RATE_LIMITED\x10P\x12\x1c\n" +
 	"\x18REASON_MESSAGE_TOO_LARGE\x10Q\x12\x1c\n" +
 	"\x18REASON_DEADLINE_EXCEEDED\x10R\x12\x13\n" +
