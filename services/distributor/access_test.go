@@ -206,6 +206,10 @@ var rights = map[string]right{
 	"FleetSourceService/ConfirmFleetSource":       {request: `{"name": "%s", "digest": "x"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/ListFleetSourceDocuments": {request: `{"name": "%s"}`, name: "source"},
 
+	"BootstrapService/CreateBootstrapToken": {request: `{"namePrefix": "", "project": "default"}`, answer: "invalid_argument FIELD_INVALID"},
+	"BootstrapService/ListBootstrapTokens":  {request: `{}`},
+	"BootstrapService/RevokeBootstrapToken": {request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
+
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
 	"SessionService/CreateSession": {
@@ -258,7 +262,7 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 	case "hub":
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
-		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices ||
+		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceBootstraps || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices ||
 			resource == catalog.ResourceRollouts || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
@@ -275,7 +279,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies", "fleetsources":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies", "fleetsources", "bootstraptokens":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -432,7 +436,7 @@ func methods() []protoreflect.MethodDescriptor {
 		fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
 		fleetv1.File_leat_fleet_v1_rollout_proto,
-		fleetv1.File_leat_fleet_v1_fleet_source_proto,
+		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

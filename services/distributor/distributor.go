@@ -235,20 +235,26 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
+	editor := cfg.editor(store).WithDerivations(fleet.Derivations{View: view})
+	bootstrap, err := agents.NewBootstrap(agents.BootstrapDeps{Editor: editor, Tokens: sqlstore.BootstrapsOf(store), Journal: records, Meter: tel.Meter(scope)})
+	if err != nil {
+		return err
+	}
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people, FleetSources: sqlstore.FleetSourcesOf(store),
-		Standing: notifying.standing,
+		Bootstraps: sqlstore.BootstrapsOf(store),
+		Standing:   notifying.standing,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		People: people.Deps{
-			View: view, Editor: cfg.editor(store).WithDerivations(fleet.Derivations{View: view}), Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
+			View: view, Editor: editor, Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store), Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{
-			View: view, Enrolments: store, Intake: reports, Configs: fleet.Configs{View: view, Stored: store, Derived: sqlstore.Globals{Store: store}}, Issuer: issuer,
+			View: view, Enrolments: store, Bootstrap: bootstrap, Intake: reports, Configs: fleet.Configs{View: view, Stored: store, Derived: sqlstore.Globals{Store: store}}, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife), JoinTokens: joinTokens,
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),
@@ -292,6 +298,7 @@ type handlerParams struct {
 	Notifiers    people.NotifiersDeps
 	Rollouts     people.RolloutsDeps
 	FleetSources fleetsync.States
+	Bootstraps   catalog.Bootstraps
 	Standing     *standing.Reader
 	People       people.Deps
 	Sessions     sessions.Deps
@@ -309,7 +316,7 @@ func newInternal(starting *startup, tel *telemetry.Telemetry) http.Handler {
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
 			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
-			fleetv1connect.FleetSourceServiceName,
+			fleetv1connect.FleetSourceServiceName, fleetv1connect.BootstrapServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -346,6 +353,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(rolling))
 	path, fleetSources := fleetv1connect.NewFleetSourceServiceHandler(people.NewFleetSources(persons, p.FleetSources), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(fleetSources))
+	path, bootstraps := fleetv1connect.NewBootstrapServiceHandler(people.NewBootstraps(persons, p.Bootstraps), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(bootstraps))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

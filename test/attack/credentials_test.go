@@ -123,6 +123,18 @@ func (r *rig) joinToken(t *testing.T, cluster string) string {
 	return joined.GetJoinToken()
 }
 
+// bootstrapToken creates a token with which agents enrol clusters that do not exist yet.
+func (r *rig) bootstrapToken(t *testing.T) string {
+	t.Helper()
+	c := r.client(t, adminToken)
+	made, err := fleetv1connect.NewBootstrapServiceClient(c.HTTP, c.BaseURL, c.Options...).
+		CreateBootstrapToken(t.Context(), &fleetv1.CreateBootstrapTokenRequest{NamePrefix: "edge-"})
+	if err != nil {
+		t.Fatalf("create a bootstrap token: %v", err)
+	}
+	return made.GetSecret()
+}
+
 // enrol creates a cluster and enrols an agent for it.
 func (r *rig) enrol(t *testing.T, cluster string) agentKey {
 	t.Helper()

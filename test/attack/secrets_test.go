@@ -99,7 +99,7 @@ func (r *rig) leaks(t *testing.T) []leak {
 			},
 		})
 	}
-	join := r.joinToken(t, "joining")
+	join, bootstrap := r.joinToken(t, "joining"), r.bootstrapToken(t)
 	all = append(
 		all,
 		leak{name: "Key of an agent", bearers: func(t *testing.T, program string) []string {
@@ -107,6 +107,7 @@ func (r *rig) leaks(t *testing.T) []leak {
 			return []string{r.agentToken(t, r.probe, program)}
 		}},
 		leak{name: "Join token", bearers: same(join), passwords: []string{join}},
+		leak{name: "Bootstrap token", bearers: same(bootstrap), passwords: []string{bootstrap}},
 		leak{name: "API token of an administrator", passwords: []string{adminToken}, bearers: func(t *testing.T, program string) []string {
 			t.Helper()
 			return []string{adminToken, r.personToken(t, adminToken, program)}

@@ -23,9 +23,11 @@ const (
 	// and again if an answer is lost.
 	tokenBurst = 5
 	tokenEvery = time.Second
+	// bootstrapRate is how many agents a second one bootstrap token lets in.
+	bootstrapRate = 5
 )
 
-// JoinTokens decides whether a join token may cost an edit of the catalog, so that guesses do not
+// JoinTokens decides whether a join token or a bootstrap token may cost an edit of the catalog, so that guesses do not
 // cost any. It is safe for concurrent use.
 //
 // It keeps the hashes of the outstanding tokens. A known token passes at once. A caller with an
@@ -43,12 +45,11 @@ type JoinTokens struct {
 
 // joinToken is one outstanding token.
 type joinToken struct {
-	used bool
-	// key is that of the cluster's agent, or nil if no agent is enrolled.
-	key ed25519.PublicKey
+	catalog.JoinToken
 	// isStale is true after the store has rejected the token although it is known here.
 	isStale bool
-	rate    *rate.Limiter
+	// enter admits one use, or returns when the caller may come again.
+	enter func() (wait time.Duration, ok bool)
 }
 
 // NewJoinTokens returns a JoinTokens that reads from store.
@@ -82,20 +83,18 @@ func (j *JoinTokens) admit(hash []byte, key ed25519.PublicKey) (wait time.Durati
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.known[string(hash)]
-	if t == nil || t.isStale || (t.used && !t.key.Equal(key)) {
+	if t == nil || t.isStale || (t.Used && !t.ClusterKey.Equal(key)) {
 		return 0, false
 	}
-	if !t.rate.Allow() {
-		return tokenEvery, true
-	}
-	return 0, true
+	wait, _ = t.enter()
+	return wait, true
 }
 
 // Created adds a token that this replica has just stored.
-func (j *JoinTokens) Created(hash []byte) {
+func (j *JoinTokens) Created(t catalog.JoinToken) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.known[string(hash)] = newJoinToken()
+	j.known[string(t.Hash)] = newJoinToken(t)
 }
 
 // Refused records that the store rejected a token that Admit had admitted. The next use of the
@@ -108,8 +107,19 @@ func (j *JoinTokens) Refused(hash []byte) {
 	}
 }
 
-func newJoinToken() *joinToken {
-	return &joinToken{rate: rate.NewLimiter(rate.Every(tokenEvery), tokenBurst)}
+// newJoinToken returns a token with a rate of its own: a bootstrap token admits many agents, and
+// tells those that it turns away when to come again, one after another.
+func newJoinToken(t catalog.JoinToken) *joinToken {
+	if t.IsBootstrap {
+		return &joinToken{JoinToken: t, enter: NewGate(bootstrapRate).Enter}
+	}
+	limiter := rate.NewLimiter(rate.Every(tokenEvery), tokenBurst)
+	return &joinToken{JoinToken: t, enter: func() (time.Duration, bool) {
+		if limiter.Allow() {
+			return 0, true
+		}
+		return tokenEvery, false
+	}}
 }
 
 // read replaces the known tokens by those in the store. A token keeps its rate. A token that
@@ -125,9 +135,9 @@ func (j *JoinTokens) read(ctx context.Context) error {
 	for _, s := range stored {
 		t := j.known[string(s.Hash)]
 		if t == nil {
-			t = newJoinToken()
+			t = newJoinToken(s)
 		}
-		t.used, t.key, t.isStale = s.Used, s.ClusterKey, false
+		t.JoinToken, t.isStale = s, false
 		known[string(s.Hash)] = t
 	}
 	j.known = known

@@ -110,7 +110,7 @@ func TestJoinTokens(t *testing.T) {
 				t.Errorf("got %v, want %v", refused, catalog.ErrJoinTokenInvalid)
 			}
 		}
-		joins.Created([]byte("made here"))
+		joins.Created(catalog.JoinToken{Hash: []byte("made here")})
 		reads = store.count()
 		if err := admit("made here", one); err != nil || store.count() != reads {
 			t.Errorf("got %v and %d reads, want a token that was made here to be known", err, store.count()-reads)
@@ -150,6 +150,42 @@ func TestSecOneJoinTokenIsUsedAtARate(t *testing.T) {
 		}
 		if wait, err := joins.Admit(t.Context(), []byte("honest"), two); wait != 0 || err != nil {
 			t.Errorf("got %s, %v for another token, want it admitted", wait, err)
+		}
+		<-time.After(time.Second) // the pause after the read ends
+	})
+}
+
+// TestSecOneBootstrapTokenIsUsedAtARate tries a bootstrap token with other keys without end, as a
+// holder of a leaked one does. Agents with another bootstrap token are admitted, also when many come
+// at once.
+func TestSecOneBootstrapTokenIsUsedAtARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		joins := admission.NewJoinTokens(&tokens{held: []catalog.JoinToken{
+			{Hash: []byte("leaked"), IsBootstrap: true}, {Hash: []byte("honest"), IsBootstrap: true},
+		}})
+		try := func(hash string, n int) (admitted int) {
+			for i := range n {
+				key := make(ed25519.PublicKey, ed25519.PublicKeySize)
+				key[0], key[1] = byte(i), byte(i>>8)
+				wait, err := joins.Admit(t.Context(), []byte(hash), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if wait == 0 {
+					admitted++
+				}
+			}
+			return admitted
+		}
+		if n := try("leaked", 10_000); n > 50 {
+			t.Errorf("one token was admitted %d times at once, want some tens", n)
+		}
+		if n := try("honest", 20); n != 20 {
+			t.Errorf("%d of 20 agents with another token were admitted", n)
+		}
+		<-time.After(10 * time.Second) // virtual
+		if n := try("leaked", 10_000); n > 100 {
+			t.Errorf("one token was admitted %d times after ten seconds, want some tens", n)
 		}
 		<-time.After(time.Second) // the pause after the read ends
 	})

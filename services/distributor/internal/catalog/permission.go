@@ -60,6 +60,8 @@ const (
 	ResourceGlobalServices = "globalservices"
 	ResourceRollouts       = "rolloutpolicies"
 	ResourceFleetSources   = "fleetsources"
+	ResourceJoinTokens     = "jointokens"
+	ResourceBootstraps     = "bootstraptokens"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -79,7 +81,8 @@ func vocabulary() map[string][]string {
 		"services/inventory":   {VerbGet},
 		"services/events":      {VerbWatch},
 		"revisions":            {VerbList},
-		"jointokens":           {VerbCreate},
+		ResourceJoinTokens:     {VerbCreate},
+		ResourceBootstraps:     {VerbList, VerbCreate, VerbRevoke},
 		ResourceUsers:          with(VerbImpersonate),
 		ResourceTokens:         {VerbList, VerbCreate, VerbDelete},
 		ResourceAccessBindings: edit,

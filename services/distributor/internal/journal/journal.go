@@ -49,8 +49,8 @@ const (
 	// maxSignIns bounds the tokens and addresses that are remembered. One that was forgotten is
 	// recorded again.
 	maxSignIns = 4096
-	// refusedSignIns are the refused sign-ins of one provider, for one reason, that have records of
-	// their own within refusedSignInsEvery.
+	// refusedSignIns are the refused sign-ins of one provider, or enrolments with one bootstrap token,
+	// for one reason, that have records of their own within refusedSignInsEvery.
 	refusedSignIns      = 20
 	refusedSignInsEvery = time.Hour
 	// pruneEvery is how often old records are looked for, give or take a quarter, and pruneStep how
@@ -123,7 +123,8 @@ type Outputs interface {
 type Params struct {
 	Store   Store
 	Outputs Outputs
-	// Describe returns the document of an object, a token or a session as JSON, without its secrets.
+	// Describe returns the document of an object, a token, a bootstrap token or a session as JSON, without
+	// its secrets.
 	Describe func(object any) ([]byte, error)
 	// Retention is how long records are kept.
 	Retention time.Duration
@@ -134,7 +135,7 @@ type Params struct {
 type Journal struct {
 	params  Params
 	damper  *audit.Damper
-	refused *audit.Damper // of sign-ins
+	refused *audit.Damper // of sign-ins and enrolments
 	signIns *lru.Cache[signIn, time.Time]
 }
 
@@ -295,6 +296,13 @@ func (j *Journal) signIn(ctx context.Context, origin catalog.Origin, audience, t
 // confirmed who the person is.
 func (j *Journal) RefuseSignIn(ctx context.Context, origin catalog.Origin, provider string, why reason.Reason) {
 	r := recordOf(origin, catalog.Target{Verb: catalog.VerbCreate, Kind: string(catalog.KindSession), Name: provider}, catalog.Now())
+	r.Phase, r.Reason = audit.PhaseDecision, why
+	_ = j.refused.Write(ctx, r) // both logs its errors
+}
+
+// RefuseEnrolment records that a bootstrap token, named by its id, did not enrol an agent.
+func (j *Journal) RefuseEnrolment(ctx context.Context, origin catalog.Origin, token string, why reason.Reason) {
+	r := recordOf(origin, catalog.Target{Verb: catalog.VerbEnrol, Kind: catalog.RecordBootstrapToken, Name: token}, catalog.Now())
 	r.Phase, r.Reason = audit.PhaseDecision, why
 	_ = j.refused.Write(ctx, r) // both logs its errors
 }

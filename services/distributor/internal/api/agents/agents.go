@@ -27,6 +27,7 @@ import (
 type Deps struct {
 	View       *fleet.View
 	Enrolments catalog.Enrolments
+	Bootstrap  *Bootstrap
 	Intake     *intake.Queue
 	Configs    fleet.Configs
 	Issuer     *identity.Issuer

@@ -30,10 +30,19 @@ func (s *Service) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) 
 	case len(req.GetAgentVersion()) > wire.MaxText:
 		return nil, rpcerr.Field("agent_version", "is too long")
 	}
+	newcomer := catalog.Newcomer{
+		Hash: admission.Hash(req.GetJoinToken()), Key: req.GetPublicKey(), AgentVersion: req.GetAgentVersion(),
+		Name: req.GetClusterName(), KubernetesUID: req.GetKubernetesUid(),
+	}
+	isBootstrap := identity.IsBootstrapToken(req.GetJoinToken())
+	if isBootstrap {
+		if err := newcomer.Validate(); err != nil {
+			return nil, wire.Error(err)
+		}
+	}
 	// A guessed token is rejected here. It does not take a place at the gate or cost an edit, which
 	// would delay other agents.
-	hash := admission.Hash(req.GetJoinToken())
-	switch wait, err := s.d.JoinTokens.Admit(ctx, hash, req.GetPublicKey()); {
+	switch wait, err := s.d.JoinTokens.Admit(ctx, newcomer.Hash, newcomer.Key); {
 	case err != nil:
 		return nil, wire.Error(err)
 	case wait > 0:
@@ -42,15 +51,25 @@ func (s *Service) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) 
 	if wait, ok := s.d.Joins.Enter(); !ok {
 		return nil, crowded(wait)
 	}
-	cluster, err := s.d.Enrolments.Enrol(recorder.Anonymous(ctx), hash, req.GetPublicKey(), req.GetAgentVersion())
+	cluster, err := s.enrol(recorder.Anonymous(ctx), newcomer, isBootstrap)
 	if err != nil {
-		s.d.JoinTokens.Refused(hash)
+		if errors.Is(err, catalog.ErrJoinTokenInvalid) {
+			s.d.JoinTokens.Refused(newcomer.Hash)
+		}
 		return nil, wire.Error(err)
 	}
 	identity.Verified(ctx)
 	// If the database has gone since, the monitor catches up.
 	_ = s.d.View.Refresh(ctx)
 	return &distributorv1.EnrollResponse{Cluster: cluster.Name, ClusterUid: cluster.UID, TunnelUrl: s.d.TunnelURL}, nil
+}
+
+// enrol enrols an agent for the cluster of its join token, or makes it one by a bootstrap token.
+func (s *Service) enrol(ctx context.Context, n catalog.Newcomer, isBootstrap bool) (*catalog.Cluster, error) {
+	if isBootstrap {
+		return s.d.Bootstrap.enrol(ctx, n)
+	}
+	return s.d.Enrolments.Enrol(ctx, n.Hash, n.Key, n.AgentVersion)
 }
 
 // errNoKey is one reason to refuse an assertion. Callers learn only that it is refused.

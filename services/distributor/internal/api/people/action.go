@@ -86,7 +86,7 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTo
 	if err := s.d.Enrolments.CreateJoinToken(ctx, cluster.Object.Key().Name, hash, expires); err != nil {
 		return nil, wire.Error(err)
 	}
-	s.d.JoinTokens.Created(hash)
+	s.d.JoinTokens.Created(catalog.JoinToken{Hash: hash})
 	return &fleetv1.CreateJoinTokenResponse{
 		JoinToken: token, ExpireTime: timestamppb.New(expires), HubKeys: s.d.Issuer.HubKeys(),
 	}, nil

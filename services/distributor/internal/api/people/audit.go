@@ -183,7 +183,7 @@ func fieldMessage(f audit.FieldChange) *fleetv1.AuditFieldChange {
 	return m
 }
 
-// Describe returns the document of an object, a token or a session as JSON: what people would read of it,
+// Describe returns the document of an object, a token, a bootstrap token or a session as JSON: what people would read of it,
 // without secrets.
 func Describe(object any) ([]byte, error) {
 	var message proto.Message
@@ -192,6 +192,8 @@ func Describe(object any) ([]byte, error) {
 		return describeToken(o)
 	case catalog.Session:
 		return describeSession(o)
+	case catalog.BootstrapToken:
+		return describeBootstrapToken(o)
 	case catalog.Object:
 		message = objectMessage(fleet.Record{Object: o})
 	}

@@ -82,7 +82,26 @@ func Error(err error) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED, e.Error()+": change its document in Git, or suspend the fleet source",
 			kindOf(e.Key), nameOf(e.Key), rpcerr.With("fleetsource", objectname.Display(e.Source)))
 	}
+	if e, ok := errors.AsType[*catalog.BootstrapError](err); ok {
+		return refusedBootstrap(e)
+	}
 	return mappedSentinel(err)
+}
+
+// refusedBootstrap returns the error for an agent that a bootstrap token does not enrol.
+func refusedBootstrap(e *catalog.BootstrapError) error {
+	cluster := nameOf(catalog.Key{Name: e.Cluster})
+	switch e.Why {
+	case catalog.RefusedSpent:
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_BOOTSTRAP_TOKEN_SPENT, e.Error())
+	case catalog.RefusedName:
+		return rpcerr.New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_CLUSTER_NAME_REFUSED, e.Error(), cluster)
+	case catalog.RefusedTaken:
+		return rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_CLUSTER_NAME_TAKEN, e.Error(), cluster)
+	case catalog.RefusedEnrolled:
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CLUSTER_ENROLLED, e.Error(), cluster)
+	}
+	return e
 }
 
 func mappedSentinel(err error) error {
