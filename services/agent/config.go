@@ -53,6 +53,9 @@ type Config struct {
 	// hub rejects that one and the token was not used before. Empty means that the agent cannot
 	// enrol.
 	JoinToken secret.Text
+	// Cluster is the name that the agent proposes for its cluster where JoinToken is a bootstrap token.
+	// Empty: the hub makes one.
+	Cluster string
 	// DataDir holds the agent's key, its last plan, its bundles, and what it knows of applied
 	// objects. Required, and one replica's alone.
 	DataDir string
@@ -129,7 +132,9 @@ func (c *Config) bind(s *config.Set) {
 		"address, host:port, at which the hub dials the agent, whose cluster has to have an agentEndpoint; the agent opens no connection to the hub then. Empty: the agent dials the hub")
 	s.Strings(&c.HubKeys, "agent-hub-keys", nil,
 		"public keys by which an agent that is dialled knows the hub, as leat cluster create prints them; needed with --agent-listen-tunnel-addr")
-	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
+	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once: the join token of its cluster, or a bootstrap token, with which the hub makes the cluster")
+	s.String(&c.Cluster, "agent-cluster", "",
+		"name that the agent proposes for its cluster with a bootstrap token, whose prefix it begins with; without it the hub makes a name of the prefix and the uid of kube-system")
 	s.String(&c.DataDir, "agent-data-dir", "/var/lib/leat-agent", "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
 	s.String(&c.Namespace, "agent-namespace", kube.DefaultNamespace, "namespace of the agent's own objects: inventories, identity and Lease")
@@ -171,6 +176,12 @@ func (c *Config) check() error {
 	}
 	if _, err := identity.ParseHubKeys(c.HubKeys); err != nil {
 		errs = append(errs, fmt.Errorf("--agent-hub-keys: %w", err))
+	}
+	if problems := validation.IsDNS1123Label(c.Cluster); c.Cluster != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--agent-cluster: got %q, want the name of a cluster, without its project", c.Cluster))
+	}
+	if c.dialled() && identity.IsBootstrapToken(c.JoinToken.Reveal()) {
+		errs = append(errs, errors.New("--agent-join-token: got a bootstrap token, want the join token of the cluster, because the hub dials the agent and has to know it before"))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("agent-data-dir"))

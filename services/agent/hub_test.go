@@ -47,8 +47,9 @@ type hub struct {
 	mu        sync.Mutex
 	key       ed25519.PublicKey // nil: nobody is enrolled
 	joins     map[string]bool   // join tokens that are good once
-	tokens    int               // how many access tokens were given out
-	secret    string            // is part of each access token
+	enrolled  *distributorv1.EnrollRequest
+	tokens    int    // how many access tokens were given out
+	secret    string // is part of each access token
 	plan      *distributorv1.Plan
 	noStreams bool
 	corrupt   bool
@@ -275,7 +276,7 @@ func (h *hub) Enroll(_ context.Context, r *distributorv1.EnrollRequest) (*distri
 		return nil, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_JOIN_TOKEN_INVALID, "join token is used up")
 	}
 	delete(h.joins, r.GetJoinToken())
-	h.key = r.GetPublicKey()
+	h.key, h.enrolled = r.GetPublicKey(), r
 	return &distributorv1.EnrollResponse{Cluster: "mill", ClusterUid: "uid-mill", TunnelUrl: h.tunnelURL}, nil
 }
 

@@ -126,7 +126,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if cfg.dialled() {
 		home = new(reception.Home)
 	}
-	me, hub, err := connectHub(cfg, tel, caPEM, home)
+	me, hub, err := connectHub(cfg, tel, cluster, caPEM, home)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 
 // connectHub makes the agent's identity and the client that uses it. Where there is a home, all
 // calls go over it.
-func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte, home *reception.Home) (*control.Identity, rpc.Client, error) {
+func connectHub(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, caPEM []byte, home *reception.Home) (*control.Identity, rpc.Client, error) {
 	params := rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM}
 	if home != nil {
 		params.BaseURL, params.Transport = "http://hub", home
@@ -219,7 +219,7 @@ func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte, home *recept
 		keys = nil
 	}
 	me, err := control.OpenIdentity(control.IdentityParams{
-		Dir: cfg.DataDir, JoinToken: cfg.JoinToken.Reveal(), Logger: tel.Logger(),
+		Dir: cfg.DataDir, JoinToken: cfg.JoinToken.Reveal(), ClusterName: cfg.Cluster, KubernetesUID: cluster.Keep().UID, Logger: tel.Logger(),
 		HubKeys: keys, FetchHubKeys: func(ctx context.Context) ([]ed25519.PublicKey, error) { return fetchHubKeys(ctx, anonymous) },
 		Hub: distributorv1connect.NewDistributorServiceClient(anonymous.HTTP, anonymous.BaseURL, anonymous.Options...),
 	})

@@ -4,6 +4,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"testing"
@@ -60,5 +61,29 @@ func TestReplicas(t *testing.T) {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("profiles: got %s, want 200", response.Status)
+	}
+}
+
+// TestBootstrapTokenNamesTheCluster enrols with a bootstrap token: the agent sends the name that it was
+// given, and the uid of the cluster's namespace kube-system.
+func TestBootstrapTokenNamesTheCluster(t *testing.T) {
+	t.Parallel()
+	cp, h := kubetest.Borrow(t), newHub(t)
+	h.joins["leatboot_x"] = true
+	startAgent(t, cp, h.url(), t.TempDir(), "leatboot_x", func(c *agent.Config) { c.Cluster = "edge-1" })
+	h.awaitReport(t, "web", phase(healthy, h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "1")})))
+	var system struct{ Metadata struct{ UID string } }
+	response, err := cp.HTTPClient().Get(cp.Host() + "/api/v1/namespaces/kube-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&system); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if got := h.enrolled; system.Metadata.UID == "" || got.GetKubernetesUid() != system.Metadata.UID || got.GetClusterName() != "edge-1" {
+		t.Errorf("got %v, want the name edge-1 and the uid %q", got, system.Metadata.UID)
 	}
 }

@@ -46,3 +46,31 @@ func TestNamespaceMustBeAName(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsOfEnrolmentAreChecked: a name is one of a cluster, and an agent that the hub dials has no
+// use for a bootstrap token.
+func TestSettingsOfEnrolmentAreChecked(t *testing.T) {
+	t.Parallel()
+	dialled := []string{"--agent-listen-tunnel-addr", ":8443", "--agent-hub-keys", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}
+	dials := []string{"--agent-hub-url", "http://hub"}
+	for name, test := range map[string]struct {
+		join string
+		args []string
+		want string
+	}{
+		"a name":                         {"leatboot_x", append([]string{"--agent-cluster", "edge-1"}, dials...), ""},
+		"a name in capitals":             {"leatboot_x", append([]string{"--agent-cluster", "Edge"}, dials...), "--agent-cluster"},
+		"a name with a project":          {"leatboot_x", append([]string{"--agent-cluster", "shop/edge"}, dials...), "--agent-cluster"},
+		"a bootstrap token":              {"leatboot_x", dials, ""},
+		"a bootstrap token, and dialled": {"leatboot_x", dialled, "--agent-join-token"},
+		"a join token, and dialled":      {"leatjoin_x", dialled, ""},
+	} {
+		var cfg agent.Config
+		set := config.New("agent", func(name string) (string, bool) { return test.join, name == "LEAT_AGENT_JOIN_TOKEN" })
+		cfg.Bind(set)
+		err := set.Parse(test.args)
+		if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), test.join)) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+}

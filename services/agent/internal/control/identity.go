@@ -76,6 +76,12 @@ type IdentityParams struct {
 	// JoinToken enrols the agent if it has no identity, or the hub rejects its key. Empty: it
 	// cannot enrol.
 	JoinToken string
+	// ClusterName is the name that the agent proposes for its cluster with a bootstrap token. Empty:
+	// the hub makes one.
+	ClusterName string
+	// KubernetesUID returns the uid of the cluster, that of its namespace kube-system. Required with a
+	// bootstrap token.
+	KubernetesUID func(ctx context.Context) (string, error)
 	// Hub is a client that sends no token.
 	Hub distributorv1connect.DistributorServiceClient
 	// HubKeys are the keys by which an agent that is dialled initially recognises the hub. Empty:
@@ -304,7 +310,7 @@ func (i *Identity) reject(ctx context.Context, err error) error {
 	i.rejected, i.reason = time.Now(), err
 	i.mu.Unlock()
 	if first {
-		i.params.Logger.ErrorContext(ctx, "hub does not accept this agent, create a new join token for it", slog.Any("error", err))
+		i.params.Logger.ErrorContext(ctx, "hub does not accept this agent, a person has to give it a join token or do what the error says", slog.Any("error", err))
 	}
 	return err
 }
@@ -321,10 +327,16 @@ func (i *Identity) enrol(ctx context.Context) error {
 		return i.reject(ctx, errNotEnrolled)
 	}
 	public, _ := i.key.Public().(ed25519.PublicKey)
-	response, err := i.params.Hub.Enroll(ctx, &distributorv1.EnrollRequest{
-		JoinToken: i.params.JoinToken, PublicKey: public, AgentVersion: app.Version(),
-	})
-	if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_JOIN_TOKEN_INVALID {
+	request := &distributorv1.EnrollRequest{JoinToken: i.params.JoinToken, PublicKey: public, AgentVersion: app.Version()}
+	if identity.IsBootstrapToken(i.params.JoinToken) {
+		uid, err := i.params.KubernetesUID(ctx)
+		if err != nil {
+			return fmt.Errorf("enrol with a bootstrap token: %w", err)
+		}
+		request.ClusterName, request.KubernetesUid = i.params.ClusterName, uid
+	}
+	response, err := i.params.Hub.Enroll(ctx, request)
+	if isRefusal(rpcerr.ReasonOf(err)) {
 		return i.reject(ctx, fmt.Errorf("enrol: %w", err))
 	}
 	if err != nil {
@@ -335,6 +347,18 @@ func (i *Identity) enrol(ctx context.Context) error {
 		Cluster: response.GetCluster(), ClusterUID: response.GetClusterUid(), TunnelURL: response.GetTunnelUrl(),
 		JoinToken: hash(i.params.JoinToken), EnrolledAt: time.Now().UTC(),
 	})
+}
+
+// isRefusal reports whether the hub refused to enrol the agent for a reason that only a person can
+// remove.
+func isRefusal(why errorsv1.Reason) bool {
+	switch why {
+	case errorsv1.Reason_REASON_JOIN_TOKEN_INVALID, errorsv1.Reason_REASON_BOOTSTRAP_TOKEN_SPENT, errorsv1.Reason_REASON_CLUSTER_NAME_REFUSED,
+		errorsv1.Reason_REASON_CLUSTER_NAME_TAKEN, errorsv1.Reason_REASON_CLUSTER_ENROLLED:
+		return true
+	default:
+		return false
+	}
 }
 
 // trade obtains an access token.

@@ -70,6 +70,12 @@ func (k *Keep) Store(ctx context.Context, files map[string][]byte) error {
 	return nil
 }
 
+// UID returns the uid of the cluster.
+func (k *Keep) UID(ctx context.Context) (string, error) {
+	_, uid, err := k.connect(ctx)
+	return uid, err
+}
+
 // connect returns a typed client, and the uid of the cluster, which is that of its namespace
 // kube-system.
 func (k *Keep) connect(ctx context.Context) (*kubernetes.Clientset, string, error) {
