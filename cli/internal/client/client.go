@@ -39,6 +39,7 @@ type Client struct {
 	fleetv1connect.GlobalServiceServiceClient
 	fleetv1connect.RolloutServiceClient
 	fleetv1connect.FleetSourceServiceClient
+	fleetv1connect.BootstrapServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
 	// Queries find objects among many.
@@ -71,10 +72,11 @@ func New(p Params) (*Client, error) {
 	globals := fleetv1connect.NewGlobalServiceServiceClient(base.HTTP, base.BaseURL, options...)
 	rollouts := fleetv1connect.NewRolloutServiceClient(base.HTTP, base.BaseURL, options...)
 	sources := fleetv1connect.NewFleetSourceServiceClient(base.HTTP, base.BaseURL, options...)
+	bootstraps := fleetv1connect.NewBootstrapServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
 	return &Client{
 		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, ConfigSetServiceClient: sets,
-		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, SignIns: sessions, params: p,
+		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, BootstrapServiceClient: bootstraps, SignIns: sessions, params: p,
 	}, nil
 }
 

@@ -137,6 +137,13 @@ func (c *Client) Tokens(ctx context.Context, user string) ([]*fleetv1.Token, err
 	}, (*fleetv1.ListTokensResponse).GetTokens)
 }
 
+// BootstrapTokens returns the bootstrap tokens that the caller may see.
+func (c *Client) BootstrapTokens(ctx context.Context) ([]*fleetv1.BootstrapToken, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListBootstrapTokensResponse, error) {
+		return c.ListBootstrapTokens(ctx, &fleetv1.ListBootstrapTokensRequest{Page: page})
+	}, (*fleetv1.ListBootstrapTokensResponse).GetTokens)
+}
+
 // PeopleSessions returns the sessions of a person, or all that the caller may see if the name is
 // empty.
 func (c *Client) PeopleSessions(ctx context.Context, person string) ([]*fleetv1.Session, error) {

@@ -39,22 +39,37 @@ func scripts(t *testing.T, folders ...string) []string {
 // TestDocumentedFilters checks that find.txtar runs the commands that docs/guides/find.md shows.
 func TestDocumentedFilters(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/guides/find.md")
+	checkDocumented(t, "docs/guides/find.md", "", "testdata/hub/find.txtar", 5)
+}
+
+// TestDocumentedBootstrap checks that bootstrap.txtar runs the commands that docs/operations/kubernetes.md
+// shows for many clusters.
+func TestDocumentedBootstrap(t *testing.T) {
+	t.Parallel()
+	checkDocumented(t, "docs/operations/kubernetes.md", "\n## Many clusters\n", "testdata/bootstrap.txtar", 2)
+}
+
+// checkDocumented checks that a script runs the commands, at least so many, of the first block of shell
+// commands in a section of a page.
+func checkDocumented(t *testing.T, name, section, script string, least int) {
+	t.Helper()
+	page, err := os.ReadFile("../../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile("testdata/hub/find.txtar")
+	run, err := os.ReadFile(script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "```sh\n")
+	_, rest, _ := strings.Cut(string(page), section)
+	_, rest, _ = strings.Cut(rest, "```sh\n")
 	commands, _, _ := strings.Cut(rest, "```")
-	if strings.Count(commands, "\n") < 5 {
-		t.Fatalf("docs/guides/find.md shows %q", commands)
+	if strings.Count(commands, "\n") < least {
+		t.Fatalf("%s shows %q", name, commands)
 	}
 	for command := range strings.Lines(commands) {
-		if !strings.Contains(string(script), "\nexec "+command) {
-			t.Errorf("find.txtar does not run %s", command)
+		if !strings.Contains(string(run), "\nexec "+command) {
+			t.Errorf("%s does not run %s", script, command)
 		}
 	}
 }

@@ -38,9 +38,9 @@ func Audit(s *session.Session) *cobra.Command {
 		Long: `Show the records of changes in the hub, the newest first: edits of documents, syncs, previews, tokens, revoked agents, and calls that
 were refused. Only administrators may see them. The hub keeps them for 400 days, unless its operator set another time.
 
-KIND is a kind of document, or token, jointoken, accesstoken or session. Times are a span before now, such as 30d, 12h or 90m, a date, or
-a time in the form of RFC 3339. -o json and -o yaml show every field that changed with its values before and after; secrets show that they
-changed, never how.`,
+KIND is a kind of document, or token, jointoken, bootstraptoken, accesstoken or session. Times are a span before now, such as 30d, 12h or
+90m, a date, or a time in the form of RFC 3339. -o json and -o yaml show every field that changed with its values before and after; secrets
+show that they changed, never how.`,
 		Example: `  leat audit service shop --since 30d              who changed this service in the last month, and why
   leat audit --token 0123456789abcdef              what was done with this API token
   leat audit --by ada --refused --since 2026-11-01
@@ -122,12 +122,12 @@ func recordKind(word string) (string, error) {
 	if kind, ok := document.Kind(word); ok {
 		return kind, nil
 	}
-	for _, kind := range []string{"Token", "JoinToken", "AccessToken", "Session"} {
+	for _, kind := range []string{"Token", "JoinToken", "BootstrapToken", "AccessToken", "Session"} {
 		if name := strings.ToLower(kind); strings.EqualFold(word, name) || strings.EqualFold(word, name+"s") {
 			return kind, nil
 		}
 	}
-	kinds := append(slices.Clone(document.Kinds()), "token", "jointoken", "accesstoken", "session")
+	kinds := append(slices.Clone(document.Kinds()), "token", "jointoken", "bootstraptoken", "accesstoken", "session")
 	return "", failure.Usage("there is no kind %q, only %s%s", word, strings.Join(kinds, ", "), document.Suggest(word, kinds))
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/lifetime"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/document"
@@ -80,7 +81,7 @@ type binding struct {
 	users, groups                           []string
 	verbs, apiGroups, resources, namespaces []string
 	description                             string
-	life                                    lifetime
+	life                                    lifetime.Span
 }
 
 func (b *binding) bind(cmd *cobra.Command) {

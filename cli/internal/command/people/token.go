@@ -13,13 +13,14 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/lifetime"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
 func createToken(s *session.Session) *cobra.Command {
-	label, life := "", lifetime(0)
+	label, life := "", lifetime.Span(0)
 	var limit scope
 	cmd := &cobra.Command{
 		Use:   "token USER",

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+// Package lifetime has the flag for how long something is valid.
+package lifetime
 
 import (
 	"errors"
@@ -11,11 +12,11 @@ import (
 	"time"
 )
 
-// lifetime is a flag for a span of time, which may also be in days or weeks.
-type lifetime time.Duration
+// Span is a flag for a span of time, which may also be in days or weeks, such as 8h, 30d or 2w.
+type Span time.Duration
 
 // String implements pflag.Value.
-func (l *lifetime) String() string {
+func (l *Span) String() string {
 	if *l == 0 {
 		return ""
 	}
@@ -23,14 +24,14 @@ func (l *lifetime) String() string {
 }
 
 // Type implements pflag.Value.
-func (l *lifetime) Type() string { return "duration" }
+func (l *Span) Type() string { return "duration" }
 
 // Set implements pflag.Value.
-func (l *lifetime) Set(text string) error {
+func (l *Span) Set(text string) error {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		number, ok := strings.CutSuffix(text, unit)
 		if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil && n <= math.MaxInt64/int64(length) && n >= 0 {
-			*l = lifetime(time.Duration(n) * length)
+			*l = Span(time.Duration(n) * length)
 			return nil
 		}
 	}
@@ -38,6 +39,6 @@ func (l *lifetime) Set(text string) error {
 	if err != nil {
 		return errors.New("want a span of time, such as 8h, 30d or 2w")
 	}
-	*l = lifetime(span)
+	*l = Span(span)
 	return nil
 }
