@@ -88,6 +88,11 @@ tls: { mode: certManager }
 hub: { url: "https://leat.example.com" }
 join: { token: leatjoin_example }
 `},
+		"newcomer": {chart: charts.Agent, values: `
+name: leat-newcomer
+hub: { url: "https://leat.example.com" }
+join: { token: leatboot_example, cluster: edge-berlin }
+`},
 		"dialled": {chart: charts.Agent, values: `
 name: leat-dialled
 dialled: { enabled: true, hubKeys: key, serviceAnnotations: { a: b } }
@@ -265,6 +270,7 @@ func TestChartsRefuseWrongValues(t *testing.T) {
 		{charts.Agent, `{hub: {url: "https://x"}, tenants: [{ns: a}]}`, "/tenants/0"},
 		{charts.Agent, `{hub: {url: "https://x"}, lockDown: {allowedAccounts: [deployer]}}`, "/lockDown/allowedAccounts/0"},
 		{charts.Agent, `{hub: {url: "https://x"}, settings: {loglevel: debug}}`, "loglevel"},
+		{charts.Agent, `{hub: {url: "https://x"}, join: {cluster: shop/edge}}`, "/join/cluster"},
 		{charts.Hub, `{replicas: 3}`, "'replicas' not allowed"},
 		{charts.Hub, `{size: huge}`, "/size"},
 		{charts.Hub, `{gitcache: {replicas: "2"}}`, "/gitcache/replicas"},
@@ -386,6 +392,18 @@ func TestOwnResources(t *testing.T) {
 	}
 	if env(templates["gitcache"].Spec.Containers[0], "GOMEMLIMIT") == "" {
 		t.Error("gitcache, with the resources of its size, has no limit of the heap")
+	}
+}
+
+// TestAgentProposesItsName requires that an agent proposes the name in its values, and none without one.
+func TestAgentProposesItsName(t *testing.T) {
+	t.Parallel()
+	for installation, want := range map[string]string{"newcomer": "edge-berlin", "agent": ""} {
+		templates := podTemplates(t, render(t, installations()[installation]))
+		name := map[string]string{"newcomer": "leat-newcomer", "agent": "leat-agent"}[installation]
+		if got := env(templates[name].Spec.Containers[0], "LEAT_AGENT_CLUSTER"); got != want {
+			t.Errorf("%s: the agent proposes %q, want %q", installation, got, want)
+		}
 	}
 }
 

@@ -250,7 +250,7 @@ func TestSecChartsFitTheAPIServer(t *testing.T) {
 	if out, err := c.run(t, bad, "create", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(out, "violates PodSecurity") {
 		t.Fatalf("a pod that may be root: got %v, %s, want it refused, or this test shows nothing", err, out)
 	}
-	for _, account := range []string{"gitcache", "distributor", "tunnel", "redis", "postgres", "leat-agent", "leat-dialled", "leat-locked"} {
+	for _, account := range []string{"gitcache", "distributor", "tunnel", "redis", "postgres", "leat-agent", "leat-newcomer", "leat-dialled", "leat-locked"} {
 		c.mustRun(t, "", "create", "serviceaccount", account, "-n", "hub") // without which no pod is admitted
 	}
 	c.apply(t, "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: hub}, value: 1000}")

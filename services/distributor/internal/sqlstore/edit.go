@@ -4,7 +4,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -351,7 +350,10 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	if _, err := t.sql.NewDelete().Model(newRow(object.Key().Kind)).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
-	if err := cmp.Or(forgetAuthors(ctx, t, object.Meta().UID), endBootstrapsOf(ctx, t, object)); err != nil {
+	if err := forgetAuthors(ctx, t, object.Meta().UID); err != nil {
+		return err
+	}
+	if err := endBootstrapsOf(ctx, t, object); err != nil {
 		return err
 	}
 	return bury(ctx, t, object.Key(), object.Meta().UID)
