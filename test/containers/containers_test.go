@@ -119,14 +119,18 @@ func (e *engine) files(t *testing.T, image string) []string {
 	var files []string
 	for line := range strings.Lines(listing) {
 		f := strings.Fields(line)
-		// The engine makes these in every container.
-		if path := f[5]; !slices.ContainsFunc([]string{"dev/", "proc/", "sys/", "etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab", ".dockerenv"},
-			func(made string) bool { return strings.HasPrefix(path, made) }) {
+		if path := f[5]; !isMadeByEngine(path) {
 			files = append(files, f[0]+" "+f[1]+" "+path)
 		}
 	}
 	slices.Sort(files)
 	return files
+}
+
+// isMadeByEngine reports whether the engine makes a path in every container.
+func isMadeByEngine(path string) bool {
+	return slices.ContainsFunc([]string{"dev/", "proc/", "sys/", "etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab", ".dockerenv"},
+		func(made string) bool { return strings.HasPrefix(path, made) })
 }
 
 // imageConfig holds those parts of an image that the tests compare.
