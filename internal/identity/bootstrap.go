@@ -10,4 +10,6 @@ import "strings"
 const BootstrapTokenPrefix = "leatboot_"
 
 // IsBootstrapToken reports whether a join token is a bootstrap token.
-func IsBootstrapToken(joinToken string) bool { return strings.HasPrefix(joinToken, BootstrapTokenPrefix) }
+func IsBootstrapToken(joinToken string) bool {
+	return strings.HasPrefix(joinToken, BootstrapTokenPrefix)
+}

@@ -18,12 +18,12 @@ image() {
 isCurrent() { [ "$("$docker" image inspect --format '{{ index .Config.Labels "leat.inputs" }}' "$1" 2>/dev/null)" = "$2" ]; }
 sum() { (cat "$here/images.sh" "$here/root.sh" "$@") | sha256sum | cut -c1-16; }
 
-# golang is the builder: Go, a shell, and the modules of the services and of the command line as a proxy of files.
+# golang is the builder: Go, a shell, install, and the modules of the services and of the command line as a proxy of files.
 golang() {
 	name=golang:1.26-bookworm
 	inputs=$({ go version && cat "$top"/services/*/go.sum "$top/cli/go.sum"; } | sum -)
 	isCurrent "$name" "$inputs" && return
-	"$here/root.sh" "$work/root"
+	"$here/root.sh" "$work/root" /usr/bin/install # which Debian's busybox lacks
 	mkdir -p "$work/root/etc/ssl/certs" "$work/root/usr/local"
 	cp -L /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
 	cp -a "$(go env GOROOT)" "$work/root/usr/local/go"

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// DefaultBootstrapLife is how long a bootstrap token is valid if its maker does not say, and
-	// MaxBootstrapLife the longest that it can be.
+	// DefaultBootstrapLife is how long a bootstrap token is valid if its maker does not say.
 	DefaultBootstrapLife = 24 * time.Hour
-	MaxBootstrapLife     = 90 * 24 * time.Hour
-	// DefaultBootstrapUses is how many clusters a bootstrap token makes if its maker does not say, and
-	// MaxBootstrapUses the most that it can.
+	// MaxBootstrapLife is the longest that one can be valid.
+	MaxBootstrapLife = 90 * 24 * time.Hour
+	// DefaultBootstrapUses is how many clusters a bootstrap token makes if its maker does not say.
 	DefaultBootstrapUses = 100
-	MaxBootstrapUses     = 10_000
+	// MaxBootstrapUses is the most that one can make.
+	MaxBootstrapUses = 10_000
 	// MaxBootstrapTokens bounds the bootstrap tokens of the hub that have not ended.
 	MaxBootstrapTokens = 1000
 
