@@ -218,6 +218,9 @@ const (
 	// touches many clusters. What is applied stays, and agents keep their plans. Wait; the hub goes on by
 	// itself.
 	DerivationPending Reason = 217
+	// The hub has just started, and has not read yet what the agent reported of the service before. What is
+	// applied stays. Wait; it takes a minute at most in a large fleet.
+	ReportUnread Reason = 251
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -343,6 +346,7 @@ var names = map[Reason]string{
 	DerivationFailed:           "DERIVATION_FAILED",
 	DerivationTooExpensive:     "DERIVATION_TOO_EXPENSIVE",
 	DerivationPending:          "DERIVATION_PENDING",
+	ReportUnread:               "REPORT_UNREAD",
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",
 	RemovalHeld:                "REMOVAL_HELD",

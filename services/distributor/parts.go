@@ -63,6 +63,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 		fleet.NewDeriver(p.view).Run, p.variants.Run, p.settled(p.notifier.Run), p.settled(p.driver.Run), p.fleetSources.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
+		func(ctx context.Context) error { return fleet.ReadReports(ctx, p.view) },
 	} {
 		group.Go(func() error { return part(work) })
 	}

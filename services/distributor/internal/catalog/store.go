@@ -61,8 +61,11 @@ type Tx interface {
 // Log lists the changes.
 type Log interface {
 	// Changes returns everything that changed after the revision since, as of one instant. Zero
-	// returns all there is.
+	// returns all there is, except for the reports of derived services, of which there may be millions.
 	Changes(ctx context.Context, since int64) (Changes, error)
+	// DerivedReports returns the latest reports of the derived services in clusters, which are given by
+	// their uids. The reports are in no order.
+	DerivedReports(ctx context.Context, clusterUIDs []string) ([]StoredReport, error)
 }
 
 // Changes is the difference between two revisions.

@@ -100,30 +100,33 @@ func settleFirstLocked(c *Catalog) {
 }
 
 // AwaitSettled blocks until the view shows at least a waiting service wherever one may be derived of what
-// it was loaded with. What draws conclusions from the absence of a service begins after that. The error is
-// the cause of ctx.
+// it was loaded with, and all reports of derived services are read. What draws conclusions from the absence
+// of a service or of a report begins after that. The error is the cause of ctx.
 func AwaitSettled(ctx context.Context, v *View) error {
-	select {
-	case <-v.derived.settled:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for _, settled := range []<-chan struct{}{v.derived.settled, v.reading.done} {
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
+	return nil
 }
 
 // IsUndecided reports whether services may be missing from what the view holds of a cluster, because their
-// derivation has not had its first turn. The agent of the cluster is given no plan then. After a time in
-// which it was true, the watchers of the plan are notified.
+// derivation has not had its first turn, or reports from which its plan follows. The agent of the cluster is
+// given no plan then. After a time in which it was true, the watchers of the plan are notified.
 func IsUndecided(v *View, cluster string) bool {
-	c := v.Catalog
+	found, ok := v.Cluster(cluster)
+	return ok && (isAwaited(v.Catalog, found) || v.reading.holdsBack(found))
+}
+
+// isAwaited reports whether a cluster waits for the first turn of a derivation.
+func isAwaited(c *Catalog, cluster *catalog.Cluster) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	found, ok := c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
-	if !ok {
-		return false
-	}
 	for _, j := range c.derived.jobs {
-		if !j.isSettled && j.covers(cluster) && maySelectLocked(c, j.global, found) {
+		if !j.isSettled && j.covers(cluster.Name) && maySelectLocked(c, j.global, cluster) {
 			return true
 		}
 	}

@@ -29,13 +29,15 @@ import (
 type derivedView struct {
 	*fleet.View
 
-	log *log
+	log   *log
+	plans *fanout.Hub[string]
 }
 
 func newDerivedView(l *log, atOnce fleet.AtOnce) *derivedView {
-	return &derivedView{log: l, View: fleet.New(fleet.Params{
+	plans := fanout.NewHub[string](0)
+	return &derivedView{log: l, plans: plans, View: fleet.New(fleet.Params{
 		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""), AtOnce: atOnce,
-		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+		Plans: plans, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
 	})}
 }
 
@@ -196,7 +198,9 @@ func TestSecStartServesBeforeDerivation(t *testing.T) {
 	all.Clusters = []*catalog.Cluster{cluster("one"), cluster("two"), cluster("free")}
 	all.Services = []*catalog.Service{service("plain", "free", app)}
 	uid := catalog.DerivedUID("uid-web", all.Clusters[0].UID)
-	all.Reports = []catalog.StoredReport{{Service: "web@one", ServiceUID: uid, Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy}}}
+	l.derived = map[string][]catalog.StoredReport{
+		all.Clusters[0].UID: {{Service: "web@one", ServiceUID: uid, Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy}}},
+	}
 	l.add(all)
 	v := newDerivedView(l, cheapAtOnce)
 	if err := v.Load(t.Context()); err != nil {

@@ -120,6 +120,8 @@ type View struct {
 	sources *sourceStates
 	plans   *planBook
 	reports *reports
+	// reading is what is left to be read of reports.
+	reading *reading
 	grants  *grants
 	lookups *lookups
 	// refreshes are the runs of Refresh that callers share; see Look.
@@ -144,7 +146,7 @@ type View struct {
 func New(p Params) *View {
 	p.AtOnce = p.AtOnce.orDefault()
 	c, sources := newCatalog(), newSourceStates()
-	admitted, reported := newAdmissions(c), &reports{byUID: map[string]*catalog.StoredReport{}}
+	admitted, reported := newAdmissions(c), newReports()
 	v := &View{
 		Catalog:     c,
 		Presence:    &Presence{store: p.Store, objects: p.Objects, arrived: wake.NewSignal(), byUID: map[string]*agentPresence{}},
@@ -161,13 +163,13 @@ func New(p Params) *View {
 		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
 	}
-	v.statusOf, c.specFor = v.serviceStatus, admitted.specFor
+	v.statusOf, c.specFor, v.reading = v.serviceStatus, admitted.specFor, newReading(v)
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }
 
-// Load fills the view with everything that is in the store. It is called once, before anything is
-// served.
+// Load fills the view with everything that is in the store, except for some reports of derived services
+// where there are very many: see ReadReports. It is called once, before anything is served.
 func (v *View) Load(ctx context.Context) error {
 	resolutions, err := v.p.Store.LoadSnapshots(ctx)
 	if err != nil {
@@ -180,8 +182,9 @@ func (v *View) Load(ctx context.Context) error {
 		return err
 	}
 	v.Catalog.mu.Lock()
-	defer v.Catalog.mu.Unlock()
 	settleFirstLocked(v.Catalog)
+	v.Catalog.mu.Unlock()
+	v.reading.begin(ctx)
 	return nil
 }
 
@@ -200,6 +203,11 @@ func (v *View) Refresh(ctx context.Context) error {
 		if changes, err = v.p.Store.Changes(ctx, 0); err != nil {
 			return err
 		}
+		reports, err := v.reading.all(ctx, changes.Clusters)
+		if err != nil {
+			return err
+		}
+		changes.Reports = append(changes.Reports, reports...)
 		v.p.Logger.WarnContext(ctx, "catalog went back to an older revision; reloaded", slog.Int64("revision", changes.Revision))
 		changes.Deleted = append(changes.Deleted, v.tombstones()...)
 		changes.Variants = append(endedVariants(v.Catalog), changes.Variants...)
@@ -255,16 +263,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	v.forgetAgents(set.endedClusters)
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
-		service, ok := v.Service(report.Service)
-		switch {
-		case ok && service.UID == report.ServiceUID:
-			if v.reports.put(service, v.sharing.report(service, report)) {
-				set.addStatus(service)
-			}
-		case isExpected(v.Catalog, report):
-			later := &catalog.Service{Metadata: catalog.Metadata{Name: report.Service, UID: report.ServiceUID}}
-			v.reports.put(later, v.sharing.report(later, report))
-		}
+		takeReport(v, report, set)
 	}
 	v.admit(set, changes, isReloaded)
 	v.grants.add(changes.Grants)

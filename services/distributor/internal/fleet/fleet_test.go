@@ -5,8 +5,10 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +32,9 @@ type log struct {
 	// snapshots are what SnapshotsOf finds, and down is what is wrong with the store.
 	snapshots map[catalog.Source]catalog.Resolution
 	down      error
+	// derived are what DerivedReports finds, by cluster; isDerivedAway makes it fail.
+	derived       map[string][]catalog.StoredReport
+	isDerivedAway atomic.Bool
 }
 
 func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
@@ -53,6 +58,17 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 		all.Admissions = append(all.Admissions, c.Admissions...)
 	}
 	return all, l.down
+}
+
+func (l *log) DerivedReports(_ context.Context, clusterUIDs []string) ([]catalog.StoredReport, error) {
+	if l.isDerivedAway.Load() {
+		return nil, errors.New("the store is away")
+	}
+	var all []catalog.StoredReport
+	for _, uid := range clusterUIDs {
+		all = append(all, l.derived[uid]...)
+	}
+	return all, nil
 }
 
 func (l *log) SaveSnapshot(context.Context, string, catalog.Source, catalog.Resolution) error {

@@ -93,11 +93,17 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	inputs := b.sources.inputs(services...)
 	for i, service := range services {
 		inputs[i].IsWithheld, inputs[i].Limits = service.ConfigWaits, b.catalog.AgentLimits(service.Name)
-		b.admitted.apply(&inputs[i], b.reports.of(service).Report)
+		b.admitted.apply(&inputs[i], b.reports.timeless(service))
 		// What counts is the spec that the agent is given.
 		inputs[i].IsWithheld = inputs[i].IsWithheld || len(cluster.Agent.Lacks(inputs[i].Service.Spec.Requires())) > 0
 	}
 	return inputs
+}
+
+// needsReport reports whether what a plan says of a derived service follows from its report: see
+// [admissions.apply].
+func (b *planBook) needsReport(service *catalog.Service) bool {
+	return service.Derived != nil && b.admitted.of(service.UID) == nil && policyOf(b.catalog, service) != nil
 }
 
 // ownPart returns what the cluster's plan says of the cluster itself.

@@ -94,6 +94,7 @@ func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 		spec: v.admitted.specFor(service), isSpecHeld: v.admitted.isHeld(service),
 		configured: v.admitted.withConfig(service, v.admitted.of(service.UID)),
 	}
+	f.isUnread = f.report.Report == nil && v.reading.lacks(service)
 	f.sources, f.mirrors = v.sources.of(service)
 	status := f.status()
 	status.Hold = Rollouts{v}.hold(service, f.entry)

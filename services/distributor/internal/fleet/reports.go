@@ -6,36 +6,82 @@ package fleet
 import (
 	"reflect"
 	"sync"
+	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
 // reports are the latest ones of services, by the service's uid: a service that is created again
-// under its name does not inherit one. It is safe for concurrent use.
+// under its name does not inherit one. A large fleet has millions, of which most say the same at
+// different times, so reports share what they say. It is safe for concurrent use.
 type reports struct {
 	mu    sync.RWMutex
-	byUID map[string]*catalog.StoredReport
+	byUID map[string]*heldReport
+	said  interned[gist, *catalog.ServiceReport]
+}
+
+func newReports() *reports {
+	return &reports{byUID: map[string]*heldReport{}, said: interned[gist, *catalog.ServiceReport]{}}
 }
 
 // of returns the latest report of a service; the zero value before the first.
 func (r *reports) of(service *catalog.Service) catalog.StoredReport {
 	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if report := r.byUID[service.UID]; report != nil {
-		return *report
+	held := r.byUID[service.UID]
+	r.mu.RUnlock()
+	if held == nil {
+		return catalog.StoredReport{}
 	}
-	return catalog.StoredReport{}
+	return catalog.StoredReport{
+		Service: service.Name, ServiceUID: service.UID, Report: held.report(), Entry: held.entry, ObservedGeneration: held.observedGeneration,
+	}
+}
+
+// timeless returns the latest report of a service without its times, which costs less than of. It is nil
+// before the first, and when the agent does not know the service.
+func (r *reports) timeless(service *catalog.Service) *catalog.ServiceReport {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if held := r.byUID[service.UID]; held != nil {
+		return held.said
+	}
+	return nil
+}
+
+// has reports whether there is a report of the service with that uid.
+func (r *reports) has(serviceUID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.byUID[serviceUID]
+	return ok
 }
 
 // put replaces a service's report. It reports whether that changed anything.
 func (r *reports) put(service *catalog.Service, report catalog.StoredReport) (hasChanged bool) {
+	next := hold(report)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reflect.DeepEqual(r.byUID[service.UID], &report) {
+	last := r.byUID[service.UID]
+	if last != nil && last.equal(next) {
 		return false
 	}
-	r.byUID[service.UID] = &report
+	next.said = r.shareLocked(next.said)
+	r.byUID[service.UID] = next
 	return true
+}
+
+// shareLocked returns a report without times that equals the given one.
+func (r *reports) shareLocked(said *catalog.ServiceReport) *catalog.ServiceReport {
+	if said == nil {
+		return nil
+	}
+	key := gistOf(said)
+	if known := r.said.share(key, said); known == said || reflect.DeepEqual(known, said) {
+		return known
+	}
+	r.said[key] = said // the latest is the one that others are more likely to say, too
+	return said
 }
 
 // forget drops the reports of deleted services.
@@ -44,5 +90,113 @@ func (r *reports) forget(serviceUIDs []string) {
 	defer r.mu.Unlock()
 	for _, uid := range serviceUIDs {
 		delete(r.byUID, uid)
+	}
+}
+
+// gist is that in which reports of a fleet differ most. Reports with one gist need not be equal.
+type gist struct {
+	phase                                catalog.Phase
+	why                                  reason.Reason
+	spec, config, digest, commit, before string
+	counts                               catalog.Counts
+}
+
+func gistOf(said *catalog.ServiceReport) gist {
+	g := gist{
+		phase: said.Phase, spec: said.ObservedSpecDigest, config: said.AppliedConfigDigest,
+		digest: first(said.AppliedDigests), commit: first(said.AppliedCommits), before: first(said.ObservedDigests), counts: said.Counts,
+	}
+	if said.Problem != nil {
+		g.why = said.Problem.Reason
+	}
+	return g
+}
+
+func first(texts []string) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	return texts[0]
+}
+
+// heldReport is a report in little memory.
+type heldReport struct {
+	// said is the report without its times, and is shared. Nil: the agent does not know the service.
+	said               *catalog.ServiceReport
+	entry              string
+	observedGeneration int64
+	times              reportTimes
+}
+
+// hold returns a report as it is held, with its own copy of what it says.
+func hold(stored catalog.StoredReport) *heldReport {
+	held := &heldReport{entry: stored.Entry, observedGeneration: stored.ObservedGeneration}
+	if stored.Report != nil {
+		said := *stored.Report
+		held.times = takeTimes(&said)
+		held.said = &said
+	}
+	return held
+}
+
+// report returns the report with its times.
+func (h *heldReport) report() *catalog.ServiceReport {
+	if h.said == nil {
+		return nil
+	}
+	report := *h.said
+	h.times.give(&report)
+	return &report
+}
+
+func (h *heldReport) equal(other *heldReport) bool {
+	return h.entry == other.entry && h.observedGeneration == other.observedGeneration && h.times == other.times &&
+		(h.said == other.said || reflect.DeepEqual(h.said, other.said))
+}
+
+// reportTimes are the times of a report. A moment is in nanoseconds since 1970; zero: it is left in the
+// report.
+type reportTimes struct {
+	appliedAt, phaseSince, plannedAt, arrivedAt                 int64
+	applying, download, render, apply, untilHealthy, renderWait time.Duration
+}
+
+// takeTimes takes the times out of a report.
+func takeTimes(r *catalog.ServiceReport) reportTimes {
+	t := reportTimes{
+		appliedAt: takeMoment(&r.AppliedAt), phaseSince: takeMoment(&r.PhaseSince), plannedAt: takeMoment(&r.PlannedAt),
+		arrivedAt: takeMoment(&r.Timings.ArrivedAt), applying: r.ApplyDuration, download: r.Timings.Download, render: r.Timings.Render,
+		apply: r.Timings.Apply, untilHealthy: r.Timings.Healthy, renderWait: r.Timings.RenderWait,
+	}
+	r.ApplyDuration = 0
+	r.Timings = catalog.Timings{ArrivedAt: r.Timings.ArrivedAt}
+	return t
+}
+
+// takeMoment takes a moment out of a report, unless it is one that a number of nanoseconds does not give
+// back: an agent may report any.
+func takeMoment(at *time.Time) int64 {
+	n := at.UnixNano()
+	if n == 0 || time.Unix(0, n).UTC() != *at {
+		return 0
+	}
+	*at = time.Time{}
+	return n
+}
+
+// give puts the times into a report from which they were taken.
+func (t reportTimes) give(r *catalog.ServiceReport) {
+	giveMoment(&r.AppliedAt, t.appliedAt)
+	giveMoment(&r.PhaseSince, t.phaseSince)
+	giveMoment(&r.PlannedAt, t.plannedAt)
+	giveMoment(&r.Timings.ArrivedAt, t.arrivedAt)
+	r.ApplyDuration = t.applying
+	r.Timings.Download, r.Timings.Render, r.Timings.Apply = t.download, t.render, t.apply
+	r.Timings.Healthy, r.Timings.RenderWait = t.untilHealthy, t.renderWait
+}
+
+func giveMoment(at *time.Time, n int64) {
+	if n != 0 {
+		*at = time.Unix(0, n).UTC()
 	}
 }

@@ -4,8 +4,11 @@
 package fleet_test
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,5 +73,89 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	}
 	if got[0].Spec.Options != got[1].Spec.Options {
 		t.Error("equal options are held twice")
+	}
+}
+
+// TestReportsComeBackWhole stores reports in which every field is set, with moments that a number of
+// nanoseconds cannot hold among them, and requires them back as they were.
+func TestReportsComeBackWhole(t *testing.T) {
+	t.Parallel()
+	v, l, _ := newView(t)
+	for name, moment := range map[string]time.Time{
+		"usual": time.Date(2026, 11, 26, 12, 0, 0, 123456789, time.UTC), "none": {}, "1970": time.Unix(0, 0).UTC(), "long ago": time.Date(2, 1, 1, 0, 0, 0, 1, time.UTC),
+		"far ahead": time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC), "another zone": time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)),
+	} {
+		want := new(catalog.ServiceReport)
+		fill(reflect.ValueOf(want).Elem(), moment, new(int))
+		given := *want
+		l.add(catalog.Changes{Reports: []catalog.StoredReport{{Service: "app", ServiceUID: "uid-app", Entry: name, ObservedGeneration: 7, Report: &given}}})
+		if err := v.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+		if !reflect.DeepEqual(record.Service.Report, want) {
+			t.Errorf("%s: (-want +got):\n%s", name, cmp.Diff(want, record.Service.Report))
+		}
+	}
+}
+
+// fill sets every field of a value, each one to something else, and counts them.
+func fill(v reflect.Value, moment time.Time, count *int) {
+	*count++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), moment, count)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i), moment, count)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(moment))
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i), moment, count)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *count))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*count % 100))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(*count % 100))
+	default:
+		panic("fill does not know " + v.Type().String())
+	}
+}
+
+// TestReportsShareWhatTheySay gives two services reports that differ in their times alone, and requires that
+// they take little more memory than one.
+func TestReportsShareWhatTheySay(t *testing.T) {
+	t.Parallel()
+	v, l, _ := newView(t)
+	of := func(name string, at int) catalog.StoredReport {
+		return catalog.StoredReport{Service: name, ServiceUID: "uid-" + name, Report: &catalog.ServiceReport{
+			Phase: catalog.PhaseHealthy, AppliedAt: time.Unix(int64(at), 0).UTC(), ApplyDuration: time.Duration(at),
+			Warnings: []string{strings.Clone("a chart"), strings.Clone("is deprecated")},
+		}}
+	}
+	l.add(catalog.Changes{Reports: []catalog.StoredReport{of("app", 1), of("other", 2)}})
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	warnings := map[*string]bool{}
+	for i, name := range []string{"app", "other"} {
+		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: name})
+		if diff := cmp.Diff(of(name, i+1).Report, record.Service.Report); diff != "" {
+			t.Errorf("report of %s (-want +got):\n%s", name, diff)
+		}
+		warnings[&record.Service.Report.Warnings[0]] = true
+	}
+	if len(warnings) != 1 {
+		t.Error("what both reports say is held twice")
 	}
 }

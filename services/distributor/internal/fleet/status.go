@@ -68,6 +68,8 @@ type serviceFacts struct {
 	// mirrors are the mirrors of the sources' repositories.
 	mirrors []catalog.Mirror
 	report  catalog.StoredReport
+	// isUnread is true while the report is in the store alone.
+	isUnread bool
 	// spec is the one that the service is planned with. isSpecHeld is true if that, or
 	// the configuration, is not the service's own.
 	spec       catalog.ServiceSpec
@@ -101,6 +103,8 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Problem = withheld
 	case f.configured.ConfigWaits:
 		s.Problem = f.configured.ConfigProblem
+	case f.isUnread:
+		s.Problem = unreadReport()
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem

@@ -70,27 +70,9 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
 		list(ctx, withProvider(changed()), &changes.Sessions, (*sessionRow).unused),
 		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
-		collectDerived(ctx, changed(), changes),
+		collectDerived(ctx, tx, since, changes),
 		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),
 	)
-}
-
-// list reads the rows of a query, and converts them.
-func list[Row, Value any](ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) Value) error {
-	return tryList(ctx, query, values, func(row *Row) (Value, error) { return convert(row), nil })
-}
-
-// tryList is list for rows that may hold what cannot be converted.
-func tryList[Row, Value any](
-	ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) (Value, error),
-) error {
-	var rows []*Row
-	err := query.Model(&rows).Scan(ctx)
-	*values = make([]Value, len(rows))
-	for i := 0; i < len(rows) && err == nil; i++ {
-		(*values)[i], err = convert(rows[i])
-	}
-	return err
 }
 
 // Definitions implements catalog.Definitions.

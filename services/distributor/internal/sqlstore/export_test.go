@@ -3,7 +3,10 @@
 
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // SealedColumns returns the names of the columns that a rotation seals again.
 func SealedColumns() (names []string) {
@@ -20,4 +23,19 @@ func ObjectTables() []string { return objectTables }
 func Setting(ctx context.Context, s *Store, name string) (value string, err error) {
 	err = s.db.NewRaw("SELECT current_setting(?)", name).Scan(ctx, &value)
 	return value, err
+}
+
+// RequestedPlan returns the steps by which SQLite finds the derived services of which people asked something.
+func RequestedPlan(ctx context.Context, s *Store) (string, error) {
+	query := withPlaces(s.db.NewSelect().Model((*derivedRow)(nil))).Where(isRequested)
+	var steps []struct {
+		ID, Parent, Notused int
+		Detail              string
+	}
+	err := s.db.NewRaw("EXPLAIN QUERY PLAN "+query.String()).Scan(ctx, &steps)
+	lines := make([]string, len(steps))
+	for i, step := range steps {
+		lines[i] = step.Detail
+	}
+	return strings.Join(lines, "\n"), err
 }

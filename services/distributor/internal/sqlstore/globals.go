@@ -313,10 +313,21 @@ func (r *derivedRow) stored() (catalog.StoredReport, error) {
 	return s, decode("report", r.Report, &s.Report)
 }
 
-// collectDerived reads what has changed of derived services.
-func collectDerived(ctx context.Context, query *bun.SelectQuery, changes *catalog.Changes) error {
+// isRequested is the condition that people asked for something of a derived service, or that it departed.
+// The index derived_services_requested has the same words.
+const isRequested = "(ds.sync_request <> '' OR ds.exception NOT IN ('', 'null') OR ds.departure NOT IN ('', 'null'))"
+
+// collectDerived reads what has changed of derived services: at first only what does not come from
+// reports.
+func collectDerived(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Changes) error {
+	query := withPlaces(tx.NewSelect())
+	if since == 0 {
+		query = query.Where(isRequested)
+	} else {
+		query = query.Where("ds.revision > ?", since)
+	}
 	var reports []catalog.StoredReport
-	err := tryList(ctx, withPlaces(query), &reports, func(row *derivedRow) (catalog.StoredReport, error) {
+	err := tryList(ctx, query, &reports, func(row *derivedRow) (catalog.StoredReport, error) {
 		report, err := row.stored()
 		if row.SyncRequest != "" || row.Exception.v != nil || row.Departure.v != nil {
 			request := catalog.SyncRequest{
@@ -329,8 +340,19 @@ func collectDerived(ctx context.Context, query *bun.SelectQuery, changes *catalo
 		}
 		return report, err
 	})
-	changes.Reports = append(changes.Reports, reports...)
+	if since > 0 {
+		changes.Reports = append(changes.Reports, reports...)
+	}
 	return err
+}
+
+// DerivedReports implements catalog.Log.
+func (s *Store) DerivedReports(ctx context.Context, clusterUIDs []string) (reports []catalog.StoredReport, err error) {
+	if len(clusterUIDs) == 0 {
+		return nil, nil
+	}
+	query := withPlaces(s.reads.NewSelect()).Where("ds.cluster_uid IN (?)", bun.List(clusterUIDs))
+	return reports, translate("read reports of derived services", tryList(ctx, query, &reports, (*derivedRow).stored))
 }
 
 // loadDerived reads what reports of derived services may change. Which services there may be follows from

@@ -4,16 +4,20 @@
 package sqlstore_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 // save saves one report.
@@ -360,5 +364,76 @@ func testHistoryEnds(t *testing.T, s subject) {
 	_, again := uids(t, s)
 	if again["app"] == uid || len(outcomes(t, s, uid)) != 0 || len(outcomes(t, s, again["app"])) != 0 {
 		t.Errorf("got %v and %v, want no history of a service that was created again", outcomes(t, s, uid), outcomes(t, s, again["app"]))
+	}
+}
+
+// testDerivedReports requires that a hub which starts finds what people asked of derived services, and reads
+// their reports by cluster.
+func testDerivedReports(t *testing.T, s subject) {
+	apply(t, s, repository("demo"), cluster("one"), cluster("two"), &catalog.GlobalService{
+		Metadata: catalog.Metadata{Name: "web"},
+		Spec: catalog.GlobalServiceSpec{
+			Clusters: catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}},
+			Template: catalog.ServiceTemplate{Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "demo"}}}},
+		},
+	})
+	start := changes(t, s, 0)
+	global, reports := start.Globals[0].UID, map[string]catalog.StoredReport{}
+	for _, c := range start.Clusters {
+		reports[c.UID] = catalog.StoredReport{
+			Service: "web@" + c.Name, ServiceUID: catalog.DerivedUID(global, c.UID), Entry: "entry of " + c.Name, ObservedGeneration: 1,
+			Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy, AppliedAt: time.Unix(1, 0).UTC()},
+		}
+		save(t, s, catalog.AgentReport{ClusterUID: c.UID, Instance: "i", Sequence: 1, Full: true, Services: []catalog.StoredReport{reports[c.UID]}})
+	}
+	if got := changes(t, s, start.Revision); len(got.Reports) != 2 {
+		t.Errorf("got %v, want the reports as changes", got.Reports)
+	}
+	one := start.Clusters[0]
+	err := s.Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
+		derived := &catalog.Service{
+			Metadata: catalog.Metadata{Name: "web@" + one.Name, UID: catalog.DerivedUID(global, one.UID)}, Spec: catalog.ServiceSpec{Cluster: one.Name},
+			Derived: &catalog.Derivation{GlobalUID: global},
+		}
+		_, err := tx.Except(ctx, derived, []string{catalog.VerbPause}, func(e *catalog.Exception) { e.Paused = true })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := changes(t, s, 0)
+	if len(got.Reports) != 0 || len(got.Requests) != 1 || got.Requests[0].Service != "web@"+one.Name {
+		t.Errorf("got %v and %v, want the exception alone", got.Reports, got.Requests)
+	}
+	for name, uids := range map[string][]string{
+		"one": {one.UID}, "both": {one.UID, start.Clusters[1].UID}, "one that is gone": {"no such cluster"}, "none": nil,
+	} {
+		var want []catalog.StoredReport
+		for _, uid := range uids {
+			if report, ok := reports[uid]; ok {
+				want = append(want, report)
+			}
+		}
+		found, err := s.DerivedReports(t.Context(), uids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byService := func(a, b catalog.StoredReport) int { return strings.Compare(a.Service, b.Service) }
+		slices.SortFunc(found, byService)
+		slices.SortFunc(want, byService)
+		if diff := cmp.Diff(want, found, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestStartsFindRequestsByAnIndex requires that SQLite does not look at each of millions of derived services for
+// those of which people asked something. PostgreSQL plans by what is in the table.
+func TestStartsFindRequestsByAnIndex(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqliteURL(t))
+	steps, err := sqlstore.RequestedPlan(t.Context(), s)
+	if err != nil || !strings.Contains(steps, "derived_services_requested") {
+		t.Errorf("got %v and the steps\n%s\nwant the index", err, steps)
 	}
 }

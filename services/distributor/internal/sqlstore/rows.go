@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
@@ -282,4 +283,22 @@ func (r *reportRow) stored() (catalog.StoredReport, error) {
 
 func (r *deletionRow) tombstone() catalog.Tombstone {
 	return catalog.Tombstone{Key: catalog.Key{Kind: catalog.Kind(r.Kind), Name: r.Name}, UID: r.UID, Revision: r.Revision}
+}
+
+// list reads the rows of a query, and converts them.
+func list[Row, Value any](ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) Value) error {
+	return tryList(ctx, query, values, func(row *Row) (Value, error) { return convert(row), nil })
+}
+
+// tryList is list for rows that may hold what cannot be converted.
+func tryList[Row, Value any](
+	ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) (Value, error),
+) error {
+	var rows []*Row
+	err := query.Model(&rows).Scan(ctx)
+	*values = make([]Value, len(rows))
+	for i := 0; i < len(rows) && err == nil; i++ {
+		(*values)[i], err = convert(rows[i])
+	}
+	return err
 }

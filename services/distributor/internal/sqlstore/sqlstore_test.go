@@ -88,9 +88,12 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"bootstrap ends":    testBootstrapsEnd,
 		"bootstrap restore": testBootstrapsEndWithARestore,
 
-		"reports":       testReports,
-		"report order":  testReportOrder,
-		"full reports":  testFullReports,
+		"reports":      testReports,
+		"report order": testReportOrder,
+		"full reports": testFullReports,
+
+		"derived reports": testDerivedReports,
+
 		"overview":      testOverview,
 		"bad report":    testBadReport,
 		"history":       testHistory,

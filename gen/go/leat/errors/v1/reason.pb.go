@@ -246,6 +246,9 @@ const (
 	// touches many clusters. What is applied stays, and agents keep their plans. Wait; the hub goes on by
 	// itself.
 	Reason_REASON_DERIVATION_PENDING Reason = 217
+	// The hub has just started, and has not read yet what the agent reported of the service before. What is
+	// applied stays. Wait; it takes a minute at most in a large fleet.
+	Reason_REASON_REPORT_UNREAD Reason = 251
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -373,6 +376,7 @@ var (
 		210: "REASON_DERIVATION_FAILED",
 		214: "REASON_DERIVATION_TOO_EXPENSIVE",
 		217: "REASON_DERIVATION_PENDING",
+		251: "REASON_REPORT_UNREAD",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
 		240: "REASON_REMOVAL_HELD",
@@ -466,6 +470,7 @@ var (
 		"REASON_DERIVATION_FAILED":            210,
 		"REASON_DERIVATION_TOO_EXPENSIVE":     214,
 		"REASON_DERIVATION_PENDING":           217,
+		"REASON_REPORT_UNREAD":                251,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
 		"REASON_REMOVAL_HELD":                 240,
@@ -513,7 +518,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb9\x15\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd4\x15\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -592,7 +597,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1fREASON_CONFIG_TOO_MANY_VARIANTS\x10\xee\x01\x12\x1d\n" +
 	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12$\n" +
 	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
-	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x1b\n" +
+	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x19\n" +
+	"\x14REASON_REPORT_UNREAD\x10\xfb\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +
 	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +

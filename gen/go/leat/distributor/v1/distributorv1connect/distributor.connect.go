@@ -76,7 +76,8 @@ const (
 
 // DistributorServiceClient is a client for the leat.distributor.v1.DistributorService service.
 type DistributorServiceClient interface {
-	// Enroll registers the agent's public key with a join token, which it uses up.
+	// Enroll registers the agent's public key with a join token, which it uses up. With a bootstrap token it
+	// makes the cluster first.
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
 	// RefreshToken exchanges an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
@@ -233,7 +234,8 @@ func (c *distributorServiceClient) ReportStatus(ctx context.Context, req *v1.Rep
 // DistributorServiceHandler is an implementation of the leat.distributor.v1.DistributorService
 // service.
 type DistributorServiceHandler interface {
-	// Enroll registers the agent's public key with a join token, which it uses up.
+	// Enroll registers the agent's public key with a join token, which it uses up. With a bootstrap token it
+	// makes the cluster first.
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
 	// RefreshToken exchanges an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
