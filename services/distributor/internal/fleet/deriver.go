@@ -251,7 +251,7 @@ func (d Deriver) next(at time.Time) (*job, time.Duration) {
 	j := nextLocked(c.derived)
 	if j != nil && j.pass == nil {
 		j.pass = &pass{
-			scope: j.scope, clusters: j.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster)),
+			scope: j.scope, clusters: amongLocked(c, j.scope),
 			on: basis{
 				departures: maps.Clone(c.derived.departures),
 				projects:   objectsLocked[*catalog.Project](c, catalog.KindProject),
@@ -264,6 +264,21 @@ func (d Deriver) next(at time.Time) (*job, time.Duration) {
 		j.pass.isSettled = j.isSettled
 	}
 	return j, wait
+}
+
+// amongLocked returns the present clusters of a scope, in no order. Those of a few names are not looked for
+// among all.
+func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
+	if s.isAll {
+		return s.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster))
+	}
+	found := make([]*catalog.Cluster, 0, len(s.names))
+	for name := range s.names {
+		if cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster); ok {
+			found = append(found, cluster)
+		}
+	}
+	return found
 }
 
 // nextLocked takes the turn of a job: of those that are not settled if there are any, one of the project whose
