@@ -145,7 +145,7 @@ func TestSecPlansWaitForReportsThatDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Resolved(t.Context(), app, good("first"), "")
-	if !fleet.IsUndecided(v.View, "one") {
+	if !fleet.IsUndecided(v.View, "one") || len(entryOf(v).Bundles) != 0 {
 		t.Error("a plan is given that may take away what the cluster has")
 	}
 	watcher := v.plans.Watch("one")
