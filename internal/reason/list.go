@@ -219,7 +219,7 @@ const (
 	// itself.
 	DerivationPending Reason = 217
 	// The hub has just started, and has not read yet what the agent reported of the service before. What is
-	// applied stays. Wait; it takes a minute at most in a large fleet.
+	// applied stays. Wait; it takes some minutes in a very large fleet.
 	ReportUnread Reason = 251
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the

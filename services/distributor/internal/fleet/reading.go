@@ -203,6 +203,6 @@ func takeReport(v *View, report catalog.StoredReport, set *changeSet) *catalog.S
 // unreadReport is the problem of a service whose report is not read.
 func unreadReport() *catalog.Problem {
 	return &catalog.Problem{
-		Reason: reason.ReportUnread, Message: "the hub has just started, and has not read yet what the agent reported before; this takes a minute at most in a large fleet",
+		Reason: reason.ReportUnread, Message: "the hub has just started, and has not read yet what the agent reported before; this takes some minutes in a very large fleet",
 	}
 }

@@ -247,7 +247,7 @@ const (
 	// itself.
 	Reason_REASON_DERIVATION_PENDING Reason = 217
 	// The hub has just started, and has not read yet what the agent reported of the service before. What is
-	// applied stays. Wait; it takes a minute at most in a large fleet.
+	// applied stays. Wait; it takes some minutes in a very large fleet.
 	Reason_REASON_REPORT_UNREAD Reason = 251
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
