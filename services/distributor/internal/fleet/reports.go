@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -18,11 +19,12 @@ import (
 type reports struct {
 	mu    sync.RWMutex
 	byUID map[string]*heldReport
-	said  interned[gist, *catalog.ServiceReport]
+	// said are what reports say. An agent chooses that, so it is held no longer than a report says it.
+	said map[gist]weak.Pointer[catalog.ServiceReport]
 }
 
 func newReports() *reports {
-	return &reports{byUID: map[string]*heldReport{}, said: interned[gist, *catalog.ServiceReport]{}}
+	return &reports{byUID: map[string]*heldReport{}, said: map[gist]weak.Pointer[catalog.ServiceReport]{}}
 }
 
 // of returns the latest report of a service; the zero value before the first.
@@ -77,10 +79,16 @@ func (r *reports) shareLocked(said *catalog.ServiceReport) *catalog.ServiceRepor
 		return nil
 	}
 	key := gistOf(said)
-	if known := r.said.share(key, said); known == said || reflect.DeepEqual(known, said) {
+	if key.size() > maxSharedBytes {
+		return said
+	}
+	if known := r.said[key].Value(); known != nil && reflect.DeepEqual(known, said) {
 		return known
 	}
-	r.said[key] = said // the latest is the one that others are more likely to say, too
+	if len(r.said) >= maxShared {
+		clear(r.said)
+	}
+	r.said[key] = weak.Make(said) // the latest is the one that others are more likely to say, too
 	return said
 }
 
@@ -110,6 +118,11 @@ func gistOf(said *catalog.ServiceReport) gist {
 		g.why = said.Problem.Reason
 	}
 	return g
+}
+
+// size returns about how many bytes of an agent's texts the gist holds.
+func (g gist) size() int {
+	return len(g.phase) + len(g.spec) + len(g.config) + len(g.digest) + len(g.commit) + len(g.before)
 }
 
 func first(texts []string) string {

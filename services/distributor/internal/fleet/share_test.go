@@ -6,6 +6,7 @@ package fleet_test
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,4 +159,27 @@ func TestReportsShareWhatTheySay(t *testing.T) {
 	if len(warnings) != 1 {
 		t.Error("what both reports say is held twice")
 	}
+}
+
+// TestSecReplacedReportsAreFreed has an agent report something else again and again, with long texts. What it has
+// replaced does not stay in memory for others who might say the same.
+func TestSecReplacedReportsAreFreed(t *testing.T) {
+	v, l, _ := newView(t)
+	before := heap()
+	for i := range 500 {
+		long := strings.Repeat("x", 32<<10) + fmt.Sprint(i)
+		l.changes = []catalog.Changes{{Revision: v.Revision() + 1, Reports: []catalog.StoredReport{{Service: "app", ServiceUID: "uid-app", Report: &catalog.ServiceReport{
+			Counts: catalog.Counts{Total: int32(i)}, Warnings: []string{long},
+		}}}}}
+		if i%2 == 0 {
+			l.changes[0].Reports[0].Report.AppliedConfigDigest, l.changes[0].Reports[0].Report.AppliedDigests = long+"a", []string{long + "b"}
+		}
+		if err := v.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 4<<20 {
+		t.Errorf("one service with one report takes %d bytes more", grown)
+	}
+	runtime.KeepAlive(v)
 }

@@ -14,6 +14,10 @@ import (
 // memory for the values that are in use and are shared no longer.
 const maxShared = 1 << 16
 
+// maxSharedBytes bounds what is remembered of a value. Agents choose texts, and what is longer than a few
+// digests is not one that many of them report.
+const maxSharedBytes = 1024
+
 // interned holds one of equal values, by what makes them equal.
 type interned[K comparable, V any] map[K]V
 
@@ -48,10 +52,15 @@ func newSharing() *sharing {
 	}
 }
 
-func (s *sharing) text(text string) string { return s.texts.share(text, text) }
+func (s *sharing) text(text string) string {
+	if len(text) > maxSharedBytes {
+		return text
+	}
+	return s.texts.share(text, text)
+}
 
 func (s *sharing) list(texts []string) []string {
-	if len(texts) != 1 {
+	if len(texts) != 1 || len(texts[0]) > maxSharedBytes {
 		return texts
 	}
 	return s.lists.share(texts[0], texts)
