@@ -41,13 +41,17 @@ func budgetOf(ctx context.Context) *budget {
 // isSpent reports whether nothing is left.
 func (b *budget) isSpent() bool { return b != nil && (b.left == 0 || b.outer.isSpent()) }
 
-// charge subtracts the cost of an evaluation and reports whether the budgets cover it. An evaluation
-// without a known cost, such as one that was aborted, costs as much as it may.
-func (b *budget) charge(details *cel.EvalDetails, limit uint64) (isCovered bool) {
-	cost := limit
+// costOf returns the cost of an evaluation. One without a known cost, such as one that was aborted, costs
+// as much as it may.
+func costOf(details *cel.EvalDetails, limit uint64) uint64 {
 	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
+		return *details.ActualCost()
 	}
+	return limit
+}
+
+// charge subtracts the cost of an evaluation and reports whether the budgets cover it.
+func (b *budget) charge(cost uint64) (isCovered bool) {
 	isCovered = true
 	for ; b != nil; b = b.outer {
 		isCovered = isCovered && cost <= b.left

@@ -60,7 +60,8 @@ const (
 	interruptEvery = 100
 )
 
-// Expression is a compiled expression. It is immutable and safe for concurrent use.
+// Expression is a compiled expression. It is safe for concurrent use, and immutable but for what it
+// remembers: see Remembering.
 type Expression struct {
 	source    string
 	kind      Kind
@@ -68,6 +69,8 @@ type Expression struct {
 	program   cel.Program
 	positions *ast.SourceInfo // of the nodes that CEL's errors name
 	paths     [][]string      // see Paths
+	reads     [][]string      // see readsOf
+	memory    *memory         // nil: nothing is remembered
 }
 
 // environment compiles every expression. Making it takes milliseconds and a third of a mebibyte, so
@@ -106,7 +109,11 @@ func CompileWithin(source string, kind Kind, limit uint64) (*Expression, error) 
 	if err != nil {
 		return nil, &CompileError{Line: 1, Column: 1, Message: err.Error()}
 	}
-	return &Expression{source: source, kind: kind, limit: limit, program: program, positions: checked.NativeRep().SourceInfo(), paths: pathsOf(checked.NativeRep().Expr())}, nil
+	native := checked.NativeRep()
+	return &Expression{
+		source: source, kind: kind, limit: limit, program: program, positions: native.SourceInfo(),
+		paths: pathsOf(native.Expr()), reads: readsOf(native.Expr()),
+	}, nil
 }
 
 // produces reports whether a value of type t can be of kind. Fields of an object have no static
@@ -165,18 +172,29 @@ func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind)
 	if left.isSpent() {
 		return nil, &EvalError{Cause: ErrTooExpensive}
 	}
+	key, isRemembering := e.keyOf(object)
+	if known, ok := e.remembered(key, isRemembering); ok {
+		if !left.charge(known.cost) {
+			return nil, &EvalError{Cause: ErrTooExpensive}
+		}
+		return known.value, nil
+	}
 	visible := withoutSecrets(object)
 	if err := everyones.take(ctx); err != nil {
 		return nil, err
 	}
 	defer everyones.end()
 	value, details, err := e.program.ContextEval(ctx, map[string]any{self: visible})
-	isCovered := left.charge(details, e.limit)
+	cost := costOf(details, e.limit)
+	isCovered := left.charge(cost)
 	switch {
 	case err != nil:
 		return nil, e.classify(ctx, err)
 	case !isCovered:
 		return nil, &EvalError{Cause: ErrTooExpensive}
+	}
+	if isRemembering {
+		e.memory.keep(key, result{value: value, cost: cost})
 	}
 	return value, nil
 }

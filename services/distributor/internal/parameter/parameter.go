@@ -70,7 +70,7 @@ func Parse(text string) (*Text, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the parameter %s%s%s is wrong: %w", opening, shortened(source), closing, err)
 		}
-		t.parts = append(t.parts, part{words: words, expression: compiled})
+		t.parts = append(t.parts, part{words: words, expression: compiled.Remembering()})
 		text = after
 	}
 }
