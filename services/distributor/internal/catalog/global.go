@@ -5,10 +5,11 @@ package catalog
 
 import (
 	"crypto/sha1" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
-	"encoding/hex"
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -133,16 +134,9 @@ type Derivation struct {
 func DerivedUID(globalUID, clusterUID string) string {
 	h := sha1.New() //nolint:gosec // see the import
 	h.Write([]byte("leat.derived.v1\x00" + globalUID + "\x00" + clusterUID))
-	id := h.Sum(nil)[:16]
+	id := uuid.UUID(h.Sum(nil)[:16])
 	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80
-	var text [36]byte
-	for i, at := range []struct{ from, to, place int }{{0, 4, 0}, {4, 6, 9}, {6, 8, 14}, {8, 10, 19}, {10, 16, 24}} {
-		hex.Encode(text[at.place:], id[at.from:at.to])
-		if i > 0 {
-			text[at.place-1] = '-'
-		}
-	}
-	return string(text[:])
+	return id.String()
 }
 
 // Key implements Object.

@@ -39,6 +39,10 @@ type Service struct {
 	ConfigWaits bool
 	// Derived says what the service is derived from. Nil: a person wrote it. It is shared.
 	Derived *Derivation
+	// Common is what the service was derived as, when other clusters have the same: their service with the local
+	// path for a name, and without uid and cluster. It is shared and never changed. Nil: nothing is known to be
+	// common. See IsCommon.
+	Common *Service
 	// Exception is what people decided about a derived service alone; nil: nothing. Except sets it,
 	// and puts it over the options.
 	Exception *Exception

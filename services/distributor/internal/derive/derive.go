@@ -108,6 +108,8 @@ type variant struct {
 	// contents are by the digest of the texts of parameters; derivations by how the cluster is selected.
 	contents    map[digest.Digest]*content
 	derivations map[derivationKey]*catalog.Derivation
+	// last is the content that was made last.
+	last *content
 }
 
 // content is what services share.
@@ -120,7 +122,21 @@ type content struct {
 	configSets []string
 	// settings are nil if the global service says nothing of a configuration.
 	settings *settings
+	// commons are what services of this content have in common, up to maxCommons.
+	commons []common
 }
+
+// common is a service without its cluster.
+type common struct {
+	derivation *catalog.Derivation
+	config     *configuration
+	// service is nil while one cluster alone has it.
+	service *catalog.Service
+}
+
+// maxCommons bounds the common services of a content. Beyond it they are forgotten, as with maxShared: most
+// contents have one, or a configuration of its own for each cluster.
+const maxCommons = 16
 
 // CompileSelection returns a global service of which Matches can be asked, and nothing else.
 func CompileSelection(g *catalog.GlobalService) (*Global, error) {
@@ -154,7 +170,7 @@ func newTarget(field string, t catalog.ClusterTarget) (target, error) {
 	if err != nil {
 		return target{}, fielderr.New(compiled.field, "%s", err)
 	}
-	compiled.when = when
+	compiled.when = when.Remembering()
 	return compiled, nil
 }
 
@@ -247,7 +263,13 @@ func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Member, error) {
 // Service returns the service of the cluster, which the global service selects in the given way.
 func (m *Member) Service(how string) *catalog.Service {
 	config := m.g.configure(m.content, m.cluster)
-	return m.g.service(m.cluster, m.variant.derivation(m.g.global, how, config.backends), m.content, config)
+	derivation := m.variant.derivation(m.g.global, how, config.backends)
+	service, isShared := m.content.common(m.g.global, derivation, config)
+	derived := service.In(m.cluster.Name, catalog.DerivedUID(m.g.global.UID, m.cluster.UID))
+	if !isShared {
+		derived.Common = nil
+	}
+	return derived
 }
 
 // Compose returns the whole configuration of the service. Its secrets are those that the global service and
@@ -295,27 +317,43 @@ func (g *Global) resolve(ctx context.Context, c *Cluster) (*Member, string, erro
 	return &Member{g: g, cluster: c.Seen, variant: v, content: shared}, "", nil
 }
 
-// service returns the service of a cluster with some content and configuration.
-func (g *Global) service(cluster *catalog.Cluster, from *catalog.Derivation, shared *content, config *configuration) *catalog.Service {
-	meta := g.global.Metadata
-	meta.Name, meta.UID = g.global.DerivedPath(cluster.Name), catalog.DerivedUID(meta.UID, cluster.UID)
-	meta.Labels, meta.Annotations = shared.labels, shared.annotations
+// common returns the service that clusters with this content, derivation and configuration have. isShared is false for
+// the first of them, whose service is not kept: it may be the only one.
+func (c *content) common(global *catalog.GlobalService, derivation *catalog.Derivation, config *configuration) (service *catalog.Service, isShared bool) {
+	for i := range c.commons {
+		known := &c.commons[i]
+		if known.derivation != derivation || known.config != config {
+			continue
+		}
+		if known.service == nil {
+			known.service = c.service(global, derivation, config)
+		}
+		return known.service, true
+	}
+	if len(c.commons) >= maxCommons {
+		c.commons = nil
+	}
+	c.commons = append(c.commons, common{derivation: derivation, config: config})
+	return c.service(global, derivation, config), false
+}
+
+// service returns the service of this content for no cluster yet.
+func (c *content) service(global *catalog.GlobalService, derivation *catalog.Derivation, config *configuration) *catalog.Service {
+	meta := global.Metadata
+	meta.UID, meta.Labels, meta.Annotations = "", c.labels, c.annotations
 	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not what is derived
 	return &catalog.Service{
 		Metadata: meta, ConfigDigest: config.digest, ConfigName: config.name, ConfigProblem: config.problem, ConfigWaits: config.waits,
-		Derived: from,
-		Spec: catalog.ServiceSpec{
-			Cluster: cluster.Name, Sources: shared.sources, Options: shared.options, Config: shared.config, ConfigSets: shared.configSets,
-		},
+		Derived: derivation,
+		Spec:    catalog.ServiceSpec{Sources: c.sources, Options: c.options, Config: c.config, ConfigSets: c.configSets},
 	}
 }
 
 // Waiting returns what stands in the place of a service that was never derived for a cluster: agents
 // change nothing of it, and remove nothing.
 func Waiting(of *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
-	g := &Global{global: of}
-	waiting := g.service(cluster, &catalog.Derivation{Global: g.global.Name, GlobalUID: g.global.UID}, &content{}, none)
-	waiting.ConfigWaits, waiting.ConfigProblem = true, problem
+	waiting := new(content).service(of, &catalog.Derivation{Global: of.Name, GlobalUID: of.UID}, none).In(cluster.Name, catalog.DerivedUID(of.UID, cluster.UID))
+	waiting.ConfigWaits, waiting.ConfigProblem, waiting.Common = true, problem, nil
 	return waiting
 }
 
@@ -399,11 +437,36 @@ func (g *Global) content(ctx context.Context, v *variant, c *Cluster) (*content,
 		made.config, made.configSets = service.Spec.Config, setsOf(g.global, v.overrides)
 		made.settings = &settings{overrides: v.overrides, values: body.Values}
 	}
+	made.shareWith(v.last)
+	v.last = made
 	if len(v.contents) >= maxShared {
 		clear(v.contents)
 	}
 	v.contents[key] = made
 	return made, nil
+}
+
+// shareWith makes a content share what it has in common with another one, which may be nil: contents often differ in
+// one value alone.
+func (c *content) shareWith(last *content) {
+	if last == nil {
+		return
+	}
+	if maps.Equal(c.labels, last.labels) {
+		c.labels = last.labels
+	}
+	if maps.Equal(c.annotations, last.annotations) {
+		c.annotations = last.annotations
+	}
+	if slices.Equal(c.sources, last.sources) {
+		c.sources = last.sources
+	}
+	if slices.Equal(c.configSets, last.configSets) {
+		c.configSets = last.configSets
+	}
+	if c.options != nil && last.options != nil && c.options.Equal(*last.options) {
+		c.options = last.options
+	}
 }
 
 // keyOf returns a digest of texts, because the texts may be long.

@@ -295,6 +295,10 @@ func TestDerivationIsPure(t *testing.T) {
 				if services[service.UID] != nil || service.Validate() != nil {
 					t.Fatalf("got %+v twice, or invalid", service)
 				}
+				if service.Common != nil && !service.IsCommon() {
+					t.Fatalf("got %+v beside the common %+v", service, service.Common)
+				}
+				service.Common = nil // the first service of a content does not know that others follow
 				services[service.UID] = service
 			}
 			return services

@@ -266,7 +266,7 @@ func addRequirersLocked(c *Catalog, s *changeSet, last, next *catalog.Cluster) {
 	if !isFirst && slices.Equal(before.Capabilities, after.Capabilities) && before.AgentVersion == after.AgentVersion {
 		return
 	}
-	for _, service := range c.servicesLocked(c.services.Services(next.Name)) {
+	for _, service := range c.services.In(next.Name) {
 		if words := c.specFor(service).Requires(); len(last.Agent.Lacks(words))+len(next.Agent.Lacks(words)) > 0 {
 			s.addService(service)
 		}
@@ -401,7 +401,7 @@ func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, 
 	return token, ok && token.UserUID == userUID && !token.Expired(at)
 }
 
-// servicesOf returns a cluster, or nil, and its services by name.
+// servicesOf returns a cluster, or nil, and its services in no order.
 func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Service) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -409,7 +409,7 @@ func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Servi
 	if !ok {
 		return nil, nil
 	}
-	return found, c.servicesLocked(c.services.Services(cluster))
+	return found, c.services.In(cluster)
 }
 
 // servicesNamed returns a cluster, or nil, those of the named services that are its own, and the

@@ -219,25 +219,55 @@ func TestFindsBundles(t *testing.T) {
 	}
 }
 
-// TestIndex compares the index with a search through all services.
+// TestIndex compares the index with a search through all services, some of which differ from a common one by
+// nothing of their own.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		index, model := plan.NewIndex(), map[string]*catalog.Service{}
+		commons := []*catalog.Service{drawService(t, "s0"), drawService(t, "s0"), drawService(t, "s1")}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
-			name := fmt.Sprintf("s%d", rapid.IntRange(0, 4).Draw(t, "name"))
-			if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
-				index.Remove(name)
-				delete(model, name)
+			cluster := small.Draw(t, "cluster")
+			common := rapid.SampledFrom(commons).Draw(t, "common")
+			service := common.In(cluster, rapid.SampledFrom([]string{"9f0f7a3c-3a5b-5e0e-9c1e-2f1b6f0c9a01", "no UUID", "9F0F7A3C-3A5B-5E0E-9C1E-2F1B6F0C9A01"}).Draw(t, "uid"))
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				index.Remove(service.Name)
+				delete(model, service.Name)
 				continue
+			case 2:
+				service.SyncRequest = "a person's"
+			case 3:
+				service = drawService(t, service.Name)
+				service.Spec.Cluster = cluster
 			}
-			service := drawService(t, name)
-			service.Spec.Cluster = small.Draw(t, "cluster")
 			index.Put(service)
-			model[name] = service
+			model[service.Name] = service
 		}
 		checkIndex(t, index, model)
+		checkServices(t, index, model)
 	})
+}
+
+func checkServices(t *rapid.T, index *plan.Index, model map[string]*catalog.Service) {
+	in := map[string]int{}
+	for name, want := range model {
+		in[want.Spec.Cluster]++
+		if got := index.Service(name); !cmp.Equal(got, want) {
+			t.Fatalf("service %s: got another one: %s", name, cmp.Diff(want, got))
+		}
+	}
+	for cluster, count := range in {
+		services := index.In(cluster)
+		for _, got := range services {
+			if want := model[got.Name]; !cmp.Equal(got, want) {
+				t.Fatalf("service %s in %s: got another one: %s", got.Name, cluster, cmp.Diff(want, got))
+			}
+		}
+		if len(services) != count {
+			t.Fatalf("got %d services in %s, want %d", len(services), cluster, count)
+		}
+	}
 }
 
 func checkIndex(t *rapid.T, index *plan.Index, model map[string]*catalog.Service) {
