@@ -77,7 +77,7 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	p := b.clusterLocked(found)
 	if p.current == nil {
 		// What the plan says was so before, so no event caused it and it has no trace.
-		why := plan.Cause{Time: catalog.Now()}
+		why := plan.Cause{Time: catalog.Now(), Pool: b.pool}
 		p.current = plan.Compute(cluster, b.inputs(found, services), why).With(b.ownPart(found), why)
 		b.shareLocked(p.current, nil)
 	}
@@ -194,18 +194,21 @@ func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string)
 func (b *planBook) reviseCluster(ctx context.Context, name string, services map[string]struct{}, traceparent string) (hasChanged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p := b.knownLocked(name); p == nil || p.current == nil {
+		return false // it is computed when somebody asks
+	}
 	cluster, own, gone := b.catalog.servicesNamed(name, services)
 	if cluster == nil {
 		return false
 	}
 	p := b.byUID[cluster.UID]
 	if p == nil || p.current == nil {
-		return false // it is computed when somebody asks
+		return false // the cluster is another one since then
 	}
 	span := b.startSpan(ctx, name, traceparent)
 	defer span.End()
 	b.updateLocked(p)
-	why := plan.Cause{Time: catalog.Now(), Traceparent: carry(span, traceparent), Last: p.current}
+	why := plan.Cause{Time: catalog.Now(), Traceparent: carry(span, traceparent), Last: p.current, Pool: b.pool}
 	next := plan.Revise(p.current, b.inputs(cluster, own), gone, why).With(b.ownPart(cluster), why)
 	b.shareLocked(next, p.current)
 	if next.Version == p.current.Version {

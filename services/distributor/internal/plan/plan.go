@@ -79,6 +79,16 @@ type Entry struct {
 	// Name is the service's local one: the cluster is the plan's.
 	Name string
 	UID  string
+	// Content is never nil in a plan. Entries share equal ones.
+	*Content
+	// SyncRequest changes when a person asks for a sync now.
+	SyncRequest string
+	// Traceparent is the trace context of what caused the latest change.
+	Traceparent string
+}
+
+// Content is what an entry wants applied, which clusters have in common. It is immutable.
+type Content struct {
 	// SpecDigest is a digest over Apply and the places of the sources.
 	SpecDigest string
 	// ConfigDigest names the service's configuration; empty where there is none.
@@ -92,15 +102,11 @@ type Entry struct {
 	// catalog, and a part of what SpecDigest covers.
 	Limits *syncpolicy.Limits
 	// Requires are the capability words without which an agent must leave the service unchanged.
-	// They follow from what SpecDigest covers.
+	// They follow from what SpecDigest covers, and from the configuration.
 	Requires []string
 	// Digest names what the entry wants applied: its spec, its configuration and its content, but
 	// not the request to sync it now.
 	Digest string
-	// SyncRequest changes when a person asks for a sync now.
-	SyncRequest string
-	// Traceparent is the trace context of what caused the latest change.
-	Traceparent string
 }
 
 // Bundle is the content of one source.
@@ -140,6 +146,8 @@ type Cause struct {
 	// Last is the cluster's plan until now, nil when there is none: what it has in common with the
 	// new plan keeps its time and its trace.
 	Last *Plan
+	// Pool has contents that were computed before; nil: none.
+	Pool *Pool
 }
 
 // Compute makes the plan of a cluster from its services, given in any order.
@@ -162,24 +170,33 @@ func (c Cause) trace(next *Entry) string {
 	return c.Traceparent
 }
 
-func entryOf(input Input) *Entry {
+// nothing is the content of an entry that is not there.
+var nothing = &Content{}
+
+func entryOf(input Input, pool *Pool) *Entry {
 	service := input.Service
-	entry := &Entry{
-		Name:         service.LocalName(),
-		UID:          service.UID,
+	entry := &Entry{Name: service.LocalName(), UID: service.UID, Content: pool.of(input), SyncRequest: service.SyncRequest}
+	if service.Common != nil {
+		entry.Name = service.Common.Name // the same text, of which there is one for all clusters
+	}
+	return entry
+}
+
+func contentOf(input Input) *Content {
+	service := input.Service
+	content := &Content{
 		ConfigDigest: service.ConfigDigest,
 		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
 		Options:      service.Spec.Options,
 		Limits:       input.Limits,
 		Requires:     service.Spec.Requires(),
-		SyncRequest:  service.SyncRequest,
 	}
 	if input.IsWithheld {
-		entry.Bundles = nil
+		content.Bundles = nil
 	}
-	entry.SpecDigest = specDigest(entry.Apply(), service.Spec.Sources)
-	entry.Digest = contentDigest(entry)
-	return entry
+	content.SpecDigest = specDigest(content.Apply(), service.Spec.Sources)
+	content.Digest = content.digest()
+	return content
 }
 
 func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {
@@ -205,7 +222,7 @@ func (p *Plan) Entry(name string) (Entry, bool) {
 	if entry := p.find(name); entry != nil {
 		return *entry, true
 	}
-	return Entry{}, false
+	return Entry{Content: nothing}, false
 }
 
 // find returns the entry of a service, or nil.
@@ -230,16 +247,16 @@ func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
 }
 
 // Apply returns how the manifests are applied, with every default and the project's limits filled in.
-func (e *Entry) Apply() syncpolicy.Options {
-	options := catalog.ServiceSpec{Options: e.Options}.Wanted().WithDefaults()
-	options.Policy.Limits = e.Limits
+func (c *Content) Apply() syncpolicy.Options {
+	options := catalog.ServiceSpec{Options: c.Options}.Wanted().WithDefaults()
+	options.Policy.Limits = c.Limits
 	return options
 }
 
-// Digests returns the digests of the entry's bundles as text, in the order of the sources.
-func (e Entry) Digests() []string {
-	texts := make([]string, len(e.Bundles))
-	for i, bundle := range e.Bundles {
+// Digests returns the digests of the bundles as text, in the order of the sources.
+func (c *Content) Digests() []string {
+	texts := make([]string, len(c.Bundles))
+	for i, bundle := range c.Bundles {
 		texts[i] = bundle.Digest.String()
 	}
 	return texts

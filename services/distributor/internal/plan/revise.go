@@ -57,21 +57,21 @@ func (p *Plan) At(seen func(Bundle) (commit, version string)) *Plan {
 		if !slices.ContainsFunc(last.Bundles, hasMoved) {
 			continue
 		}
-		entry := *last
-		entry.Bundles = slices.Clone(last.Bundles)
-		next.Entries[i] = &entry
-		for j, bundle := range entry.Bundles {
-			entry.Bundles[j].Commit, entry.Bundles[j].Version = seen(bundle)
+		entry, content := *last, *last.Content
+		content.Bundles = slices.Clone(last.Bundles)
+		entry.Content, next.Entries[i] = &content, &entry
+		for j, bundle := range content.Bundles {
+			content.Bundles[j].Commit, content.Bundles[j].Version = seen(bundle)
 		}
 	}
 	return &next
 }
 
 // Entry returns what a plan holds for the service, without a trace.
-func (i Input) Entry() Entry { return *entryOf(i) }
+func (i Input) Entry() Entry { return *entryOf(i, nil) }
 
 func (c Cause) entry(input Input) *Entry {
-	entry := entryOf(input)
+	entry := entryOf(input, c.Pool)
 	entry.Traceparent = c.trace(entry)
 	return entry
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -116,6 +117,45 @@ func TestPoolChangesNoPlan(t *testing.T) {
 			shared = append(shared, next)
 			if diff := cmp.Diff(plan.Compute("one", inputs, plan.Cause{}), next, digests); diff != "" {
 				t.Fatalf("shared plan (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestPoolComputesTheSame has clusters with services in common, of which some were changed since, and wants plans as
+// without a pool.
+func TestPoolComputesTheSame(t *testing.T) {
+	t.Parallel()
+	annotations := &syncpolicy.Limits{ClusterAnnotations: syncpolicy.AllowList{}}
+	rapid.Check(t, func(t *rapid.T) {
+		commons := []*catalog.Service{drawService(t, "a"), drawService(t, "b")}
+		others := []*syncpolicy.Options{nil, drawService(t, "a").Spec.Options}
+		snapshots := []*catalog.Snapshot{nil, {Digest: digest.FromBytes([]byte("1"))}, {Digest: digest.FromBytes([]byte("1")), Commit: "2"}}
+		pool := plan.NewPool()
+		for range rapid.IntRange(1, 8).Draw(t, "plans") {
+			cluster := small.Draw(t, "cluster")
+			service := rapid.SampledFrom(commons).Draw(t, "common").In(cluster, small.Draw(t, "uid"))
+			input := plan.Input{
+				Service: service, IsWithheld: rapid.Bool().Draw(t, "withheld"),
+				Limits: rapid.SampledFrom([]*syncpolicy.Limits{nil, {}, annotations}).Draw(t, "limits"),
+			}
+			switch rapid.IntRange(0, 4).Draw(t, "change") {
+			case 0:
+				service.Spec.Options = rapid.SampledFrom(others).Draw(t, "options")
+			case 1:
+				service.Spec.Sources = slices.Clone(drawService(t, "c").Spec.Sources)
+			case 2:
+				service.ConfigDigest = small.Draw(t, "config")
+			case 3:
+				service.Spec.Config = &catalog.Config{Restart: true}
+			}
+			for range service.Spec.Sources {
+				input.Snapshots = append(input.Snapshots, rapid.SampledFrom(snapshots).Draw(t, "snapshot"))
+			}
+			got := plan.Compute(cluster, []plan.Input{input}, plan.Cause{Pool: pool})
+			pool.Share(got, nil)
+			if diff := cmp.Diff(plan.Compute(cluster, []plan.Input{input}, plan.Cause{}), got, digests); diff != "" {
+				t.Fatalf("plan with a pool (-without +with):\n%s", diff)
 			}
 		}
 	})

@@ -46,8 +46,8 @@ func (e encoder) sum() string { return e.Digest().String() }
 // SpecDigest returns the digest of a spec, as an entry of a plan and the reports about it name it. limits are
 // those of the service's project; nil: none.
 func SpecDigest(spec catalog.ServiceSpec, limits *syncpolicy.Limits) string {
-	entry := Entry{Options: spec.Options, Limits: limits}
-	return specDigest(entry.Apply(), spec.Sources)
+	content := Content{Options: spec.Options, Limits: limits}
+	return specDigest(content.Apply(), spec.Sources)
 }
 
 func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
@@ -132,17 +132,17 @@ func versionOf(cluster string, own ClusterPart, entries []*Entry) string {
 }
 
 // contentDigest covers the entry's spec, its bundles and its configuration.
-func contentDigest(entry *Entry) string {
+func (c *Content) digest() string {
 	e := newEncoder("entry")
-	e.Text(entry.SpecDigest)
-	e.Number(int64(len(entry.Bundles)))
-	for _, bundle := range entry.Bundles {
+	e.Text(c.SpecDigest)
+	e.Number(int64(len(c.Bundles)))
+	for _, bundle := range c.Bundles {
 		e.Text(bundle.Digest.String())
 	}
 	// The number of bundles marks their end, so that this needs no mark of its own, and services
 	// without a configuration keep the digests that they had before there were any.
-	if entry.ConfigDigest != "" {
-		e.Text(entry.ConfigDigest)
+	if c.ConfigDigest != "" {
+		e.Text(c.ConfigDigest)
 	}
 	return e.sum()
 }
