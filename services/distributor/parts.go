@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
@@ -64,6 +65,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 		func(ctx context.Context) error { return fleet.ReadReports(ctx, p.view) },
+		p.grow,
 	} {
 		group.Go(func() error { return part(work) })
 	}
@@ -76,6 +78,12 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 		served = errors.Join(served, err)
 	}
 	return served
+}
+
+// grow has Go collect less often until the fleet is in memory.
+func (p *parts) grow(ctx context.Context) error {
+	defer memlimit.Grow()()
+	return fleet.AwaitSettled(ctx, p.view)
 }
 
 // settled returns a part that begins when derived services are known. It would take others for deleted.

@@ -61,20 +61,21 @@ type basis struct {
 	// sets are of configuration, and version is that of derive.Sets.
 	sets    map[string]*catalog.ConfigSet
 	version uint64
-	// facts are those of the clusters that were derived for, which several global services share. Nil
-	// keeps none.
-	facts map[factsKey]*derive.Cluster
+	// seen are the clusters that were derived for. Nil keeps none.
+	seen factsBook
 }
 
 // factsKey is a cluster as a project sees it. The project is empty for the cluster's own.
 type factsKey struct{ cluster, project string }
 
-// composing returns what configurations are composed of in this state.
+// composing returns what configurations are composed of in this state. Global services go on to hold it, so it
+// holds nothing else of the state.
 func (b *basis) composing() derive.Sets {
+	projects, sets := b.projects, b.sets
 	return derive.Sets{
 		Version: b.version,
-		Project: func(name string) *catalog.Project { return b.projects[name] },
-		Set:     func(path string) *catalog.ConfigSet { return b.sets[path] },
+		Project: func(name string) *catalog.Project { return projects[name] },
+		Set:     func(path string) *catalog.ConfigSet { return sets[path] },
 	}
 }
 
@@ -257,7 +258,7 @@ func factsDiffer(a, b *catalog.Cluster) bool {
 func basisLocked(c *Catalog) basis {
 	return basis{
 		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
-		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), facts: map[factsKey]*derive.Cluster{},
+		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), seen: factsBook{},
 		sets: objectsLocked[*catalog.ConfigSet](c, catalog.KindConfigSet), version: c.derived.version,
 	}
 }
@@ -500,14 +501,38 @@ func (b *basis) factsOf(cluster *catalog.Cluster, global string) *derive.Cluster
 	if project != owner {
 		key.project = project
 	}
-	if facts, ok := b.facts[key]; ok {
-		return facts
+	return b.seen.of(key, factsOfCluster{cluster: cluster, own: b.projects[project], owner: b.projects[owner]})
+}
+
+// maxFacts bounds the clusters of a factsBook. Each takes about a kilobyte.
+const maxFacts = 1 << 15
+
+// factsBook are clusters as expressions see them, which global services share. One goroutine at a time
+// uses it.
+type factsBook map[factsKey]factsOfCluster
+
+// factsOfCluster is a cluster as the project own sees it, which may use those of the project owner. Objects are
+// replaced and never changed, so what follows from the same objects is the same.
+type factsOfCluster struct {
+	cluster    *catalog.Cluster
+	own, owner *catalog.Project
+	facts      *derive.Cluster
+}
+
+func (s factsBook) of(key factsKey, wanted factsOfCluster) *derive.Cluster {
+	known := s[key]
+	wanted.facts = known.facts
+	if wanted == known && known.facts != nil {
+		return known.facts
 	}
-	facts := derive.ClusterFor(cluster, b.projects[project], b.projects[owner])
-	if b.facts != nil {
-		b.facts[key] = facts
+	wanted.facts = derive.ClusterFor(wanted.cluster, wanted.own, wanted.owner)
+	if len(s) >= maxFacts {
+		clear(s)
 	}
-	return facts
+	if s != nil {
+		s[key] = wanted
+	}
+	return wanted.facts
 }
 
 // putBatchLocked applies the verdicts of a batch, and leaves the rest to the deriver. isFirst is true if this

@@ -22,7 +22,7 @@ import (
 // deriver.go). Both make verdicts, which are applied under the lock.
 type derivations struct {
 	// globals are by path. Only the goroutine that holds View.refreshing derives with one, or, while the
-	// path has a job, the deriver.
+	// path has a job, the worker of the deriver that has taken it.
 	globals map[string]*derive.Global
 	// conflicts are clusters of which a person's service has the name, by the global service's path.
 	conflicts map[string]map[string]struct{}

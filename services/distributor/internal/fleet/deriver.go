@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -50,6 +52,8 @@ type job struct {
 	// isFirst is true if this replica does not know what the clusters had before.
 	isFirst   bool
 	isSettled bool
+	// isTaken is true during a turn.
+	isTaken bool
 	// pass is nil between two passes.
 	pass *pass
 	// turn is the number of the latest turn.
@@ -61,8 +65,8 @@ func (j *job) covers(cluster string) bool {
 	return j.has(cluster) || j.pass != nil && j.pass.has(cluster)
 }
 
-// pass is one evaluation for the clusters that a job had when it began. The deriver alone uses it, except
-// for the scope, which does not change.
+// pass is one evaluation for the clusters that a job had when it began. The worker of the deriver whose turn it is
+// uses it, except for the scope, which does not change.
 type pass struct {
 	scope
 
@@ -215,25 +219,64 @@ func NewDeriver(v *View) Deriver {
 	return Deriver{View: v, Slice: 50 * time.Millisecond, PerCluster: 200 * time.Microsecond, Timeout: 10 * time.Second}
 }
 
-// Run derives until ctx is done.
+// maxHelpers bounds the workers that help with first turns.
+const maxHelpers = 3
+
+// Run derives until ctx is done, each global service on one core. The first turns of what the view was loaded with,
+// for which all agents wait, take the other cores, too.
 func (d Deriver) Run(ctx context.Context) error {
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	for range min(runtime.GOMAXPROCS(0)-1, maxHelpers) {
+		helpers.Go(func() { d.help(ctx) })
+	}
+	seen := factsBook{}
 	for {
-		j, wait := d.next(time.Now())
+		j, wait := d.next(time.Now(), isAny)
 		if j == nil {
+			clear(seen)
 			if err := d.View.deriving.Await(ctx, wait); err != nil {
 				return err
 			}
 			continue
 		}
-		d.turn(ctx, j)
+		d.take(ctx, j, seen)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// next returns the job whose turn it is, with a pass begun. Without a job it returns how long to wait for one.
-func (d Deriver) next(at time.Time) (*job, time.Duration) {
+// help takes first turns until there is none.
+func (d Deriver) help(ctx context.Context) {
+	seen := factsBook{}
+	for ctx.Err() == nil {
+		j, _ := d.next(time.Now(), isFirstTurn)
+		if j == nil {
+			return
+		}
+		d.take(ctx, j, seen)
+	}
+}
+
+func isAny(*job) bool { return true }
+
+func isFirstTurn(j *job) bool { return j.isFirst && !j.isSettled }
+
+// take is the turn of a job, which no other worker takes meanwhile. Clusters as expressions see them are one worker's.
+func (d Deriver) take(ctx context.Context, j *job, seen factsBook) {
+	j.pass.on.seen = seen
+	d.turn(ctx, j)
+	c := d.View.Catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j.isTaken = false
+	d.View.deriving.Set() // a worker may have found nothing but this job
+}
+
+// next returns the job whose turn it is of those that a worker may take, with a pass begun. Without a job it returns
+// how long to wait for one.
+func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 	c := d.View.Catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +291,7 @@ func (d Deriver) next(at time.Time) (*job, time.Duration) {
 			c.derived.jobs[path] = &job{global: global, isFirst: late.isFirst, isSettled: true, scope: scope{isAll: true}}
 		}
 	}
-	j := nextLocked(c.derived)
+	j := nextLocked(c.derived, may)
 	if j != nil && j.pass == nil {
 		j.pass = &pass{
 			scope: j.scope, clusters: amongLocked(c, j.scope),
@@ -283,7 +326,7 @@ func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
 
 // nextLocked takes the turn of a job: of those that are not settled if there are any, one of the project whose
 // turn was the longest ago, and there the job whose turn was.
-func nextLocked(d *derivations) *job {
+func nextLocked(d *derivations, may func(*job) bool) *job {
 	last := map[string]uint64{}
 	for path, j := range d.jobs {
 		project := objectname.Project(path)
@@ -301,13 +344,13 @@ func nextLocked(d *derivations) *job {
 	}
 	var next *job
 	for _, j := range d.jobs {
-		if next == nil || compare(j, next) < 0 {
+		if !j.isTaken && may(j) && (next == nil || compare(j, next) < 0) {
 			next = j
 		}
 	}
 	if next != nil {
 		d.turns++
-		next.turn = d.turns
+		next.turn, next.isTaken = d.turns, true
 	}
 	return next
 }
@@ -464,8 +507,9 @@ func (d Deriver) settled(j *job, note func()) {
 
 // put calls do for each number below a count, under the catalog's lock, and then revises the plans that this
 // touches: some numbers at a time, so that readers wait for no more than those. Between two times it rests as
-// long as it held the lock: a call takes the lock many times, and must not find it taken each time. put returns false as
-// soon as the job has ended, or has to begin again for all clusters.
+// long as it held the lock: a call takes the lock many times, and must not find it taken each time. Agents wait for
+// a first turn, in which it does not rest. put returns false as soon as the job has ended, or has to begin again for
+// all clusters.
 func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *changeSet)) (isCurrent bool) {
 	for from := 0; from < count; {
 		done, held := d.putSome(ctx, j, from, min(from+putAtOnce, count), do)
@@ -475,7 +519,7 @@ func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *c
 			j.pass = nil
 			return false
 		}
-		if from += done; from < count {
+		if from += done; from < count && j.pass.isSettled {
 			_ = backoff.Wait(ctx, held) // once ctx has ended there is no rest, and Run returns after this turn
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.opentelemetry.io/otel/trace/noop"
 	"pgregory.net/rapid"
@@ -366,5 +368,37 @@ func TestSecReportsShareOneBudget(t *testing.T) {
 	}
 	if got := met["uid-cheap"]; got != reports {
 		t.Errorf("the other condition is met for %d of %d reports, want all", got, reports)
+	}
+}
+
+// TestPassesLeaveNothing replaces a cluster after services were derived for it, by a batch or by the deriver. Nothing
+// holds the cluster as it was: a fleet's deriver would keep millions of services that way.
+func TestPassesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	for name, atOnce := range map[string]fleet.AtOnce{"batch": {Pairs: 1000, Units: 1 << 40}, "deriver": {Pairs: 1, Units: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newDerivedView(&log{}, atOnce)
+			before := &catalog.Cluster{Metadata: catalog.Metadata{Name: "berlin", UID: "uid-berlin"}}
+			held := weak.Make(before)
+			v.add(t, catalog.Changes{Clusters: []*catalog.Cluster{before, cluster("paris")}})
+			v.add(t, catalog.Changes{FleetChanges: catalog.FleetChanges{Globals: []*catalog.GlobalService{globalIn("ns-${{ self.name }}", 1)}}})
+			v.derive(t, time.Minute)
+			if got := v.namespaces(); got != "web@berlin:ns-berlin web@paris:ns-paris" {
+				t.Fatalf("got %s", got)
+			}
+			next := *before
+			next.ResourceVersion = 7
+			v.log.changes = []catalog.Changes{{Revision: v.Revision() + 1, Clusters: []*catalog.Cluster{&next}}}
+			if err := v.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			v.derive(t, time.Minute)
+			runtime.GC()
+			if held.Value() != nil {
+				t.Error("the cluster of before is still held")
+			}
+			runtime.KeepAlive(v)
+		})
 	}
 }

@@ -106,8 +106,14 @@ func (r *reading) begin(ctx context.Context) {
 }
 
 // ReadReports reads the reports of derived services that View.Load has left, and ends when all are read. It
-// rests for as long as it works, because agents come back at the same time.
+// begins when the services are derived, for which all agents wait, and rests for as long as it works, because
+// agents come back at the same time.
 func ReadReports(ctx context.Context, v *View) error {
+	select {
+	case <-v.derived.settled:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for !wake.IsClosed(v.reading.done) {
 		begun := time.Now()
 		err := v.reading.some(ctx)
@@ -168,7 +174,7 @@ func (r *reading) all(ctx context.Context, clusters []*catalog.Cluster) ([]catal
 
 // holdsBack reports whether the plan of a cluster follows from reports that are not read.
 func (r *reading) holdsBack(cluster *catalog.Cluster) bool {
-	if !r.isLeft(cluster.UID) {
+	if !r.isLeft(cluster.UID) || len(policies(r.view.Catalog)) == 0 {
 		return false
 	}
 	_, services := r.view.servicesOf(cluster.Name)
