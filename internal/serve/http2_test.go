@@ -81,6 +81,30 @@ func TestHTTP2Requests(t *testing.T) {
 	})
 }
 
+// TestHTTP2FramesAreBounded looks at the settings that a peer is sent.
+func TestHTTP2FramesAreBounded(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[int]uint32{0: 64 << 10, 16 << 10: 16 << 10} {
+		conn := dial(t, start(t, serve.Config{ReadFrame: given}, http.HandlerFunc(protocol)).addr)
+		write(t, conn, http2.ClientPreface)
+		framer := http2.NewFramer(conn, conn)
+		if err := framer.WriteSettings(); err != nil {
+			t.Fatal(err)
+		}
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, ok := frame.(*http2.SettingsFrame)
+		if !ok {
+			t.Fatalf("got %v, want settings", frame)
+		}
+		if got, _ := settings.Value(http2.SettingMaxFrameSize); got != want {
+			t.Errorf("got frames of %d bytes, want %d", got, want)
+		}
+	}
+}
+
 // TestHTTP2Drain has requests under way finish when the server stops, and no connection stay.
 func TestHTTP2Drain(t *testing.T) {
 	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {

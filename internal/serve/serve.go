@@ -51,6 +51,9 @@ type Config struct {
 	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads
 	// them. Zero means 512 KiB. Not a flag.
 	ReceiveWindow int
+	// ReadFrame is how many bytes a frame of HTTP/2 may have that a peer sends, from 16 KiB. A connection holds
+	// that many as long as it lives, once it has received as many. Zero means 64 KiB. Not a flag.
+	ReadFrame int
 	// MaxStreams is how many requests one connection over HTTP/2 may have under way. Zero means
 	// 100. Not a flag.
 	MaxStreams int

@@ -32,7 +32,7 @@ const (
 	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait
 	// for each other, and uploads of other connections do not wait.
 	connectionWindow = 64 << 20
-	readFrameSize    = 64 << 10
+	defaultReadFrame = 64 << 10
 
 	pingAfter        = 15 * time.Second
 	pingTimeout      = 15 * time.Second
@@ -54,7 +54,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 			MaxConcurrentStreams:          defaultMaxStreams,
 			MaxReceiveBufferPerStream:     defaultReceiveWindow,
 			MaxReceiveBufferPerConnection: connectionWindow,
-			MaxReadFrameSize:              readFrameSize,
+			MaxReadFrameSize:              defaultReadFrame,
 			SendPingTimeout:               pingAfter,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeByteTimeout,
@@ -92,6 +92,7 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 	server := newServer(base, p.Public, p.Logger)
 	server.HTTP2.SendPingTimeout = cmp.Or(p.PingAfter, pingAfter)
 	server.HTTP2.MaxReceiveBufferPerStream = cmp.Or(p.ReceiveWindow, defaultReceiveWindow)
+	server.HTTP2.MaxReadFrameSize = cmp.Or(p.ReadFrame, defaultReadFrame)
 	server.HTTP2.MaxConcurrentStreams = cmp.Or(p.MaxStreams, defaultMaxStreams)
 	strangers.install(server)
 	server.Handler = trusted.wrap(server.Handler)

@@ -63,6 +63,10 @@ const (
 	adminUser  = "admin"
 	adminLabel = "bootstrap"
 
+	// agentFrame bounds what each agent's connection holds after a report of everything, of which there are ten
+	// thousand after a start of a large fleet.
+	agentFrame = 16 << 10
+
 	resolveWorkers = 16
 	resolveTimeout = time.Minute
 	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks
@@ -106,7 +110,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg.Serve.Listener = listener
+	cfg.Serve.Listener, cfg.Serve.ReadFrame = listener, agentFrame
 	defer func() { _ = listener.Close() }() // closed already where serve.Run came to it
 	starting := newStartup(logger)
 	internal, err := serve.StartInternal(ctx, serve.Params{Config: cfg.Serve, Internal: newInternal(starting, tel), Logger: logger})
