@@ -39,6 +39,8 @@ type agent struct {
 	changes chan change
 	// plan is the last plan that awaitChange saw.
 	plan *distributorv1.Plan
+	// kept is the plan that the agent has from before, or nil.
+	kept *distributorv1.Plan
 }
 
 type change struct {
@@ -46,9 +48,11 @@ type change struct {
 	plan *distributorv1.Plan
 }
 
-// connect has every agent obtain a token and begin. It returns when all have the whole plan.
+// connect has every agent obtain a token and begin. It returns when all have the whole plan. Agents keep the
+// plans that they had at the last connect, as real ones do on their disks.
 func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, watching *sync.WaitGroup) error) {
 	b.Helper()
+	before := h.agents
 	h.agents = make([]*agent, *fleetClusters)
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
@@ -62,6 +66,9 @@ func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, wa
 	for i := range h.agents {
 		a := newAgent(clusterName(i), h.distributor.url)
 		h.agents[i] = a
+		if before != nil {
+			a.kept = before[i].plan
+		}
 		group.Go(func() error {
 			if err := begin(a, ctx, &watching); err != nil {
 				return fmt.Errorf("%s: %w", a.cluster, err)
@@ -140,7 +147,7 @@ func (a *agent) as(ctx context.Context) context.Context {
 
 // watch notifies first once there is a plan with content.
 func (a *agent) watch(ctx context.Context, first chan<- error) {
-	stream, err := a.service.WatchPlan(a.as(ctx), &distributorv1.WatchPlanRequest{})
+	stream, err := a.service.WatchPlan(a.as(ctx), &distributorv1.WatchPlanRequest{KnownVersion: a.kept.GetVersion(), AcceptDelta: true})
 	if err != nil {
 		first <- err
 		return
@@ -150,7 +157,13 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 	for stream.Receive() {
 		a.messages.Add(1)
 		plan := stream.Msg().GetPlan()
+		if delta := stream.Msg().GetDelta(); len(delta.GetServices()) > 0 {
+			plan = &distributorv1.Plan{Version: delta.GetToVersion(), Services: delta.GetServices()}
+		}
 		switch {
+		case plan == nil && a.plan == nil && a.kept != nil: // a heartbeat first: what the agent has is current
+			a.plan = a.kept
+			close(first)
 		case plan == nil:
 		case a.plan == nil && complete(plan):
 			a.plan = plan

@@ -34,6 +34,7 @@ var (
 	fleetGlobals  = flag.Int("fleet.globals", 0, "global services of BenchmarkFleet for all clusters, in place of the 20 services of each cluster")
 	fleetDir      = flag.String("fleet.dir", "", "folder that keeps the fleet's catalog between runs, because enrolling takes minutes; empty: a new one each time")
 	fleetPostgres = flag.Bool("fleet.postgres", false, "use PostgreSQL in place of SQLite; nothing is kept between runs")
+	fleetMemory   = flag.String("fleet.memory", "", "GOMEMLIMIT of the distributor, such as 2700MiB; empty: none")
 	fleetIdle     = flag.Duration("fleet.idle", time.Minute, "how long BenchmarkFleet looks at an idle fleet")
 )
 
@@ -125,7 +126,7 @@ func (h *hub) startServices(b *testing.B, database, tunnel string) {
 // startDistributor starts a replica of the distributor.
 func (h *hub) startDistributor(b *testing.B) *server {
 	b.Helper()
-	return startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL="+h.database,
+	return startService(b, "distributor", "GOMEMLIMIT="+*fleetMemory, "LEAT_DISTRIBUTOR_DATABASE_URL="+h.database,
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL="+h.tunnel, "LEAT_LOG_LEVEL=error")
 }
