@@ -20,7 +20,7 @@ export RERUNS ?= $(if $(filter 1,$(COUNT)),2,0)
 # linked beside code with it: both hold the same instances of generic types, such as those of sync.Map, and one is used.)
 OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 
-# Sieges: whole hubs are attacked, killed and frozen. They take minutes of both cores, and few changes touch what they
+# Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them, and CI runs both.
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
 
@@ -82,7 +82,8 @@ else
 endif
 	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
+siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`
+	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
 	@$(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS)
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs

@@ -2,6 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fault runs the built deployables as an operator would, and breaks them: it kills, freezes
-// and cuts, and checks the promises of ARCHITECTURE.md. The short form is part of `make test`, the
+// and cuts, and checks the promises of ARCHITECTURE.md. The short form is part of `make siege`, the
 // long one is `make fault`.
 package fault

@@ -37,8 +37,10 @@ const adminToken = "leat_the-admin-token-of-this-test"
 type hub struct {
 	*fleet
 	distributors []*process
-	resync       time.Duration
-	clusters     int
+	// settings are added to those of each distributor.
+	settings []string
+	resync   time.Duration
+	clusters int
 
 	mu sync.Mutex
 	// commits maps each commit to its number in its repository.
@@ -53,11 +55,21 @@ type hub struct {
 // touches.
 func newHub(t *testing.T, sc scale, distributors, clusters int, resync time.Duration) *hub {
 	t.Helper()
+	h := newContent(t, sc, build(t, "gitcache"))
+	h.resync = resync
+	h.addDistributors(t, distributors, build(t, "distributor"))
+	h.catalog(t, clusters)
+	return h
+}
+
+// newContent starts two replicas of gitcache, and a repository has its first commit.
+func newContent(t *testing.T, sc scale, gitcache string) *hub {
+	t.Helper()
 	h := &hub{
 		fleet: &fleet{
-			scale: sc, egress: newEgress(), events: newEpochs(), upstream: gittest.New(t), binary: build(t, "gitcache"), redis: redistest.Start(t),
+			scale: sc, egress: newEgress(), events: newEpochs(), upstream: gittest.New(t), binary: gitcache, redis: redistest.Start(t),
 		},
-		resync: resync, commits: map[string]int{}, heads: map[string]string{},
+		commits: map[string]int{}, heads: map[string]string{},
 	}
 	for i := range sc.repositories {
 		h.repos = append(h.repos, fmt.Sprintf("repo-%02d", i))
@@ -65,12 +77,16 @@ func newHub(t *testing.T, sc scale, distributors, clusters int, resync time.Dura
 	}
 	h.add(t)
 	h.add(t)
-	database, binary := postgrestest.New(t).Database(t), build(t, "distributor")
-	for range distributors {
+	return h
+}
+
+// addDistributors starts so many replicas on a database of their own.
+func (h *hub) addDistributors(t *testing.T, replicas int, binary string) {
+	t.Helper()
+	database := postgrestest.New(t).Database(t)
+	for range replicas {
 		h.addDistributor(t, binary, database)
 	}
-	h.catalog(t, clusters)
-	return h
 }
 
 func (h *hub) addDistributor(t *testing.T, binary, database string) {
@@ -90,22 +106,24 @@ func (h *hub) addDistributor(t *testing.T, binary, database string) {
 		"LEAT_DISTRIBUTOR_RESYNC_INTERVAL=" + h.resync.String(),
 		"LEAT_DISTRIBUTOR_RECONCILE_INTERVAL=2s",
 	}
+	p.env = append(p.env, h.settings...)
 	h.distributors = append(h.distributors, p)
 	p.start(t)
 }
 
-// commit writes the next commit of a repository, and has it fetched soon.
-func (h *hub) commit(t *testing.T, repository string) {
+// commit writes the next commit of a repository, and returns its number. Its folder app has that
+// number in a ConfigMap.
+func (h *hub) commit(t *testing.T, repository string) (number int) {
 	t.Helper()
 	h.mu.Lock()
-	number := len(h.commits)
+	number = len(h.commits)
 	h.mu.Unlock()
-	id := h.upstream.Repo(t, repository).Commit(t, "main", map[string]string{
-		"app/config.yaml": fmt.Sprintf("number: %d\n", number), "other/file": "never changes",
-	})
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: serial}\ndata: {number: \"%d\"}\n", number)
+	id := h.upstream.Repo(t, repository).Commit(t, "main", map[string]string{"app/config.yaml": manifest, "other/file": "never changes"})
 	h.mu.Lock()
 	h.commits[id], h.heads[repository] = number, id
 	h.mu.Unlock()
+	return number
 }
 
 // storm keeps committing to random repositories, as fast as Git can, for that long.

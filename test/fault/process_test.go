@@ -4,6 +4,7 @@
 package fault_test
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,9 +42,11 @@ type process struct {
 	name, binary, addr, log string
 	dir                     string // the data folder
 	redis                   *wire  // its connection to Redis
-	env                     []string
-	cmd                     *exec.Cmd
-	exited                  <-chan struct{}
+	// probed is the setting of the address that answers probes. Empty: that of the internal listener.
+	probed string
+	env    []string
+	cmd    *exec.Cmd
+	exited <-chan struct{}
 }
 
 func (p *process) url() string { return "http://" + p.addr }
@@ -58,7 +61,7 @@ func (p *process) start(t *testing.T) {
 	defer log.Close()
 	p.cmd = exec.Command(p.binary)
 	internal := loopback.Addr(t)
-	p.cmd.Env = append(append(os.Environ(), p.env...), "LEAT_INTERNAL_LISTEN_ADDR="+internal)
+	p.cmd.Env = append(append(os.Environ(), p.env...), cmp.Or(p.probed, "LEAT_INTERNAL_LISTEN_ADDR")+"="+internal)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	exited, err := childproc.Start(p.cmd)
 	if err != nil {
