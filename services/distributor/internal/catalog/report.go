@@ -168,6 +168,9 @@ type StoredReport struct {
 	ServiceUID string
 	// Report is nil when the agent no longer knows the service.
 	Report *ServiceReport
+	// Damage is why the store cannot read the report, as after an edit by hand; nil otherwise. Report is
+	// nil then, and the next report of the agent replaces what is stored.
+	Damage error
 	// Entry is the digest of the plan entry that the agent was working on; empty when the hub could
 	// not tell.
 	Entry string

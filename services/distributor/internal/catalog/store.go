@@ -64,7 +64,7 @@ type Log interface {
 	// returns all there is, except for the reports of derived services, of which there may be millions.
 	Changes(ctx context.Context, since int64) (Changes, error)
 	// DerivedReports returns the latest reports of the derived services in clusters, which are given by
-	// their uids. The reports are in no order.
+	// their uids. The reports are in no order. One that cannot be read is among them, with its damage.
 	DerivedReports(ctx context.Context, clusterUIDs []string) ([]StoredReport, error)
 }
 

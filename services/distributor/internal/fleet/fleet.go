@@ -263,7 +263,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	v.forgetAgents(set.endedClusters)
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
-		takeReport(v, report, set)
+		takeReport(ctx, v, report, set)
 	}
 	v.admit(set, changes, isReloaded)
 	v.grants.add(changes.Grants)

@@ -32,9 +32,11 @@ type log struct {
 	// snapshots are what SnapshotsOf finds, and down is what is wrong with the store.
 	snapshots map[catalog.Source]catalog.Resolution
 	down      error
-	// derived are what DerivedReports finds, by cluster; isDerivedAway makes it fail.
+	// derived are what DerivedReports finds, by cluster; isDerivedAway makes it fail, and awayAfter does after so
+	// many clusters, if it is not zero.
 	derived       map[string][]catalog.StoredReport
 	isDerivedAway atomic.Bool
+	awayAfter     atomic.Int64
 }
 
 func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
@@ -61,6 +63,10 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 }
 
 func (l *log) DerivedReports(_ context.Context, clusterUIDs []string) ([]catalog.StoredReport, error) {
+	if after := l.awayAfter.Load(); after != 0 && l.awayAfter.Add(-int64(len(clusterUIDs))) <= 0 {
+		l.isDerivedAway.Store(true)
+		l.awayAfter.Store(0)
+	}
 	if l.isDerivedAway.Load() {
 		return nil, errors.New("the store is away")
 	}

@@ -145,7 +145,7 @@ func (r *reading) some(ctx context.Context) error {
 		if v.reports.has(report.ServiceUID) {
 			continue
 		}
-		if service := takeReport(v, report, set); service != nil && v.plans.needsReport(service) {
+		if service := takeReport(ctx, v, report, set); service != nil && v.plans.needsReport(service) {
 			set.addService(service)
 		}
 	}
@@ -190,11 +190,19 @@ func (r *reading) lacks(service *catalog.Service) bool {
 	return ok && r.isLeft(cluster.UID)
 }
 
-// takeReport takes over a report, and returns its service if there is one. The caller holds View.refreshing.
-func takeReport(v *View, report catalog.StoredReport, set *changeSet) *catalog.Service {
+// takeReport takes over a report, and returns its service if there is one. What is known of a service stays
+// if its stored report is damaged. The caller holds View.refreshing.
+func takeReport(ctx context.Context, v *View, report catalog.StoredReport, set *changeSet) *catalog.Service {
 	service, ok := v.Service(report.Service)
+	isCurrent := ok && service.UID == report.ServiceUID
 	switch {
-	case ok && service.UID == report.ServiceUID:
+	case report.Damage != nil:
+		v.p.Logger.ErrorContext(ctx, "stored report cannot be read; its service counts as before until the agent reports on it again",
+			slog.String("service", report.Service), slog.Any("error", report.Damage))
+		if isCurrent {
+			return service
+		}
+	case isCurrent:
 		if v.reports.put(service, v.sharing.report(service, report)) {
 			set.addStatus(service)
 		}

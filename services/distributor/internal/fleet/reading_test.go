@@ -4,14 +4,21 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -181,4 +188,92 @@ func TestReadingEndsWithTheHub(t *testing.T) {
 	if err := fleet.ReadReports(ctx, v.View); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the end of the context", err)
 	}
+}
+
+// TestADamagedReportHoldsNothingUp requires that a report that cannot be read is logged, and costs neither the other
+// reports nor the start of the hub. Under a policy, its service keeps what is in the cluster. The agent's next report
+// is taken.
+func TestADamagedReportHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	l, all := derivedReports(catalog.PhaseHealthy)
+	damaged := &l.derived[all.Clusters[1].UID][0]
+	damaged.Report, damaged.Damage = nil, errors.New("not JSON")
+	all.Policies = []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "uid-waves"}}}
+	l.add(all)
+	logged := &bytes.Buffer{}
+	v := &derivedView{log: l, plans: fanout.NewHub[string](0)}
+	v.View = fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.NewTextHandler(logged, nil)), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: v.plans, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})
+	if err := errors.Join(v.Load(t.Context()), fleet.ReadReports(t.Context(), v.View), fleet.AwaitSettled(t.Context(), v.View)); err != nil {
+		t.Fatal(err)
+	}
+	v.Resolved(t.Context(), app, good("first"), "")
+	if phase, problem := reported(t, v, "one"); phase != catalog.PhaseHealthy || problem != nil && problem.Reason == reason.ReportUnread {
+		t.Errorf("got %s, %v, want the report that can be read", phase, problem)
+	}
+	if phase, problem := reported(t, v, "two"); phase != "none" || problem != nil && problem.Reason == reason.ReportUnread {
+		t.Errorf("got %s, %v, want a service without a report that does not wait for one", phase, problem)
+	}
+	if p, _ := v.Plan("two"); fleet.IsUndecided(v.View, "two") || len(p.Entries) != 1 || len(p.Entries[0].Bundles) != 0 {
+		t.Errorf("got %+v, want a service that waits for its policy", p.Entries)
+	}
+	if text := logged.String(); strings.Count(text, "stored report cannot be read") != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "web@two") {
+		t.Errorf("got the log\n%s\nwant the service whose report is damaged", text)
+	}
+	v.add(t, catalog.Changes{Reports: []catalog.StoredReport{reportOfWeb(all.Clusters[1], catalog.PhaseDegraded)}})
+	v.add(t, catalog.Changes{Reports: []catalog.StoredReport{{Service: "web@two", ServiceUID: damaged.ServiceUID, Damage: damaged.Damage}}})
+	if phase, _ := reported(t, v, "two"); phase != catalog.PhaseDegraded {
+		t.Errorf("got %s, want the last report that could be read", phase)
+	}
+}
+
+// TestReadingGoesOnAfterTheStoreWasAway has a store that ends after some of the clusters. What was read stays, each
+// failure is logged, and the rest is read when the store is back.
+func TestReadingGoesOnAfterTheStoreWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clusters = 40
+		l, all := derivedReports(catalog.PhaseHealthy)
+		for i := range clusters {
+			c := cluster(fmt.Sprintf("further-%02d", i))
+			all.Clusters = append(all.Clusters, c)
+			l.derived[c.UID] = []catalog.StoredReport{reportOfWeb(c, catalog.PhaseHealthy)}
+		}
+		l.awayAfter.Store(clusters / 2)
+		l.add(all)
+		logged := &bytes.Buffer{}
+		v := &derivedView{log: l, plans: fanout.NewHub[string](0)}
+		v.View = fleet.New(fleet.Params{
+			Store: l, Logger: slog.New(slog.NewTextHandler(logged, nil)), Tracer: noop.NewTracerProvider().Tracer(""),
+			Plans: v.plans, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+		})
+		if err := v.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		read := func() (n int) {
+			for _, c := range all.Clusters {
+				if phase, _ := reported(t, v, c.Name); phase == catalog.PhaseHealthy {
+					n++
+				}
+			}
+			return n
+		}
+		if got := read(); got == 0 || got == len(all.Clusters) {
+			t.Errorf("got %d of %d reports, want those before the store ended", got, len(all.Clusters))
+		}
+		reading := make(chan error, 1)
+		go func() { reading <- fleet.ReadReports(t.Context(), v.View) }()
+		<-time.After(10 * time.Second) // virtual
+		l.isDerivedAway.Store(false)
+		if err := <-reading; err != nil {
+			t.Fatal(err)
+		}
+		if got := read(); got != len(all.Clusters) {
+			t.Errorf("got %d of %d reports", got, len(all.Clusters))
+		}
+		if !strings.Contains(logged.String(), "the store is away") {
+			t.Errorf("got the log\n%s\nwant the failures", logged)
+		}
+	})
 }

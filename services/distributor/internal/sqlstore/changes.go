@@ -69,7 +69,7 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Backends, (*backendRow).backend),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
 		list(ctx, withProvider(changed()), &changes.Sessions, (*sessionRow).unused),
-		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
+		list(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
 		collectDerived(ctx, tx, since, changes),
 		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),
 	)

@@ -6,6 +6,8 @@ package sqlstore
 import (
 	"context"
 	"strings"
+
+	"github.com/uptrace/bun"
 )
 
 // SealedColumns returns the names of the columns that a rotation seals again.
@@ -23,6 +25,16 @@ func ObjectTables() []string { return objectTables }
 func Setting(ctx context.Context, s *Store, name string) (value string, err error) {
 	err = s.db.NewRaw("SELECT current_setting(?)", name).Scan(ctx, &value)
 	return value, err
+}
+
+// DamageReports replaces every stored report by a text that no version has written.
+func DamageReports(ctx context.Context, s *Store) error {
+	for _, table := range []string{"derived_services", "service_reports"} {
+		if _, err := s.db.NewRaw("UPDATE ? SET report = '{'", bun.Ident(table)).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RequestedPlan returns the steps by which SQLite finds the derived services of which people asked something.

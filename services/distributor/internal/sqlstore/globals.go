@@ -306,11 +306,12 @@ func withPlaces(query *bun.SelectQuery) *bun.SelectQuery {
 		Join("JOIN global_services AS gs ON gs.uid = ds.global_uid").Join("JOIN clusters AS c ON c.uid = ds.cluster_uid")
 }
 
-func (r *derivedRow) stored() (catalog.StoredReport, error) {
-	s := catalog.StoredReport{
-		Service: objectname.ServicePath(r.Global, r.Cluster), ServiceUID: r.UID, Entry: r.Entry, ObservedGeneration: r.ObservedGeneration,
+func (r *derivedRow) stored() catalog.StoredReport {
+	report, damage := decodeReport(r.Report)
+	return catalog.StoredReport{
+		Service: objectname.ServicePath(r.Global, r.Cluster), ServiceUID: r.UID, Report: report, Damage: damage,
+		Entry: r.Entry, ObservedGeneration: r.ObservedGeneration,
 	}
-	return s, decode("report", r.Report, &s.Report)
 }
 
 // isRequested is the condition that people asked for something of a derived service, or that it departed.
@@ -327,8 +328,8 @@ func collectDerived(ctx context.Context, tx bun.Tx, since int64, changes *catalo
 		query = query.Where("ds.revision > ?", since)
 	}
 	var reports []catalog.StoredReport
-	err := tryList(ctx, query, &reports, func(row *derivedRow) (catalog.StoredReport, error) {
-		report, err := row.stored()
+	err := list(ctx, query, &reports, func(row *derivedRow) catalog.StoredReport {
+		report := row.stored()
 		if row.SyncRequest != "" || row.Exception.v != nil || row.Departure.v != nil {
 			request := catalog.SyncRequest{
 				Service: report.Service, ServiceUID: row.UID, GlobalUID: row.GlobalUID, Request: row.SyncRequest, Exception: row.Exception.v,
@@ -338,7 +339,7 @@ func collectDerived(ctx context.Context, tx bun.Tx, since int64, changes *catalo
 			}
 			changes.Requests = append(changes.Requests, request)
 		}
-		return report, err
+		return report
 	})
 	if since > 0 {
 		changes.Reports = append(changes.Reports, reports...)
@@ -352,7 +353,7 @@ func (s *Store) DerivedReports(ctx context.Context, clusterUIDs []string) (repor
 		return nil, nil
 	}
 	query := withPlaces(s.reads.NewSelect()).Where("ds.cluster_uid IN (?)", bun.List(clusterUIDs))
-	return reports, translate("read reports of derived services", tryList(ctx, query, &reports, (*derivedRow).stored))
+	return reports, translate("read reports of derived services", list(ctx, query, &reports, (*derivedRow).stored))
 }
 
 // loadDerived reads what reports of derived services may change. Which services there may be follows from

@@ -427,6 +427,56 @@ func testDerivedReports(t *testing.T, s subject) {
 	}
 }
 
+// testDamagedReports requires that a report that cannot be read costs no other one, and not the start of a hub, and
+// that the next report of the agent replaces it.
+func testDamagedReports(t *testing.T, s subject) {
+	apply(t, s, repository("demo"), cluster("one"), service("app", "one", "demo"), &catalog.GlobalService{
+		Metadata: catalog.Metadata{Name: "web"},
+		Spec: catalog.GlobalServiceSpec{
+			Clusters: catalog.ClusterTarget{ClusterSelection: catalog.ClusterSelection{All: true}},
+			Template: catalog.ServiceTemplate{Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "demo"}}}},
+		},
+	})
+	start := changes(t, s, 0)
+	one := start.Clusters[0].UID
+	uids := []string{start.Services[0].UID, catalog.DerivedUID(start.Globals[0].UID, one)}
+	report := func(sequence uint64) {
+		t.Helper()
+		said := catalog.AgentReport{ClusterUID: one, Instance: "i", Sequence: sequence, Full: true}
+		for _, uid := range uids {
+			said.Services = append(said.Services, catalog.StoredReport{ServiceUID: uid, Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy}})
+		}
+		save(t, s, said)
+	}
+	read := func() map[string]catalog.StoredReport {
+		t.Helper()
+		derived, err := s.DerivedReports(t.Context(), []string{one})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]catalog.StoredReport{}
+		for _, r := range append(changes(t, s, 0).Reports, derived...) {
+			found[r.ServiceUID] = r
+		}
+		return found
+	}
+	report(1)
+	if err := sqlstore.DamageReports(t.Context(), s.Store); err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range uids {
+		if got := read()[uid]; got.Damage == nil || got.Report != nil || got.Service == "" {
+			t.Errorf("got %+v, want a service whose report is damaged", got)
+		}
+	}
+	report(2)
+	for _, uid := range uids {
+		if got := read()[uid]; got.Damage != nil || got.Report == nil || got.Report.Phase != catalog.PhaseHealthy {
+			t.Errorf("got %+v, want the next report", got)
+		}
+	}
+}
+
 // TestStartsFindRequestsByAnIndex requires that SQLite does not look at each of millions of derived services for
 // those of which people asked something. PostgreSQL plans by what is in the table.
 func TestStartsFindRequestsByAnIndex(t *testing.T) {

@@ -271,14 +271,25 @@ func withService(query *bun.SelectQuery) *bun.SelectQuery {
 	return query.ColumnExpr("sr.*, s.name AS service").Join("JOIN services AS s ON s.uid = sr.service_uid")
 }
 
-func (r *reportRow) stored() (catalog.StoredReport, error) {
-	s := catalog.StoredReport{
+func (r *reportRow) stored() catalog.StoredReport {
+	report, damage := decodeReport(r.Report)
+	return catalog.StoredReport{
 		Service:            r.Service,
 		ServiceUID:         r.ServiceUID,
+		Report:             report,
+		Damage:             damage,
 		Entry:              r.Entry,
 		ObservedGeneration: r.ObservedGeneration,
 	}
-	return s, decode("report", r.Report, &s.Report)
+}
+
+// decodeReport returns a stored report, or why it cannot be read. A caller that failed for one report
+// would withhold all others.
+func decodeReport(text string) (report *catalog.ServiceReport, damage error) {
+	if err := decode("report", text, &report); err != nil {
+		return nil, err
+	}
+	return report, nil
 }
 
 func (r *deletionRow) tombstone() catalog.Tombstone {

@@ -93,6 +93,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"full reports": testFullReports,
 
 		"derived reports": testDerivedReports,
+		"damaged reports": testDamagedReports,
 
 		"overview":      testOverview,
 		"bad report":    testBadReport,
