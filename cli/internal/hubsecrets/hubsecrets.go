@@ -140,8 +140,12 @@ const (
 
 // Make makes what is missing in a folder, and replaces certificates that end soon. It returns what it
 // did, also beside an error. The error is a [FileError], except for a host that is invalid
-// ([localtls.ErrHost]).
+// ([localtls.ErrHost]), for which nothing is made.
 func Make(p Params) (Result, error) {
+	p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool { return host == "" })
+	if err := localtls.CheckHosts(p.Hosts); err != nil {
+		return Result{}, err
+	}
 	f, err := openFolder(p)
 	if err != nil {
 		return Result{}, err
@@ -239,17 +243,16 @@ func (f *folder) authority(p Params) (tls.Certificate, error) {
 // server makes the tunnel's certificate unless the present one fits. One that cannot be read is
 // replaced: nothing depends on it.
 func (f *folder) server(p Params, authority tls.Certificate) error {
-	hosts := slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool { return host == "" })
 	text, _, err := f.read(tunnelFile)
 	if err != nil {
 		return err
 	}
 	server, err := tls.X509KeyPair([]byte(text), []byte(text))
-	if err == nil && localtls.Fits(server, authority, hosts, p.Now) {
+	if err == nil && localtls.Fits(server, authority, p.Hosts, p.Now) {
 		err = f.settle(tunnelFile)
 	} else {
 		var made localtls.Pair
-		if made, err = localtls.Sign(authority, "Leat tunnel", hosts, p.Now); err != nil {
+		if made, err = localtls.Sign(authority, "Leat tunnel", p.Hosts, p.Now); err != nil {
 			return err
 		}
 		if err = f.write(tunnelFile, made.Text()); err != nil {

@@ -57,6 +57,12 @@ func NewAuthority(name string, now time.Time) (Pair, error) {
 	return finish(template, template, key, key)
 }
 
+// CheckHosts returns an error that matches [ErrHost] if one of the hosts is invalid.
+func CheckHosts(hosts []string) error {
+	_, err := namesOf(hosts)
+	return err
+}
+
 // Sign makes the certificate of a server, for the loopback names and for hosts. It is valid for a
 // year. The error matches [ErrHost] if one of the hosts is invalid.
 func Sign(authority tls.Certificate, name string, hosts []string, now time.Time) (Pair, error) {
