@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -61,7 +60,7 @@ func (b *Bootstraps) CreateBootstrapToken(ctx context.Context, req *fleetv1.Crea
 	if err := b.mustExist(ctx, wanted.Project); err != nil {
 		return nil, err
 	}
-	if wanted.ExpiresAt, err = c.bootstrapEnd(req); err != nil {
+	if wanted.ExpiresAt, err = c.endOf(bootstrapLife, req.GetExpireTime(), c.rights.IsLimited()); err != nil {
 		return nil, err
 	}
 	if err := c.mayBootstrap(wanted); err != nil {
@@ -88,33 +87,6 @@ func (b *Bootstraps) mustExist(ctx context.Context, project string) error {
 		return nil
 	}
 	return wire.Error(&catalog.ReferenceError{Key: key, Path: "project"})
-}
-
-// bootstrapEnd returns when a new bootstrap token ends: with the API token that it is made with at the
-// latest, if that has a limit.
-func (c *caller) bootstrapEnd(req *fleetv1.CreateBootstrapTokenRequest) (time.Time, error) {
-	now := time.Now()
-	wanted, latest := now.Add(catalog.DefaultBootstrapLife), now.Add(catalog.MaxBootstrapLife)
-	limited := false
-	if _, last := c.person.Limit(); c.rights.IsLimited() && !last.IsZero() && last.Before(latest) {
-		latest, limited = last, true
-		if wanted.After(last) {
-			wanted = last
-		}
-	}
-	if req.GetExpireTime() == nil {
-		return wanted, nil
-	}
-	switch ends := catalogwire.TimeOf(req.GetExpireTime()); {
-	case req.GetExpireTime().CheckValid() != nil || !ends.After(now):
-		return time.Time{}, rpcerr.Field("expire_time", "is not in the future")
-	case limited && ends.After(latest):
-		return time.Time{}, rpcerr.Field("expire_time", "is after "+latest.UTC().Format(time.RFC3339)+", when the token that you use ends")
-	case ends.After(latest.Add(time.Minute)): // clocks differ
-		return time.Time{}, rpcerr.Field("expire_time", fmt.Sprintf("is too late; a bootstrap token is valid for %d days at most", int(catalog.MaxBootstrapLife.Hours()/24)))
-	default:
-		return ends, nil
-	}
 }
 
 // mayBootstrap returns an error unless the caller may make each cluster that the token can make, and a

@@ -41,7 +41,7 @@ const (
 	maxRereads = 5
 )
 
-// clockSkew is how much the clocks of replicas may differ.
+// clockSkew is how much the clocks of replicas, and of callers, may differ.
 const clockSkew = time.Minute
 
 // errEarlier ends a search: what follows was made before the span.

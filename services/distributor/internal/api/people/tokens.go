@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
@@ -43,7 +45,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 	if made.Limit, err = s.limitOf(ctx, req.GetLimit()); err != nil {
 		return nil, wire.Error(err)
 	}
-	if made.ExpiresAt, err = c.endOf(req, !mayForAll || c.rights.IsLimited()); err != nil {
+	if made.ExpiresAt, err = c.endOf(apiLife, req.GetExpireTime(), !mayForAll || c.rights.IsLimited()); err != nil {
 		return nil, err
 	}
 	if err := s.mayIssue(ctx, c, made); err != nil {
@@ -82,27 +84,40 @@ func (s *Service) limitOf(ctx context.Context, m *fleetv1.TokenLimit) (*catalog.
 	return limit, nil
 }
 
-// endOf returns when a new token ends. A bounded one ends with the token that it is made with at the
-// latest.
-func (c *caller) endOf(req *fleetv1.CreateTokenRequest, isBounded bool) (time.Time, error) {
+// life is how long tokens of a kind are valid.
+type life struct {
+	token          string // names one in texts
+	usual, longest time.Duration
+}
+
+var (
+	apiLife       = life{"a token", catalog.DefaultTokenLife, catalog.MaxTokenLife}
+	bootstrapLife = life{"a bootstrap token", catalog.DefaultBootstrapLife, catalog.MaxBootstrapLife}
+)
+
+// endOf returns when a new token ends: at the time that the caller asks for, or after the usual one if asked
+// is nil. A bounded token ends with the token that it is made with at the latest.
+func (c *caller) endOf(of life, asked *timestamppb.Timestamp, isBounded bool) (time.Time, error) {
 	now := time.Now()
-	wanted, latest := now.Add(catalog.DefaultTokenLife), now.Add(catalog.MaxTokenLife)
-	if _, last := c.person.Limit(); isBounded && !last.IsZero() {
+	wanted, latest := now.Add(of.usual), now.Add(of.longest)
+	_, last := c.person.Limit()
+	isLimited := isBounded && !last.IsZero() && last.Before(latest.Add(clockSkew))
+	if isLimited {
 		latest = last
 		if wanted.After(last) {
 			wanted = last
 		}
 	}
-	if req.GetExpireTime() == nil {
+	if asked == nil {
 		return wanted, nil
 	}
-	switch ends := catalogwire.TimeOf(req.GetExpireTime()); {
-	case req.GetExpireTime().CheckValid() != nil || !ends.After(now):
+	switch ends := catalogwire.TimeOf(asked); {
+	case asked.CheckValid() != nil || !ends.After(now):
 		return time.Time{}, rpcerr.Field("expire_time", "is not in the future")
-	case isBounded && ends.After(latest):
+	case isLimited && ends.After(latest):
 		return time.Time{}, rpcerr.Field("expire_time", "is after "+latest.UTC().Format(time.RFC3339)+", when the token that you use ends")
-	case ends.After(latest.Add(time.Minute)): // clocks differ
-		return time.Time{}, rpcerr.Field("expire_time", fmt.Sprintf("is too late; a token is valid for %d days at most", int(catalog.MaxTokenLife.Hours()/24)))
+	case ends.After(latest.Add(clockSkew)):
+		return time.Time{}, rpcerr.Field("expire_time", fmt.Sprintf("is too late; %s is valid for %d days at most", of.token, int(of.longest.Hours()/24)))
 	default:
 		return ends, nil
 	}
