@@ -95,6 +95,9 @@ func (cp *ControlPlane) controllerManager(p Params, keys pki) command {
 	args := append(cp.clientFlags(),
 		"--service-account-private-key-file", keys.path(accountKey),
 		"--root-ca-file", keys.path(caCert),
+		// Simulated nodes do not fail: one that is silent for 50 s runs on a machine that is busy, or
+		// was asleep. As not ready it would lose its pods, and by kwok's stages its addresses.
+		"--node-monitor-grace-period", "1h",
 	)
 	if p.Simulated { // so that an autoscaler settles while somebody looks
 		args = append(args, "--horizontal-pod-autoscaler-sync-period", "3s")
