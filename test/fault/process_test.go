@@ -5,10 +5,12 @@ package fault_test
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,11 +29,36 @@ const (
 	callTimeout = time.Minute
 )
 
-// build compiles one deployable, as the Dockerfile does, and returns the binary.
+// compiled are the deployables of this tree, in one folder. Linking one takes seconds of a core, and most
+// tests need the same two.
+var compiled = struct {
+	mu  sync.Mutex
+	dir string
+}{}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(compiled.dir)
+	os.Exit(code)
+}
+
+// build compiles one deployable, as the Dockerfile does, unless an earlier test did, and returns the binary.
 func build(t *testing.T, service string) string {
 	t.Helper()
-	binary, err := program.Compile(t.Context(), t.TempDir(), "../../services/"+service+"/cmd/"+service)
-	if err != nil {
+	compiled.mu.Lock()
+	defer compiled.mu.Unlock()
+	if compiled.dir == "" {
+		dir, err := os.MkdirTemp("", "leat-fault-") //nolint:usetesting // it outlives this test
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.dir = dir
+	}
+	binary := filepath.Join(compiled.dir, service)
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
+	if _, err := program.Compile(context.WithoutCancel(t.Context()), compiled.dir, "../../services/"+service+"/cmd/"+service); err != nil {
 		t.Fatal(err)
 	}
 	return binary

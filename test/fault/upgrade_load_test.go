@@ -187,7 +187,7 @@ func (v *viewer) watch(ctx context.Context, version string) (reached string, err
 			Object configMap
 		}
 		if err := decoder.Decode(&event); err != nil {
-			return version, nil //nolint:nilerr // watches end, and go on with another one
+			return version, nil // watches end, and another one goes on
 		}
 		if event.Type != "ADDED" && event.Type != "MODIFIED" {
 			return version, fmt.Errorf("got the event %s at version %s: %v", event.Type, version, event.Object)

@@ -373,11 +373,9 @@ func (u *upgrade) words(t *testing.T) []string {
 // what may go back goes back.
 func TestUpgradeFromTheVersionBefore(t *testing.T) {
 	t.Parallel()
-	old, current := before(t), t.TempDir()
+	old, current := before(t), ""
 	for _, service := range []string{"gitcache", "distributor", "tunnel", "agent"} {
-		if err := os.Symlink(build(t, service), filepath.Join(current, service)); err != nil {
-			t.Fatal(err)
-		}
+		current = filepath.Dir(build(t, service))
 	}
 	u := newUpgrade(t, old)
 	ctx, cancel := context.WithCancel(t.Context())
