@@ -142,3 +142,31 @@ func TestNoDrawerNames(t *testing.T) {
 func filter(files []string, suffix string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !strings.HasSuffix(file, suffix) })
 }
+
+// TestGeneratedCodeIsVetted requires that `make lint` vets each package with generated code by itself. The linter
+// has vet's checks, and drops what it finds in generated files.
+func TestGeneratedCodeIsVetted(t *testing.T) {
+	t.Parallel()
+	read := func(file string) string {
+		content, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	vetted := regexp.MustCompile(`(?m)^GENERATED := (.*)$`).FindStringSubmatch(read("Makefile"))
+	if vetted == nil || !strings.Contains(read("Makefile"), "vet $(GENERATED)") {
+		t.Fatal("make lint does not vet the packages of GENERATED")
+	}
+	if config := read(".golangci.yml"); !strings.Contains(config, "\n    - govet\n") || strings.Contains(config, "disable:") {
+		t.Error("the linter leaves out checks of vet, so make lint has to vet all packages")
+	}
+	for _, file := range filter(trackedFiles(t), ".go") {
+		isVetted := slices.ContainsFunc(strings.Fields(vetted[1]), func(pattern string) bool {
+			return strings.HasPrefix("./"+file, strings.TrimSuffix(pattern, "..."))
+		})
+		if !isVetted && strings.Contains(read(file), "\n// Code generated ") {
+			t.Errorf("%s is generated, and make lint does not vet it: add its package to GENERATED in the Makefile", file)
+		}
+	}
+}
