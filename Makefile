@@ -192,7 +192,7 @@ system: ## Install what tests need from the system's packages, if missing (git, 
 	@tools/system.sh
 
 containers: ## Build the images and run docker-compose.yml on a Docker engine, and deliver through it (as root on Debian; SERVICES, ARGS)
-	@tools/system.sh containers
+	@tools/containers/ready.sh
 	@$(GO) run ./internal/localkube/cmd/leat-kube build >/dev/null
 	@tools/containers/run.sh $(ARGS)
 

@@ -23,9 +23,9 @@ command -v ps >/dev/null 2>&1 || missing="$missing procps"
 	command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
 # A container engine as well: tools/system.sh containers.
 if [ "${1:-}" = containers ]; then
-	[ -x /usr/sbin/dockerd ] || missing="$missing docker.io"
-	[ -x /usr/sbin/runc ] || missing="$missing runc"
-	[ -x /bin/busybox ] || missing="$missing busybox-static"
+	command -v dockerd >/dev/null 2>&1 || [ -x /usr/sbin/dockerd ] || missing="$missing docker.io"
+	command -v runc >/dev/null 2>&1 || [ -x /usr/sbin/runc ] || missing="$missing runc"
+	command -v busybox >/dev/null 2>&1 || [ -x /bin/busybox ] || missing="$missing busybox-static"
 	command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 	command -v iptables >/dev/null 2>&1 || [ -x /usr/sbin/iptables ] || missing="$missing iptables"
 fi

@@ -11,7 +11,7 @@ set -eu
 . "$(dirname "$0")/env.sh"
 
 running() { [ -s "$cache/docker.pid" ] && kill -0 "$(cat "$cache/docker.pid")" 2>/dev/null; }
-mounts() { awk -v under="$cache/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r; }
+mounts() { awk -v data="$cache/data/" -v exec="$cache/exec/" 'index($2, data) == 1 || index($2, exec) == 1 { print $2 }' /proc/mounts | sort -r; }
 # The engine's children carry the path of its folder in their arguments. The brackets keep grep from finding its own.
 processes() { grep -las "$cache/[e]xec" /proc/[0-9]*/cmdline 2>/dev/null | sed 's|[^0-9]||g' | grep -vx $$ || true; }
 

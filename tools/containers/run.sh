@@ -9,10 +9,7 @@ set -eu
 . "$(dirname "$0")/env.sh"
 : "${SERVICES:=redis postgres gitcache-1 gitcache-2 distributor tunnel-1 tunnel-2}"
 
-if [ "$(id -u)" != 0 ]; then
-	echo "leat: make containers starts a container engine, for which it has to run as root" >&2
-	exit 1
-fi
+"$here/ready.sh"
 exec 9>"$cache/lock"
 flock --nonblock 9 || { echo "leat: make containers is running already" >&2 && exit 1; }
 started=$(date +%s)
@@ -28,6 +25,8 @@ trap '"$here/engine.sh" down' EXIT
 trap 'exit 1' INT TERM
 step "images of other projects"
 "$here/images.sh" golang redis postgres
+step "what this machine has compiled"
+"$here/compiled.sh" gitcache distributor tunnel agent leat
 revision=$(git -C "$top" rev-parse HEAD)
 for service in gitcache distributor tunnel agent; do
 	step "image leat/$service"
