@@ -7,9 +7,15 @@
 package containers_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/leatdev/leat/internal/localkube"
@@ -34,6 +41,9 @@ const top = "../.."
 // outside is an address in the engine's network that belongs to none of its bridges. Containers reach
 // it, and it stays when the stack is taken down. tools/containers/engine.sh adds it.
 const outside = "10.211.0.1"
+
+// origin is where the front of the stack answers everything.
+const origin = "https://127.0.0.1:8443"
 
 // ours are the images of the hub's services and of the agent.
 var ours = []string{"gitcache", "distributor", "tunnel", "agent"}
@@ -190,15 +200,15 @@ func TestSecImagesContainOnlyTheProgram(t *testing.T) {
 	}
 }
 
-// TestImagesAreReproducible builds an image again, without the layers of the first build. The engine
-// compiles all packages of Leat, which it linked as this machine had compiled them for the first one.
+// TestImagesAreReproducible builds an image again, without the layers of the first build. The
+// engine compiles all packages of Leat. For the first one it linked what the machine had compiled.
 func TestImagesAreReproducible(t *testing.T) {
 	e := requireEngine(t)
 	if _, err := e.run(t, nil, "tools/containers/compiled.sh", "--others", "tunnel"); err != nil {
 		t.Fatal(err)
 	}
-	// A flag that `go build` ignores makes every step new. With --no-cache the engine would compile the
-	// packages of others, too.
+	// A flag that `go build` ignores makes every step new. With --no-cache the engine would compile
+	// the packages of others, too.
 	e.ask(t, "build", "--quiet", "--build-arg", "SERVICE=tunnel", "--build-arg", "GOFLAGS=-run="+rand.Text(), "--tag", "leat/tunnel:again", ".")
 	defer e.ask(t, "image", "rm", "leat/tunnel:again")
 	first, second := e.image(t, "leat/tunnel").RootFS.Layers, e.image(t, "leat/tunnel:again").RootFS.Layers
@@ -226,7 +236,9 @@ func TestCompose(t *testing.T) {
 	t.Run("backup and its check", e.checkBackup)
 	cluster := startCluster(t, e, folder)
 	t.Run("a commit arrives", cluster.checkDelivery)
-	t.Run("kubectl through the tunnel", cluster.checkTunnel)
+	t.Run("kubectl through the front", cluster.checkKubectl)
+	t.Run("a webhook is taken", cluster.checkWebhook)
+	t.Run("processes are killed", cluster.checkKills)
 	t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) })
 	t.Run("down leaves no volume without a name", e.checkVolumes)
 }
@@ -245,11 +257,13 @@ func (e *engine) checkHealth(t *testing.T, service string) {
 
 // checkListeners connects to each service from the other side of each network.
 func (e *engine) checkListeners(t *testing.T) {
-	for service, port := range map[string]string{"gitcache-1": "8702", "gitcache-2": "8702", "tunnel-1": "8701", "tunnel-2": "8705", "distributor": "8700"} {
+	for service, port := range map[string]string{
+		"gitcache-1": "8702", "gitcache-2": "8702", "tunnel-1": "8701", "tunnel-2": "8705", "distributor-1": "8700", "distributor-2": "8700",
+	} {
 		for network, want := range map[string]map[string]bool{
 			"hub": {port: true}, "telemetry": {port: false, "8790": true}, "redis": {port: false, "8790": true},
 		} {
-			if service == "distributor" && network == "redis" {
+			if strings.HasPrefix(service, "distributor-") && network == "redis" {
 				continue
 			}
 			for port, isOpen := range want {
@@ -263,12 +277,22 @@ func (e *engine) checkListeners(t *testing.T) {
 			}
 		}
 	}
+	// Of the machine, the stack has the front's port alone.
+	for _, port := range []string{"8443", "8700", "8701", "8702", "8705", "8790"} {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			_ = connection.Close()
+		}
+		if isOpen := port == "8443"; isOpen != (err == nil) {
+			t.Errorf("port %s of the machine: got %v", port, err)
+		}
+	}
 }
 
 // checkMemory requires that each hub service tells its collector of the container's limit.
 func (e *engine) checkMemory(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
-	for _, service := range []string{"gitcache-1", "distributor", "tunnel-1"} {
+	for _, service := range []string{"gitcache-1", "distributor-1", "tunnel-1"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(e.address(t, service, "hub"), "8790")+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -290,11 +314,11 @@ func (e *engine) checkMemory(t *testing.T) {
 
 // checkBackup runs the documented commands.
 func (e *engine) checkBackup(t *testing.T) {
-	backup, err := e.run(t, nil, e.compose, "exec", "-T", "distributor", "leat-service", "backup")
+	backup, err := e.run(t, nil, e.compose, "exec", "-T", "distributor-1", "leat-service", "backup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.run(t, strings.NewReader(backup), e.compose, "run", "--rm", "-T", "distributor", "restore", "--restore-check"); err != nil {
+	if _, err := e.run(t, strings.NewReader(backup), e.compose, "run", "--rm", "-T", "distributor-1", "restore", "--restore-check"); err != nil {
 		t.Error(err)
 	}
 }
@@ -314,20 +338,22 @@ func (e *engine) checkRestart(t *testing.T, c *cluster) {
 	if out := c.leat(t, "get", "clusters"); !strings.Contains(out, "berlin") {
 		t.Errorf("after down and up: got %s, want the cluster kept", out)
 	}
-	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("third")})
-	c.arrives(t, "third")
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("last")})
+	c.report(t, c.webhookSecret(t))
+	c.arrives(t, "last")
 }
 
 // checkVolumes takes the stack down, first without its volumes.
 func (e *engine) checkVolumes(t *testing.T) {
+	e.ask(t, "rm", "--force", "leat-test-agent") // a tunnel would wait for it to connect elsewhere
 	e.do(t, "down")
 	var named []string
 	for volume := range strings.Lines(e.ask(t, "volume", "ls", "--quiet")) {
 		named = append(named, strings.TrimSpace(volume))
 	}
 	slices.Sort(named)
-	want := []string{"leat_distributor", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}
-	for _, reader := range []string{"authority", "distributor", "gitcache", "people", "postgres", "redis", "tunnel"} {
+	want := []string{"leat_distributor-1", "leat_distributor-2", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}
+	for _, reader := range []string{"authority", "distributor", "front", "gitcache", "people", "postgres", "redis", "tunnel"} {
 		want = append(want, "leat_secrets-"+reader)
 	}
 	if !slices.Equal(named, want) {
@@ -350,6 +376,8 @@ type cluster struct {
 	// upstream is the repository's URL for containers.
 	upstream string
 	token    string
+	// client trusts the front.
+	client *http.Client
 }
 
 // startCluster starts a control plane in the engine's network, and its agent.
@@ -364,6 +392,11 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 		local: kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true }),
 		repo:  gittest.New(t).Repo(t, "shop"),
 	}
+	roots, ca := x509.NewCertPool(), []byte(nil)
+	if ca, err = os.ReadFile(filepath.Join(folder, "ca.crt")); err != nil || !roots.AppendCertsFromPEM(ca) {
+		t.Fatalf("read ca.crt: %v", err)
+	}
+	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}}
 	c.upstream = relay(t, outside, c.repo.URL())
 	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("first")})
 	// The agent's user may read these two.
@@ -389,7 +422,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	join := c.leat(t, "cluster", "token", "berlin")
 	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
 		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
-		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL=http://127.0.0.1:8700", "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
+		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL="+origin, "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
 		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", "leat/agent")
 	t.Cleanup(func() { e.ask(t, "rm", "--force", "leat-test-agent") })
 	await.Success(t, "the agent's health check", func(context.Context) error {
@@ -405,7 +438,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 // engine's network.
 func (c *cluster) leatArgs() []string {
 	return []string{
-		"run", "--rm", "--network", "host", "--user", "0:0", "--volume", c.folder + ":/documents:ro", "--env", "LEAT_SERVER=http://127.0.0.1:8700",
+		"run", "--rm", "--network", "host", "--user", "0:0", "--volume", c.folder + ":/documents:ro", "--env", "LEAT_SERVER=" + origin,
 		"--env", "LEAT_TOKEN=" + c.token, "--env", "LEAT_CA_FILE=/documents/ca.crt", "leat/leat",
 	}
 }
@@ -454,9 +487,9 @@ spec:
 	c.arrives(t, "second")
 }
 
-// checkTunnel reads the cluster with the real kubectl and the kubeconfig that leat prints, by either
-// replica's published port.
-func (c *cluster) checkTunnel(t *testing.T) {
+// checkKubectl reads and watches the cluster with the real kubectl and the kubeconfig that leat
+// prints. What changes while it watches arrives at once, though it is less than any buffer holds.
+func (c *cluster) checkKubectl(t *testing.T) {
 	folder := t.TempDir()
 	leat, kubeconfig := filepath.Join(folder, "leat"), filepath.Join(folder, "kubeconfig")
 	script := "#!/bin/sh\nexec " + c.engine.docker + " '" + strings.Join(c.leatArgs(), "' '") + "' \"$@\"\n"
@@ -464,15 +497,249 @@ func (c *cluster) checkTunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := strings.ReplaceAll(c.leat(t, "kubeconfig", "berlin"), "/usr/local/bin/leat", leat)
-	for _, port := range []string{"8701", "8711"} {
-		if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(config, ":8701", ":"+port)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.engine.run(t, nil, c.kubectl, "--kubeconfig", kubeconfig, "get", "configmap", "shop", "--output", "jsonpath={.data.value}")
-		if err != nil || got != "second" {
-			t.Errorf("by port %s: got %q, %v", port, got, err)
+	if !strings.Contains(config, "server: "+origin+"/clusters/berlin") {
+		t.Errorf("got %s, want the front's address", config)
+	}
+	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	watch := exec.CommandContext(t.Context(), c.kubectl, "--kubeconfig", kubeconfig, "get", "configmap", "shop", "--watch", "--output", `jsonpath={.data.value}{"\n"}`)
+	out, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = watch.Process.Kill(), watch.Wait() }()
+	lines := bufio.NewScanner(out)
+	if lines.Scan(); lines.Text() != "second" {
+		t.Fatalf("got %q, %v, want the value of the last commit", lines.Text(), lines.Err())
+	}
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("third")})
+	for lines.Text() != "third" {
+		if !lines.Scan() {
+			t.Fatalf("the watch ended: %v", lines.Err())
 		}
 	}
+}
+
+// checkWebhook reports a push as a Git host does. One without a proof is refused by gitcache.
+func (c *cluster) checkWebhook(t *testing.T) {
+	for key, want := range map[string]int{c.webhookSecret(t): http.StatusAccepted, "another": http.StatusUnauthorized} {
+		if got := c.report(t, key); got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+	}
+}
+
+// webhookSecret returns the stack's secret of webhooks.
+func (c *cluster) webhookSecret(t *testing.T) string {
+	t.Helper()
+	secret, err := os.ReadFile(filepath.Join(c.folder, "webhook-secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(secret))
+}
+
+// report reports a push with a secret, and returns the status of the answer.
+func (c *cluster) report(t *testing.T, secret string) int {
+	t.Helper()
+	body := fmt.Sprintf(`{"repository":{"clone_url":%q}}`, c.upstream)
+	sum := hmac.New(sha256.New, []byte(secret))
+	sum.Write([]byte(body))
+	return c.call(t, http.MethodPost, "/webhooks/github", http.Header{
+		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(sum.Sum(nil))}, "X-Github-Event": {"push"}, "Content-Type": {"application/json"},
+	}, body)
+}
+
+// call sends a request to the front and returns the status of the answer, 0 if there was none.
+func (c *cluster) call(t *testing.T, method, path string, header http.Header, body string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header
+	response, err := c.client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// checkKills ends the process of each container in turn, as the kernel does for want of memory,
+// while requests go on. The engine starts it again, and then a further commit arrives.
+func (c *cluster) checkKills(t *testing.T) {
+	header, secret := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}, c.webhookSecret(t)
+	const keys, object = "/.well-known/jwks.json", "/clusters/berlin/api/v1/namespaces/default/configmaps/shop"
+	for i, service := range c.engine.services {
+		var failed atomic.Int64
+		killed, load := make(chan struct{}), make(chan struct{})
+		go func() { // reads of either replica of the distributor
+			defer close(load)
+			for isOver := false; !isOver; {
+				select {
+				case <-killed:
+					isOver = true
+				default:
+				}
+				if got := c.call(t, http.MethodGet, keys, nil, ""); got != http.StatusOK {
+					failed.Add(1)
+				}
+			}
+		}()
+		started := c.engine.ask(t, "inspect", "--format", "{{ .State.StartedAt }}", container(service))
+		pid := c.engine.ask(t, "inspect", "--format", "{{ .State.Pid }}", container(service))
+		if _, err := c.engine.run(t, nil, "kill", "-9", pid); err != nil {
+			t.Fatal(err)
+		}
+		await.Success(t, service+" to be healthy again", func(context.Context) error {
+			state := c.engine.ask(t, "inspect", "--format", "{{ .State.StartedAt }} {{ .State.Health.Status }}", container(service))
+			if begun, health, _ := strings.Cut(state, " "); begun == started || health != "healthy" {
+				return fmt.Errorf("got %s", state)
+			}
+			return nil
+		})
+		close(killed)
+		<-load
+		// Only without the front is there no answer.
+		if count := failed.Load(); count > 0 && service != "front" {
+			t.Errorf("%s was killed: %d reads failed, want all answered by another replica", service, count)
+		}
+		value := fmt.Sprintf("killed-%d", i)
+		c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap(value)})
+		c.report(t, secret) // what is lost here costs a poll
+		c.arrives(t, value)
+		await.Success(t, "the cluster through the front", func(context.Context) error {
+			if got := c.call(t, http.MethodGet, object, header, ""); got != http.StatusOK {
+				return fmt.Errorf("got the status %d", got)
+			}
+			return nil
+		})
+	}
+}
+
+// TestComposeRefusals brings the stack up where it cannot start, and reads what people are told.
+func TestComposeRefusals(t *testing.T) {
+	e := requireEngine(t)
+	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
+	e.do(t, "down", "--volumes", "--remove-orphans")
+	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	refused := func(t *testing.T, want string, args ...string) {
+		t.Helper()
+		_, err := e.run(t, nil, e.compose, append(args, "up", "--detach", "--no-build", "--wait", "front")...)
+		logs, logsErr := e.run(t, nil, e.compose, "logs", "--no-log-prefix", "init")
+		if err == nil || logsErr != nil || !strings.Contains(err.Error()+logs, want) {
+			t.Errorf("got %v, and the log of init\n%s%v\nwant %q", err, logs, logsErr, want)
+		}
+	}
+	t.Run("a port that is taken", func(t *testing.T) {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:8443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		refused(t, "address already in use")
+	})
+	t.Run("a secret that was lost", func(t *testing.T) {
+		e.ask(t, "run", "--rm", "--volume", "leat_secrets-distributor:/secrets", "golang:1.26-bookworm", "rm", "/secrets/sealing-keys")
+		refused(t, "/secrets/distributor/sealing-keys: lost")
+		refused(t, "Restore it from a backup.")
+	})
+	e.do(t, "down", "--volumes")
+	t.Run("a volume that is full", func(t *testing.T) {
+		override := filepath.Join(t.TempDir(), "full.yml")
+		text := "volumes: { secrets-tunnel: { driver: local, driver_opts: { type: tmpfs, device: tmpfs, o: size=4k } } }\n"
+		if err := os.WriteFile(override, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, "volume full", "--file", "docker-compose.yml", "--file", override)
+		refused(t, "it goes on where it stopped", "--file", "docker-compose.yml", "--file", override)
+	})
+}
+
+// TestComposeTakesOverSecrets runs the documented commands for a stack whose secrets are in .env.
+func TestComposeTakesOverSecrets(t *testing.T) {
+	e := requireEngine(t)
+	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
+	e.do(t, "down", "--volumes", "--remove-orphans")
+	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	page, err := os.ReadFile(filepath.Join(top, "docs", "operations", "containers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### A stack whose secrets are in `.env`")
+	_, section, _ = strings.Cut(section, "```\n")
+	commands, _, found := strings.Cut(section, "```")
+	if !found {
+		t.Fatal("docs/operations/containers.md has no commands for such a stack")
+	}
+	folder := t.TempDir() // as the checkout of that stack
+	if err := os.CopyFS(filepath.Join(folder, "deploy"), os.DirFS(filepath.Join(top, "deploy"))); err != nil {
+		t.Fatal(err)
+	}
+	compose, err := os.ReadFile(filepath.Join(top, "docker-compose.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var env strings.Builder
+	given := map[string]string{}
+	for _, name := range []string{
+		"DISTRIBUTOR_SECRET", "GITCACHE_SECRET", "TUNNEL_SECRET", "DISTRIBUTOR_ADMIN_TOKEN", "DISTRIBUTOR_SEALING_KEYS", "POSTGRES_PASSWORD",
+		"REDIS_GITCACHE_PASSWORD", "REDIS_TUNNEL_PASSWORD", "GITCACHE_WEBHOOK_SECRET",
+	} {
+		given[name] = rand.Text() + rand.Text()
+		if name == "DISTRIBUTOR_ADMIN_TOKEN" {
+			given[name] = "leat_" + given[name]
+		}
+		fmt.Fprintf(&env, "LEAT_%s=%s\n", name, given[name])
+	}
+	// The authority of that stack.
+	e.do(t, "up", "--detach", "--no-build", "--wait", "redis")
+	e.do(t, "cp", "init:/secrets/authority/ca.pem", folder)
+	e.do(t, "down", "--volumes")
+	authority, err := os.ReadFile(filepath.Join(folder, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(authority, []byte("-----BEGIN CERTIFICATE"))
+	key, certificate := slices.Concat(authority[:at], authority[at+bytes.Index(authority[at:], []byte("-----END CERTIFICATE-----\n"))+26:]), authority[at:]
+	if end := bytes.Index(certificate, []byte("-----END CERTIFICATE-----\n")); end >= 0 {
+		certificate = certificate[:end+26]
+	}
+	tlsFolder := filepath.Join(folder, "deploy", "compose", "tls")
+	if err := os.Mkdir(tlsFolder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string][]byte{
+		filepath.Join(folder, ".env"): []byte(env.String()), filepath.Join(folder, "docker-compose.yml"): compose,
+		filepath.Join(tlsFolder, "ca.key"): key, filepath.Join(tlsFolder, "ca.crt"): certificate,
+	} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Images are built already, and `docker compose` is a program of its own here.
+	script := "set -e\ncd " + folder + "\n" + strings.NewReplacer("docker compose", e.compose, " --build", "").Replace(commands)
+	if out, err := e.run(t, strings.NewReader(script), "/bin/sh"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	e.do(t, "cp", "init:/secrets/.", folder)
+	for path, want := range map[string]string{
+		"people/token": given["DISTRIBUTOR_ADMIN_TOKEN"], "distributor/sealing-keys": given["DISTRIBUTOR_SEALING_KEYS"],
+		"tunnel/service-secret": given["TUNNEL_SECRET"], "postgres/password": given["POSTGRES_PASSWORD"],
+		"redis/gitcache-password": given["REDIS_GITCACHE_PASSWORD"], "people/ca.crt": strings.TrimSpace(string(certificate)),
+	} {
+		got, err := os.ReadFile(filepath.Join(folder, path))
+		if err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: got %q, %v, want what that stack had", path, got, err)
+		}
+	}
+	e.up(t)
 }
 
 // relay passes connections to an address of this machine on to the server of a URL, and returns the

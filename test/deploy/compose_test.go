@@ -49,7 +49,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 			t.Errorf("%s is not locked down", name)
 		}
 		for _, p := range s.Ports {
-			if p.HostIP != "127.0.0.1" || p.Target == internalPort || p.Target == peerPort {
+			if isWayIn := name == "front" || name == "traces" || name == "metrics"; p.HostIP != "127.0.0.1" || !isWayIn {
 				t.Errorf("%s publishes port %d at %q", name, p.Target, p.HostIP)
 			}
 		}
@@ -59,7 +59,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 	}
 	for network, want := range map[string][]string{
 		"redis":    {"gitcache-1", "gitcache-2", "redis", "tunnel-1", "tunnel-2"},
-		"database": {"distributor", "postgres"},
+		"database": {"distributor-1", "distributor-2", "postgres"},
 	} {
 		if slices.Sort(on[network]); !slices.Equal(on[network], want) || !project.Networks[network].Internal {
 			t.Errorf("on network %s are %v, want %v, and no way out for any", network, on[network], want)
@@ -73,8 +73,8 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 
 // readers names the volume of secrets of each service that has one.
 var readers = map[string]string{
-	"gitcache-1": "gitcache", "gitcache-2": "gitcache", "distributor": "distributor", "tunnel-1": "tunnel", "tunnel-2": "tunnel",
-	"redis": "redis", "postgres": "postgres", "leat": "people",
+	"gitcache-1": "gitcache", "gitcache-2": "gitcache", "distributor-1": "distributor", "distributor-2": "distributor",
+	"tunnel-1": "tunnel", "tunnel-2": "tunnel", "front": "front", "redis": "redis", "postgres": "postgres", "leat": "people",
 }
 
 // TestSecComposeServicesReadTheirOwnSecrets requires that a service can read the volume with its own
@@ -158,19 +158,17 @@ func TestSecComposeHasNoSecretInEnvironments(t *testing.T) {
 func TestComposeNeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	all := []string{
-		"LEAT_DISTRIBUTOR_PORT=1", "LEAT_TUNNEL_PORT=2", "LEAT_TUNNEL_2_PORT=3", "LEAT_GITCACHE_PORT=4", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6",
-		"LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
+		"LEAT_PORT=1", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6", "LEAT_URL=https://hub.example.com", "LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
 	}
-	proxied := []string{"LEAT_TUNNEL_URL=https://hub.example.com", "LEAT_TUNNEL_PORT=2"}
 	for _, tt := range []struct {
-		env             []string
-		tunnel, printed string
-		ports           []string
-		names           string
+		env   []string
+		url   string
+		ports []string
+		names string
 	}{
-		{nil, "https://127.0.0.1:8701", "http://127.0.0.1:8700", []string{"16686", "8700", "8701", "8702", "8711", "9090"}, "tunnel-1,tunnel-2,"},
-		{all, "https://127.0.0.1:2", "http://127.0.0.1:1", []string{"1", "2", "3", "4", "5", "6"}, "tunnel-1,tunnel-2,hub.example.com,192.0.2.7"},
-		{proxied, "https://hub.example.com", "http://127.0.0.1:8700", []string{"16686", "2", "8700", "8702", "8711", "9090"}, "tunnel-1,tunnel-2,"},
+		{nil, "https://127.0.0.1:8443", []string{"16686", "8443", "9090"}, "tunnel-1,tunnel-2,"},
+		{[]string{"LEAT_PORT=1"}, "https://127.0.0.1:1", []string{"1", "16686", "9090"}, "tunnel-1,tunnel-2,"},
+		{all, "https://hub.example.com", []string{"1", "5", "6"}, "tunnel-1,tunnel-2,hub.example.com,192.0.2.7"},
 	} {
 		project := loadCompose(t, tt.env...)
 		var ports []string
@@ -182,11 +180,16 @@ func TestComposeNeedsNoSettings(t *testing.T) {
 		if slices.Sort(ports); !slices.Equal(ports, tt.ports) {
 			t.Errorf("%v: got the ports %v, want %v", tt.env, ports, tt.ports)
 		}
-		first := project.Services["init"]
-		if url := *project.Services["distributor"].Environment["LEAT_TUNNEL_URL"]; url != tt.tunnel || *first.Environment["LEAT_SERVER"] != tt.printed {
-			t.Errorf("%v: people are sent to %s and %s, want %s and %s", tt.env, url, *first.Environment["LEAT_SERVER"], tt.tunnel, tt.printed)
+		for service, variables := range map[string][]string{
+			"init": {"LEAT_SERVER"}, "distributor-1": {"LEAT_TUNNEL_URL", "LEAT_DISTRIBUTOR_PUBLIC_URL"}, "distributor-2": {"LEAT_TUNNEL_URL", "LEAT_DISTRIBUTOR_PUBLIC_URL"},
+		} {
+			for _, variable := range variables {
+				if url := *project.Services[service].Environment[variable]; url != tt.url {
+					t.Errorf("%v: %s of %s is %s, want %s", tt.env, variable, service, url, tt.url)
+				}
+			}
 		}
-		if !slices.Contains(first.Command, "--tls-name="+tt.names) {
+		if first := project.Services["init"]; !slices.Contains(first.Command, "--tls-name="+tt.names) {
 			t.Errorf("%v: got %v, want the names %s", tt.env, first.Command, tt.names)
 		}
 		for _, name := range []string{"tunnel-1", "tunnel-2"} {
@@ -213,7 +216,7 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 		t.Errorf("postgres: got the health check %v, want it to connect by TCP", test)
 	}
 	for _, name := range []string{"tunnel-1", "tunnel-2"} {
-		if after := project.Services[name].DependsOn["distributor"]; after.Condition != types.ServiceConditionHealthy {
+		if after := project.Services[name].DependsOn["distributor-1"]; after.Condition != types.ServiceConditionHealthy {
 			t.Errorf("%s: got %+v, want it to start after the distributor is healthy", name, after)
 		}
 	}
@@ -269,8 +272,8 @@ func TestSecComposeServicesListenOnTheHubsNetwork(t *testing.T) {
 			}
 		}
 	}
-	if checked != 7 {
-		t.Errorf("checked %d listeners, want 7", checked)
+	if checked != 8 {
+		t.Errorf("checked %d listeners, want 8", checked)
 	}
 }
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
-# that these files are tested as they are shipped, without a registry. Names: golang redis postgres. An image is made again when something that it is
+# that these files are tested as they are shipped, without a registry. Names: golang redis postgres nginx. An image is made again when something that it is
 # made of changes.
 set -eu
 . "$(dirname "$0")/env.sh"
@@ -83,6 +83,23 @@ postgres() {
 		STOPSIGNAL SIGINT
 		ENTRYPOINT ["docker-entrypoint.sh"]
 		CMD ["postgres"]
+	END
+}
+
+# nginx is like nginx:1.28-alpine: the user 101:101, and no folder that it may write to.
+nginx() {
+	name=nginx:1.28-alpine
+	inputs=$(sum /usr/sbin/nginx)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root" /usr/sbin/nginx
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		RUN echo 'nginx:x:101:101:nginx:/var/cache/nginx:/sbin/nologin' >>/etc/passwd && echo 'nginx:x:101:' >>/etc/group
+		ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin
+		EXPOSE 80
+		STOPSIGNAL SIGQUIT
+		CMD ["nginx", "-g", "daemon off;"]
 	END
 }
 

@@ -7,7 +7,7 @@
 # brought up; arguments go to the tests, such as -test.run=TestCompose. Nothing is left but the cache folder.
 set -eu
 . "$(dirname "$0")/env.sh"
-: "${SERVICES:=redis postgres gitcache-1 gitcache-2 distributor tunnel-1 tunnel-2}"
+: "${SERVICES:=redis postgres gitcache-1 gitcache-2 distributor-1 distributor-2 tunnel-1 tunnel-2 front}"
 
 "$here/ready.sh"
 exec 9>"$cache/lock"
@@ -24,7 +24,7 @@ step "engine"
 trap '"$here/engine.sh" down' EXIT
 trap 'exit 1' INT TERM
 step "images of other projects"
-"$here/images.sh" golang redis postgres
+"$here/images.sh" golang redis postgres nginx
 step "what this machine has compiled"
 "$here/compiled.sh" gitcache distributor tunnel agent leat
 revision=$(git -C "$top" rev-parse HEAD)

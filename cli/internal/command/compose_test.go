@@ -43,7 +43,7 @@ func composeServices(t *testing.T) map[string]composeService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for variable := regexp.MustCompile(`\$\{\w+:-([^${}]*)\}`); variable.Match(text); {
+	for variable := regexp.MustCompile(`\$\{\w+:-([^${}]*)\}`); variable.Match(text); { // from the inside, because a default may have one
 		text = variable.ReplaceAll(text, []byte("$1"))
 	}
 	var file struct {
@@ -72,7 +72,7 @@ func TestComposeServicesFindTheirSecrets(t *testing.T) {
 		}
 	}
 	out := runLeat(t, services["init"].Environment, args...)
-	for _, want := range []string{"docker compose run --rm leat get clusters", "/people/. leat-people", "LEAT_SERVER=http://127.0.0.1:8700 LEAT_CA_FILE=leat-people/ca.crt"} {
+	for _, want := range []string{"docker compose run --rm leat get clusters", "/people/. leat-people", "LEAT_SERVER=https://127.0.0.1:8443 LEAT_CA_FILE=$PWD/leat-people/ca.crt"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("init prints no %q:\n%s", want, out)
 		}
@@ -105,7 +105,7 @@ func TestComposeServicesFindTheirSecrets(t *testing.T) {
 	}
 	var cfg tunnel.Config
 	for name, bind := range map[string]func(*config.Set){
-		"gitcache-1": new(gitcache.Config).Bind, "distributor": new(distributor.Config).Bind, "tunnel-1": cfg.Bind,
+		"gitcache-1": new(gitcache.Config).Bind, "distributor-1": new(distributor.Config).Bind, "tunnel-1": cfg.Bind,
 	} {
 		env := services[name].Environment
 		env["LEAT_DRAIN_TIMEOUT"], env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "1s", "" // no collector listens here

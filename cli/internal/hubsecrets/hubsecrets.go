@@ -62,7 +62,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Readers lists the folders, each of which has one reader. The authority's key is in the last one,
 // which Make alone reads.
-var Readers = []string{"gitcache", "distributor", "tunnel", "redis", "postgres", "people", "authority"}
+var Readers = []string{"gitcache", "distributor", "tunnel", "front", "redis", "postgres", "people", "authority"}
 
 // Services lists the services that have a secret of their own, in the order in which they are
 // printed.
@@ -84,7 +84,8 @@ type Params struct {
 	// Groups are the numeric groups that may read the files of a reader. The files of a reader
 	// without an entry can be read by their owner alone.
 	Groups map[string]int
-	// Hosts are further names and addresses of the tunnel. Empty texts are ignored.
+	// Hosts are further names and addresses of the servers that have certificates. Empty texts are
+	// ignored.
 	Hosts []string
 	// Given returns the value of a secret that exists elsewhere, by the name of its variable. It is
 	// used where the file is absent. Empty: there is none.
@@ -101,7 +102,7 @@ type Result struct {
 	Written []string
 	// NewAuthority is true if clients have to trust another ca.crt than before.
 	NewAuthority bool
-	// Hosts and Ends are the names and the end of the tunnel's certificate.
+	// Hosts and Ends are the names and the end of the certificates, which are made at the same times.
 	Hosts []string
 	Ends  time.Time
 }
@@ -136,6 +137,7 @@ func sources() []source {
 const (
 	authorityFile = "authority/ca.pem"
 	tunnelFile    = "tunnel/tls.pem"
+	frontFile     = "front/tls.pem" // of the proxy in front of all services
 )
 
 // Make makes what is missing in a folder, and replaces certificates that end soon. It returns what it
@@ -168,15 +170,17 @@ func (f *folder) fill(p Params) error {
 	if err != nil {
 		return err
 	}
-	if err := f.server(p, authority); err != nil {
-		return err
+	for _, path := range []string{tunnelFile, frontFile} {
+		if err := f.server(p, authority, path); err != nil {
+			return err
+		}
 	}
 	following, err := follow(values)
 	if err != nil {
 		return err
 	}
 	ca := strings.TrimSpace(string(localtls.CertificatePEM(authority)))
-	following = append(following, file{"tunnel/ca.crt", ca}, file{"people/ca.crt", ca}, file{madeFile, strings.Join(names, "\n")})
+	following = append(following, file{"tunnel/ca.crt", ca}, file{"front/ca.crt", ca}, file{"people/ca.crt", ca}, file{madeFile, strings.Join(names, "\n")})
 	for _, next := range following {
 		if err := f.keep(next.path, next.content); err != nil {
 			return err
@@ -240,22 +244,23 @@ func (f *folder) authority(p Params) (tls.Certificate, error) {
 	return tls.X509KeyPair(made.Cert, made.Key)
 }
 
-// server makes the tunnel's certificate unless the present one fits. One that cannot be read is
+// server makes the certificate of a reader unless the present one fits. One that cannot be read is
 // replaced: nothing depends on it.
-func (f *folder) server(p Params, authority tls.Certificate) error {
-	text, _, err := f.read(tunnelFile)
+func (f *folder) server(p Params, authority tls.Certificate, path string) error {
+	reader, _, _ := strings.Cut(path, "/")
+	text, _, err := f.read(path)
 	if err != nil {
 		return err
 	}
 	server, err := tls.X509KeyPair([]byte(text), []byte(text))
 	if err == nil && localtls.Fits(server, authority, p.Hosts, p.Now) {
-		err = f.settle(tunnelFile)
+		err = f.settle(path)
 	} else {
 		var made localtls.Pair
-		if made, err = localtls.Sign(authority, "Leat tunnel", p.Hosts, p.Now); err != nil {
+		if made, err = localtls.Sign(authority, "Leat "+reader, p.Hosts, p.Now); err != nil {
 			return err
 		}
-		if err = f.write(tunnelFile, made.Text()); err != nil {
+		if err = f.write(path, made.Text()); err != nil {
 			return err
 		}
 		server, err = tls.X509KeyPair(made.Cert, made.Key)

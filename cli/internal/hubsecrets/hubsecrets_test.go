@@ -106,13 +106,15 @@ func complete(t *testing.T, dir string) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(have["people/ca.crt"]))
-	server, err := tls.X509KeyPair([]byte(have["tunnel/tls.pem"]), []byte(have["tunnel/tls.pem"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"localhost", "127.0.0.1", "::1", "tunnel-1"} {
-		if _, err := server.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: server.Leaf.NotAfter}); err != nil {
-			t.Error(err)
+	for _, file := range []string{"tunnel/tls.pem", "front/tls.pem"} {
+		server, err := tls.X509KeyPair([]byte(have[file]), []byte(have[file]))
+		if err != nil {
+			t.Fatal(file, err)
+		}
+		for _, name := range []string{"localhost", "127.0.0.1", "::1", "tunnel-1"} {
+			if _, err := server.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: server.Leaf.NotAfter}); err != nil {
+				t.Error(file, err)
+			}
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*", ".new-*")); err != nil || len(left) > 0 {
@@ -158,6 +160,7 @@ func TestSecFoldersHoldTheSecretsOfTheirReader(t *testing.T) {
 		"gitcache/webhook-secret": {"gitcache", "people"},
 		"redis/gitcache-password": {"gitcache", "redis"}, "redis/tunnel-password": {"redis", "tunnel"},
 		"postgres/password": {"distributor", "postgres"}, "authority/ca.pem": {"authority"}, "tunnel/tls.pem": {"tunnel"},
+		"front/tls.pem": {"front"},
 	} {
 		secret, _, _ := strings.Cut(all[source], "-----END EC PRIVATE KEY-----") // the certificate behind it is public
 		var found []string
@@ -259,29 +262,29 @@ var errKilled = errors.New("killed")
 
 func TestCertificatesAreRenewed(t *testing.T) {
 	t.Parallel()
-	tunnel := []string{"tunnel/tls.pem"}
+	both, tunnel := []string{"tunnel/tls.pem", "front/tls.pem"}, []string{"tunnel/tls.pem"}
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, p *hubsecrets.Params)
 		want   []string
 	}{
 		"a month before its end": {func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(0, 0, 334) }, nil},
-		"in its last month":      {func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(0, 0, 336) }, tunnel},
-		"after its end":          {func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(2, 0, 0) }, tunnel},
+		"in its last month":      {func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(0, 0, 336) }, both},
+		"after its end":          {func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(2, 0, 0) }, both},
 		"the same names": {func(_ *testing.T, p *hubsecrets.Params) {
 			p.Hosts = []string{"HUB.example.com", "tunnel-1", "127.0.0.1"}
 		}, nil},
-		"another name":          {func(_ *testing.T, p *hubsecrets.Params) { p.Hosts = append(p.Hosts, "192.0.2.7") }, tunnel},
-		"a name less":           {func(_ *testing.T, p *hubsecrets.Params) { p.Hosts = []string{"tunnel-1"} }, tunnel},
+		"another name":          {func(_ *testing.T, p *hubsecrets.Params) { p.Hosts = append(p.Hosts, "192.0.2.7") }, both},
+		"a name less":           {func(_ *testing.T, p *hubsecrets.Params) { p.Hosts = []string{"tunnel-1"} }, both},
 		"a damaged certificate": {func(t *testing.T, p *hubsecrets.Params) { put(t, p, "tunnel/tls.pem", "-----BEGIN") }, tunnel},
 		"one of another authority": {func(t *testing.T, p *hubsecrets.Params) {
 			put(t, p, "tunnel/tls.pem", files(t, made(t).Dir)["tunnel/tls.pem"])
 		}, tunnel},
 		"before the authority's last year": {
-			func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(8, 6, 0) }, tunnel,
+			func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(8, 6, 0) }, both,
 		},
 		"in the authority's last year": {
 			func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(9, 6, 0) },
-			[]string{"authority/ca.pem", "tunnel/tls.pem", "tunnel/ca.crt", "people/ca.crt"},
+			[]string{"authority/ca.pem", "tunnel/tls.pem", "front/tls.pem", "tunnel/ca.crt", "front/ca.crt", "people/ca.crt"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +292,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			p := made(t)
 			tt.change(t, &p)
 			result := run(t, p)
-			if !slices.Equal(result.Written, tt.want) || result.NewAuthority != (len(tt.want) > 1) {
+			if !slices.Equal(result.Written, tt.want) || result.NewAuthority != slices.Contains(tt.want, "authority/ca.pem") {
 				t.Errorf("got %+v, want %v written", result, tt.want)
 			}
 			complete(t, p.Dir)

@@ -42,7 +42,7 @@ they are kept, and their keys are printed, too. --next makes one for a service. 
 a secret.
 
 With --dir, files are written instead, for docker-compose.yml, whose service init runs this: all secrets of the stack, an authority and
-the tunnel's certificate, in a folder for each reader. What is there is kept, a certificate that ends within 30 days is renewed, and
+the certificates of the tunnel and of the proxy in front, in a folder for each reader. What is there is kept, a certificate that ends within 30 days is renewed, and
 what follows from a secret, such as a URL that contains it, is written again.`,
 		Example: `  leat keys > hub.env                                 lines for a shell
   leat keys -o kubernetes | kubectl apply -f -        Secrets and a ConfigMap
@@ -70,7 +70,7 @@ what follows from a secret, such as a URL that contains it, is written again.`,
 	cmd.Flags().StringVarP(&format, "output", "o", "env", "env or kubernetes")
 	cmd.Flags().StringVar(&in.dir, "dir", "", "write files below this folder, and print no secret")
 	cmd.Flags().StringToIntVar(&in.groups, "group", nil, "numeric groups that may read the files of a reader, such as redis=1000; without one, the owner alone may")
-	cmd.Flags().StringSliceVar(&in.hosts, "tls-name", nil, "further host names and addresses of the tunnel's certificate")
+	cmd.Flags().StringSliceVar(&in.hosts, "tls-name", nil, "further host names and addresses of the certificates")
 	return cmd
 }
 
@@ -186,11 +186,11 @@ func (in *folder) fill(s *session.Session) error {
 		if len(made.Written) == 0 {
 			out.WriteString("everything is there\n")
 		}
-		fmt.Fprintf(&out, "The tunnel's certificate ends on %s. Its names: %s\n", made.Ends.Format(time.DateOnly), strings.Join(made.Hosts, ", "))
+		fmt.Fprintf(&out, "The certificates end on %s. Their names: %s\n", made.Ends.Format(time.DateOnly), strings.Join(made.Hosts, ", "))
 		if made.NewAuthority {
 			out.WriteString("The authority is a new one. Copy ca.crt again, and give it to people and agents.\n")
 		}
-		server := cmp.Or(environment(s, session.EnvServer), "http://127.0.0.1:8700")
+		server := cmp.Or(environment(s, session.EnvServer), "https://127.0.0.1:8443")
 		fmt.Fprintf(&out, usage, path.Join(filepath.ToSlash(in.dir), "people"), server)
 	}
 	_, printed := fmt.Fprint(s.Out, out.String())
@@ -205,7 +205,9 @@ const usage = `To use the hub:
   docker compose run --rm leat get clusters
 To use it with a leat of this machine:
   docker compose cp init:%s/. leat-people
-  export LEAT_SERVER=%s LEAT_CA_FILE=leat-people/ca.crt LEAT_TOKEN_FILE=leat-people/token
+  export LEAT_SERVER=%s LEAT_CA_FILE=$PWD/leat-people/ca.crt LEAT_TOKEN_FILE=$PWD/leat-people/token
+  leat cluster create NAME          how to run its agent
+  leat kubeconfig NAME              a kubeconfig for kubectl
 `
 
 // refusal says what to do about an error of [hubsecrets.Make].
