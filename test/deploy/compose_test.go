@@ -19,11 +19,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none. The command line is in the project, too, though
-// `up` does not start it.
+// loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none. All
+// services are in the project, including those that `up` does not start.
 func loadCompose(t *testing.T, env ...string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(env), cli.WithProfiles([]string{"tools"}))
+	return loadProfiles(t, []string{"tools", "observe"}, env...)
+}
+
+// loadProfiles is [loadCompose] for the services of these profiles, and those of none.
+func loadProfiles(t *testing.T, profiles []string, env ...string) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(env), cli.WithProfiles(profiles))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +38,31 @@ func loadCompose(t *testing.T, env ...string) *types.Project {
 		t.Fatalf("load docker-compose.yml: %v", err)
 	}
 	return project
+}
+
+// TestComposeProfiles requires that `up` starts the hub alone, which then sends no telemetry, and that
+// the profile observe adds what receives it.
+func TestComposeProfiles(t *testing.T) {
+	t.Parallel()
+	core := []string{"distributor-1", "distributor-2", "front", "gitcache-1", "gitcache-2", "init", "postgres", "redis", "tunnel-1", "tunnel-2"}
+	for profile, want := range map[string]struct {
+		services []string
+		endpoint string
+	}{
+		"":        {core, ""},
+		"observe": {slices.Concat(core, []string{"collector", "metrics", "traces"}), "http://collector:4317"},
+	} {
+		project := loadProfiles(t, []string{profile}, "COMPOSE_PROFILES="+profile)
+		slices.Sort(want.services)
+		if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want.services) {
+			t.Errorf("profile %q: got %v, want %v", profile, got, want.services)
+		}
+		for _, name := range []string{"gitcache-1", "distributor-2", "tunnel-1"} {
+			if got := *project.Services[name].Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; got != want.endpoint {
+				t.Errorf("profile %q: %s sends telemetry to %q, want %q", profile, name, got, want.endpoint)
+			}
+		}
+	}
 }
 
 // TestSecComposeIsLockedDown requires that the local stack follows the rules of the manifests.
