@@ -59,6 +59,15 @@ func describe(info BuildInfo, read *debug.BuildInfo) BuildInfo {
 	return info
 }
 
+// Release returns the version of a release as the tags of its images have it, and nothing for another
+// build.
+func (b BuildInfo) Release() string {
+	if b.Version == "dev" || strings.HasSuffix(b.Version, "-dev") {
+		return ""
+	}
+	return strings.TrimPrefix(b.Version, "v")
+}
+
 // String prints the build on one line.
 func (b BuildInfo) String() string {
 	parts := []string{b.Version}

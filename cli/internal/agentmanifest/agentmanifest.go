@@ -39,6 +39,8 @@ type Params struct {
 	HubCA []byte
 	// HubKeys are the keys by which an agent that is dialled knows the hub.
 	HubKeys []string
+	// Release is the tag of the agent's image. Empty: the shipped manifest's.
+	Release string
 }
 
 // Render returns the manifest: the shipped one, with the settings and the Secret of this cluster.
@@ -104,6 +106,9 @@ func configured(document string, p Params) (string, error) {
 		return "", fmt.Errorf("the shipped Deployment has %d containers, want one", len(containers))
 	}
 	container, _ := containers[0].(map[string]any)
+	if image, _ := container["image"].(string); p.Release != "" {
+		container["image"] = image[:strings.LastIndex(image, ":")+1] + p.Release
+	}
 	variables, _ := container["env"].([]any)
 	variables = slices.DeleteFunc(variables, func(v any) bool { return field(v, "name") == "LEAT_AGENT_HUB_URL" })
 	set := func(name, value string) { variables = append(variables, map[string]any{"name": name, "value": value}) }

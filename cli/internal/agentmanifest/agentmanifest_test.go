@@ -4,6 +4,7 @@
 package agentmanifest_test
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func TestRender(t *testing.T) {
 		mounted bool
 	}{
 		"an agent that dials": {
-			params: agentmanifest.Params{JoinToken: "join: me", HubURL: "https://hub.example.com"},
+			params: agentmanifest.Params{JoinToken: "join: me", HubURL: "https://hub.example.com", Release: "1.2.3"},
 			want:   map[string]string{"LEAT_AGENT_HUB_URL": "https://hub.example.com"},
 		},
 		"a hub with an authority of its own": {
@@ -70,6 +71,9 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: got Secret %+v, want the token", name, secret)
 		}
 		spec := deployment.Spec.Template.Spec
+		if image, want := spec.Containers[0].Image, "leat/agent:"+cmp.Or(c.params.Release, "dev"); image != want {
+			t.Errorf("%s: got image %s, want %s", name, image, want)
+		}
 		got := map[string]string{}
 		for _, e := range spec.Containers[0].Env {
 			if e.Name != "LEAT_LISTEN_ADDR" && e.Value != "" && (strings.Contains(e.Name, "HUB") || strings.Contains(e.Name, "TUNNEL")) {

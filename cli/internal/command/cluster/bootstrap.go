@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/document"
 )
 
@@ -77,7 +78,9 @@ to create clusters and join tokens in the project and, for labels, to be an admi
 			if err != nil {
 				return err
 			}
-			text, err := printed(made, agentmanifest.Params{JoinToken: made.GetSecret(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM()}, how.format)
+			text, err := printed(made, agentmanifest.Params{
+				JoinToken: made.GetSecret(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM(), Release: app.Build().Release(),
+			}, how.format)
 			if err != nil {
 				return err
 			}

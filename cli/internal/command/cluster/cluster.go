@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/terminal"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
@@ -162,7 +163,9 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	until := join.GetExpireTime().AsTime().Local().Format(time.DateTime)
 	endpoint, hubURL := cluster.GetSpec().GetAgentEndpoint(), cmp.Or(how.hubURL, c.Server())
 	if how.format == "kubernetes" {
-		params := agentmanifest.Params{JoinToken: join.GetJoinToken(), HubURL: hubURL, HubCA: c.CAPEM(), HubKeys: join.GetHubKeys()}
+		params := agentmanifest.Params{
+			JoinToken: join.GetJoinToken(), HubURL: hubURL, HubCA: c.CAPEM(), HubKeys: join.GetHubKeys(), Release: app.Build().Release(),
+		}
 		if endpoint != "" { // the agent makes no connection, and knows the hub by its keys
 			params.HubURL, params.HubCA = "", nil
 		}
