@@ -287,6 +287,30 @@ func TestChartsRefuseWrongValues(t *testing.T) {
 	}
 }
 
+// TestChartsRefuseValuesOfAnotherKind gives each value in turn one that is of no kind that it could have,
+// and requires an error that names it.
+func TestChartsRefuseValuesOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	wrong := map[byte]string{'{': `"text"`, '[': `"text"`, '"': `[1]`, 't': `"yes"`, 'f': `"yes"`}
+	for _, name := range []string{charts.Hub, charts.Agent} {
+		values, err := charts.Values(read(t, top, "deploy", "helm", name, "values.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			value, isKnown := wrong[v.Default[0]]
+			if !isKnown {
+				value = `"2"` // in place of a number
+			}
+			parts := strings.Split(v.Path, ".")
+			document := "{" + strings.Join(parts, ": {") + ": " + value + strings.Repeat("}", len(parts))
+			if _, err := renderValues(t, name, document); err == nil || !strings.Contains(err.Error(), "/"+strings.Join(parts, "/")) {
+				t.Errorf("%s with %s: got %v, want an error that names the value", name, document, err)
+			}
+		}
+	}
+}
+
 // TestChartsAreLinted runs helm lint, strictly.
 func TestChartsAreLinted(t *testing.T) {
 	t.Parallel()
