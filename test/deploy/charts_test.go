@@ -419,6 +419,19 @@ func TestOwnResources(t *testing.T) {
 	}
 }
 
+// TestPodsOfTestsDoNotAskThemselves requires that the pods of helm test name no server by their own
+// name, which leads to themselves in a pod.
+func TestPodsOfTestsDoNotAskThemselves(t *testing.T) {
+	t.Parallel()
+	for name, in := range installations() {
+		for id, document := range render(t, in) {
+			if pod, isPod := strings.CutPrefix(id, "Pod/"); isPod && strings.Contains(string(document), "://"+pod+":") {
+				t.Errorf("%s: %s asks itself", name, id)
+			}
+		}
+	}
+}
+
 // TestAgentProposesItsName requires that an agent proposes the name in its values, and none without one.
 func TestAgentProposesItsName(t *testing.T) {
 	t.Parallel()
