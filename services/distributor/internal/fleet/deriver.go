@@ -227,7 +227,8 @@ const maxHelpers = 3
 func (d Deriver) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	for range min(runtime.GOMAXPROCS(0)-1, maxHelpers) {
+	// A distributor on few processors has more threads than these, which are for calls.
+	for range min(runtime.NumCPU()-1, runtime.GOMAXPROCS(0)-1, maxHelpers) {
 		helpers.Go(func() { d.help(ctx) })
 	}
 	seen := factsBook{}
@@ -247,7 +248,7 @@ func (d Deriver) Run(ctx context.Context) error {
 	}
 }
 
-// help takes first turns until there is none.
+// help takes first turns while any are left.
 func (d Deriver) help(ctx context.Context) {
 	seen := factsBook{}
 	for ctx.Err() == nil {

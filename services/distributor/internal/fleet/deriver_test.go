@@ -371,6 +371,36 @@ func TestSecReportsShareOneBudget(t *testing.T) {
 	}
 }
 
+// TestFirstTurnsAreShared has a view begin with many global services, which several workers derive.
+func TestFirstTurnsAreShared(t *testing.T) {
+	t.Parallel()
+	v := newDerivedView(&log{}, fleet.AtOnce{Pairs: 1, Units: 1})
+	first := catalog.Changes{Clusters: []*catalog.Cluster{cluster("berlin"), cluster("paris"), cluster("rome")}}
+	for i := range 40 {
+		g := globalIn("ns-${{ self.name }}", 1)
+		g.Name, g.UID = fmt.Sprintf("web-%02d", i), fmt.Sprintf("uid-web-%02d", i)
+		first.Globals = append(first.Globals, g)
+	}
+	v.log.add(first)
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pending, _ := fleet.Unfinished(v.View); pending != 40 {
+		t.Fatalf("%d global services are left to the deriver, want all 40", pending)
+	}
+	v.derive(t, time.Minute)
+	services, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
+	for _, object := range services {
+		service, ok := object.Object.(*catalog.Service)
+		if !ok || service.ConfigWaits || service.Spec.Wanted().Namespace != "ns-"+service.Spec.Cluster {
+			t.Errorf("got %+v", object.Object)
+		}
+	}
+	if len(services) != 120 {
+		t.Errorf("got %d services, want 120", len(services))
+	}
+}
+
 // TestPassesLeaveNothing replaces a cluster after services were derived for it, by a batch or by the deriver. Nothing
 // holds the cluster as it was: a fleet's deriver would keep millions of services that way.
 func TestPassesLeaveNothing(t *testing.T) {

@@ -151,7 +151,7 @@ func (x *Index) tidy(cluster string) {
 	}
 }
 
-// member returns a member by its name, with its cluster. Its common service is nil if there is none.
+// member returns a member by its name, with its cluster. The index has none of that name if the common service is nil.
 func (x *Index) member(name string) (m member, cluster string) {
 	local, cluster := objectname.SplitService(name)
 	if c := x.clusters[cluster]; c != nil {
