@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Root is where Linux mounts the process's control group.
@@ -48,45 +47,6 @@ func Keep(root string) {
 	if limit, ok := Bytes(root); ok {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
-}
-
-const (
-	// usualGrowth is how many percent the heap may grow between two collections unless the operator says otherwise
-	// (GOGC), and loadGrowth how many while it is loaded.
-	usualGrowth, loadGrowth = 100, 400
-)
-
-// growing counts the calls of Grow that have not ended.
-var growing struct {
-	sync.Mutex
-
-	calls int
-}
-
-// Grow lets the heap grow further between two collections until end is called: of what a program loads at its start,
-// nearly all stays, and each collection that follows it is in vain. It does nothing without a limit of memory,
-// near which Go collects as often as it has to, or where the operator gives another percentage. It is safe for
-// concurrent use; end may be called more than once.
-func Grow() (end func()) {
-	growing.Lock()
-	defer growing.Unlock()
-	if growing.calls == 0 {
-		if debug.SetMemoryLimit(-1) == math.MaxInt64 {
-			return func() {}
-		}
-		if percent := debug.SetGCPercent(loadGrowth); percent != usualGrowth {
-			debug.SetGCPercent(percent)
-			return func() {}
-		}
-	}
-	growing.calls++
-	return sync.OnceFunc(func() {
-		growing.Lock()
-		defer growing.Unlock()
-		if growing.calls--; growing.calls == 0 {
-			debug.SetGCPercent(usualGrowth)
-		}
-	})
 }
 
 // Share is a fraction of the memory that the process may use.

@@ -73,38 +73,3 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
-
-// TestGrow changes what all of the process has, so it is not parallel.
-func TestGrow(t *testing.T) {
-	t.Setenv("GOGC", "100")
-	before, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(math.MaxInt64)
-	defer func() {
-		debug.SetGCPercent(before)
-		debug.SetMemoryLimit(limit)
-	}()
-	percent := func() int {
-		now := debug.SetGCPercent(100)
-		debug.SetGCPercent(now)
-		return now
-	}
-	memlimit.Grow()
-	if got := percent(); got != 100 {
-		t.Errorf("got %d without a limit of memory", got)
-	}
-	debug.SetMemoryLimit(1 << 40)
-	first, second := memlimit.Grow(), memlimit.Grow()
-	first()
-	first()
-	if got := percent(); got <= 100 {
-		t.Errorf("got %d while a second one grows", got)
-	}
-	second()
-	if got := percent(); got != 100 {
-		t.Errorf("got %d after all have ended", got)
-	}
-	debug.SetGCPercent(50)
-	memlimit.Grow()()
-	if got := percent(); got != 50 {
-		t.Errorf("got %d beside the operator's own percentage", got)
-	}
-}

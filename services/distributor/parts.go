@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/memlimit"
+	"github.com/leatdev/leat/internal/headroom"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
@@ -82,7 +82,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 
 // grow has Go collect less often until the fleet is in memory.
 func (p *parts) grow(ctx context.Context) error {
-	defer memlimit.Grow()()
+	defer headroom.Grow()()
 	return fleet.AwaitSettled(ctx, p.view)
 }
 

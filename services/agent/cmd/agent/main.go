@@ -9,16 +9,17 @@ import (
 	"os"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/headroom"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent"
 )
 
-// headroom is by how much a busy agent's heap grows at most between two collections.
-const headroom = 32 << 20
+// growth is by how much a busy agent's heap grows at most between two collections.
+const growth = 32 << 20
 
 func main() {
 	agent.ServeRender(os.Args[1:])
-	app.KeepHeadroom(headroom, headroom)
+	headroom.Keep(growth, growth)
 	cfg := &agent.Config{}
 	health := &serve.Probe{Only: &serve.Config{}}
 	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) },

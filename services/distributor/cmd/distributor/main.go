@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/headroom"
 	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor"
@@ -26,7 +27,7 @@ const (
 )
 
 func main() {
-	app.KeepHeadroom(smallHeadroom, mostHeadroom)
+	headroom.Keep(smallHeadroom, mostHeadroom)
 	app.SpareThreads()
 	expression.CountTurns()
 	memlimit.Keep(memlimit.Root)

@@ -8,6 +8,7 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/headroom"
 	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel"
@@ -22,7 +23,7 @@ const (
 )
 
 func main() {
-	app.KeepHeadroom(smallHeadroom, mostHeadroom)
+	headroom.Keep(smallHeadroom, mostHeadroom)
 	memlimit.Keep(memlimit.Root)
 	var (
 		cfg    tunnel.Config
