@@ -6,8 +6,25 @@ package catalog
 import (
 	"maps"
 
+	"github.com/google/uuid"
+
 	"github.com/leatdev/leat/internal/objectname"
 )
+
+// Member is a derived service that has nothing of its own beside a common one. A hub derives millions, so it makes
+// their services only for those who read them.
+type Member struct {
+	// Common is the service without its cluster and uid. Its name is the local path.
+	Common  *Service
+	Cluster string
+	UID     uuid.UUID
+}
+
+// Name returns the path of the service.
+func (m Member) Name() string { return objectname.ServicePath(m.Common.Name, m.Cluster) }
+
+// Service makes the service.
+func (m Member) Service() *Service { return m.Common.In(m.Cluster, m.UID.String()) }
 
 // In returns the derived service of a cluster that has nothing of its own beside a common one.
 func (s *Service) In(cluster, uid string) *Service {

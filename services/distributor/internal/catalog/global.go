@@ -132,11 +132,16 @@ type Derivation struct {
 // DerivedUID returns the uid of the service that is derived for a cluster, given both uids: the same
 // on every replica and after every restart. It is a UUID of version 5.
 func DerivedUID(globalUID, clusterUID string) string {
+	return DerivedUUID(globalUID, clusterUID).String()
+}
+
+// DerivedUUID returns what DerivedUID returns the text of.
+func DerivedUUID(globalUID, clusterUID string) uuid.UUID {
 	h := sha1.New() //nolint:gosec // see the import
 	h.Write([]byte("leat.derived.v1\x00" + globalUID + "\x00" + clusterUID))
 	id := uuid.UUID(h.Sum(nil)[:16])
 	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80
-	return id.String()
+	return id
 }
 
 // Key implements Object.

@@ -37,7 +37,7 @@ func BenchmarkConfigurations(b *testing.B) {
 				if config != nil {
 					c.Use(setsOf(1, sets))
 				}
-				services := make([]*catalog.Service, 0, clusters)
+				services := make([]derive.Derived, 0, clusters)
 				before := heap()
 				for _, cluster := range all {
 					s, err := c.Derive(b.Context(), cluster, "all")

@@ -83,11 +83,7 @@ func TestConfigurationsAreComposedAsIfEachWereAlone(t *testing.T) {
 			for _, c := range clusters {
 				alone := compiled(t, g)
 				alone.Use(sets)
-				got, err := shared.Derive(t.Context(), &derive.Cluster{Seen: c}, "all")
-				want, errAlone := alone.Derive(t.Context(), &derive.Cluster{Seen: c}, "all")
-				if err != nil || errAlone != nil {
-					t.Fatal(err, errAlone)
-				}
+				got, want := derivedFor(t, shared, &derive.Cluster{Seen: c}), derivedFor(t, alone, &derive.Cluster{Seen: c})
 				if !derive.Same(got, want) || got.ConfigDigest == "" && !got.ConfigWaits {
 					t.Fatalf("%s: got %s %v, want %s %v", c.Name, got.ConfigDigest, got.ConfigProblem, want.ConfigDigest, want.ConfigProblem)
 				}
@@ -111,9 +107,9 @@ func TestSecretsOfSetsCountByTheirLength(t *testing.T) {
 		}
 		g := compiled(t, web())
 		g.Use(setsOf(1, map[string]*catalog.Config{"base": {Secrets: given}}))
-		got, err := g.Derive(t.Context(), cluster("one", nil, ""), "all")
-		if err != nil || got.ConfigWaits != isTooLarge || isTooLarge != (got.ConfigProblem != nil) {
-			t.Errorf("%d secrets: got %v, %v, %v", size, got.ConfigWaits, got.ConfigProblem, err)
+		got := derivedFor(t, g, cluster("one", nil, ""))
+		if got.ConfigWaits != isTooLarge || isTooLarge != (got.ConfigProblem != nil) {
+			t.Errorf("%d secrets: got %v, %v", size, got.ConfigWaits, got.ConfigProblem)
 		}
 	}
 }

@@ -105,8 +105,8 @@ type variant struct {
 	overrides []int
 	// options are those of every content; nil if they have parameters.
 	options *syncpolicy.Options
-	// contents are by the digest of the texts of parameters; derivations by how the cluster is selected.
-	contents    map[digest.Digest]*content
+	// contents are by the key of the texts of parameters; derivations by how the cluster is selected.
+	contents    map[string]*content
 	derivations map[derivationKey]*catalog.Derivation
 	// last is the content that was made last.
 	last *content
@@ -232,17 +232,38 @@ func Held(g *catalog.GlobalService, cluster *catalog.Cluster) (how string, ok bo
 
 // Derive returns the service for a cluster that the global service selects in the given way. The error is an
 // *Error.
-func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (*catalog.Service, error) {
+func (g *Global) Derive(ctx context.Context, c *Cluster, how string) (Derived, error) {
 	member, err := g.Resolve(ctx, c)
 	if err != nil {
-		return nil, err
+		return Derived{}, err
 	}
-	return member.Service(how), nil
+	return member.Derived(how), nil
 }
 
-// Member is what a global service is for one cluster, with all expressions evaluated. It is for one
+// Derived is a derived service. Most are members of a common one, whose services need not be made.
+type Derived struct {
+	// service is nil if the service is a member.
+	service *catalog.Service
+	member  catalog.Member
+}
+
+// IsNone reports whether there is no service.
+func (d Derived) IsNone() bool { return d.service == nil && d.member.Common == nil }
+
+// Member returns the service as a member of a common one. ok is false if it has something of its own.
+func (d Derived) Member() (m catalog.Member, ok bool) { return d.member, d.member.Common != nil }
+
+// Service returns the service. That of a member is made again for each caller.
+func (d Derived) Service() *catalog.Service {
+	if d.member.Common != nil {
+		return d.member.Service()
+	}
+	return d.service
+}
+
+// Resolved is what a global service is for one cluster, with all expressions evaluated. It is for one
 // goroutine at a time, like its Global.
-type Member struct {
+type Resolved struct {
 	g       *Global
 	cluster *catalog.Cluster
 	variant *variant
@@ -251,7 +272,7 @@ type Member struct {
 
 // Resolve evaluates the expressions of a global service for a cluster that it selects. The error is an
 // *Error.
-func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Member, error) {
+func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Resolved, error) {
 	ctx = expression.WithBudget(ctx, MaxCost)
 	member, field, err := g.resolve(ctx, c)
 	if err != nil {
@@ -260,21 +281,23 @@ func (g *Global) Resolve(ctx context.Context, c *Cluster) (*Member, error) {
 	return member, nil
 }
 
-// Service returns the service of the cluster, which the global service selects in the given way.
-func (m *Member) Service(how string) *catalog.Service {
+// Derived returns the service of the cluster, which the global service selects in the given way.
+func (m *Resolved) Derived(how string) Derived {
 	config := m.g.configure(m.content, m.cluster)
 	derivation := m.variant.derivation(m.g.global, how, config.backends)
 	service, isShared := m.content.common(m.g.global, derivation, config)
-	derived := service.In(m.cluster.Name, catalog.DerivedUID(m.g.global.UID, m.cluster.UID))
-	if !isShared {
-		derived.Common = nil
+	member := catalog.Member{Common: service, Cluster: m.cluster.Name, UID: catalog.DerivedUUID(m.g.global.UID, m.cluster.UID)}
+	if isShared {
+		return Derived{member: member}
 	}
-	return derived
+	own := member.Service()
+	own.Common = nil
+	return Derived{service: own}
 }
 
 // Compose returns the whole configuration of the service. Its secrets are those that the global service and
 // the sets of Use hold.
-func (m *Member) Compose() Composition {
+func (m *Resolved) Compose() Composition {
 	return compose(m.g.global, m.g.sets, m.g.settingsOf(m.content), catalog.FactsOfSeen(m.g.global.DerivedPath(m.cluster.Name), m.cluster), opened)
 }
 
@@ -295,7 +318,7 @@ func Failure(global *catalog.GlobalService, cluster *catalog.Cluster, err error)
 	return failure(global, cluster, "spec.clusters", err)
 }
 
-func (g *Global) resolve(ctx context.Context, c *Cluster) (*Member, string, error) {
+func (g *Global) resolve(ctx context.Context, c *Cluster) (*Resolved, string, error) {
 	var overrides []int
 	for i, t := range g.overrides {
 		_, ok, err := t.selects(ctx, c)
@@ -314,7 +337,7 @@ func (g *Global) resolve(ctx context.Context, c *Cluster) (*Member, string, erro
 	if err != nil {
 		return nil, v.field, catalog.InBody(v.field, err)
 	}
-	return &Member{g: g, cluster: c.Seen, variant: v, content: shared}, "", nil
+	return &Resolved{g: g, cluster: c.Seen, variant: v, content: shared}, "", nil
 }
 
 // common returns the service that clusters with this content, derivation and configuration have. isShared is false for
@@ -367,7 +390,7 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 		return v, nil
 	}
 	v := &variant{
-		overrides: overrides, field: "spec.template", contents: map[digest.Digest]*content{},
+		overrides: overrides, field: "spec.template", contents: map[string]*content{},
 		derivations: map[derivationKey]*catalog.Derivation{},
 	}
 	body := g.global.Body(overrides)
@@ -469,13 +492,29 @@ func (c *content) shareWith(last *content) {
 	}
 }
 
-// keyOf returns a digest of texts, because the texts may be long.
-func keyOf(texts []string) digest.Digest {
+// maxKey bounds the texts that stand for themselves in a key.
+const maxKey = 256
+
+// keyOf returns a key for texts: one that holds them, or a digest of them if they are long.
+func keyOf(texts []string) string {
+	var b strings.Builder
+	for _, text := range texts {
+		if b.Len()+len(text) > maxKey {
+			return digestOf(texts)
+		}
+		b.WriteString(strconv.Itoa(len(text)))
+		b.WriteByte(' ')
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+func digestOf(texts []string) string {
 	s := digest.NewSequence("leat.derived.content.v1")
 	for _, text := range texts {
 		s.Text(text)
 	}
-	return s.Digest()
+	return s.Digest().String()
 }
 
 // Cluster is a cluster with its facts, which are made when an expression asks for them. It is for one

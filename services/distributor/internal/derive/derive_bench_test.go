@@ -11,6 +11,7 @@ import (
 
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/derive"
 )
 
 // BenchmarkContents derives a chart with 16 KiB of values for 1,000 clusters, each of which has its name
@@ -22,7 +23,7 @@ func BenchmarkContents(b *testing.B) {
 	})
 	for b.Loop() {
 		c := compiled(b, g)
-		services := make([]*catalog.Service, 0, clusters)
+		services := make([]derive.Derived, 0, clusters)
 		before := heap()
 		for i := range clusters {
 			s, err := c.Derive(b.Context(), cluster(fmt.Sprintf("cluster-%d", i), nil, ""), "all")

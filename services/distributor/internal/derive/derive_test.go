@@ -4,6 +4,7 @@
 package derive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,6 +46,15 @@ func web(change ...func(*catalog.GlobalServiceSpec)) *catalog.GlobalService {
 		c(&g.Spec)
 	}
 	return g
+}
+
+// derivedFor returns the service of a cluster.
+func derivedFor(t interface{ Fatal(args ...any) }, g *derive.Global, c *derive.Cluster) *catalog.Service {
+	derived, err := g.Derive(context.Background(), c, "all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return derived.Service()
 }
 
 func compiled(t interface{ Fatal(args ...any) }, g *catalog.GlobalService) *derive.Global {
@@ -184,10 +194,7 @@ func TestOverridesInOrder(t *testing.T) {
 		{both, []string{"first", "second"}, "first", false, "other", map[string]string{"A": "second c", "B": "template", "T": "now a value"}, map[string]secret.Text{"S": "now a secret"}},
 		{map[string]string{"region": "eu"}, []string{"first"}, "first", true, "app", map[string]string{"A": "first", "B": "template", "T": "now a value"}, map[string]secret.Text{"S": "now a secret"}},
 	} {
-		got, err := c.Derive(t.Context(), cluster("c", want.labels, ""), "all")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := derivedFor(t, c, cluster("c", want.labels, ""))
 		options := got.Spec.Wanted()
 		if !slices.Equal(got.Derived.OverrideNames, want.overrides) || options.Namespace != want.namespace || options.Paused != want.paused ||
 			got.Spec.Sources[0].Path != want.path || !maps.Equal(got.Spec.Config.Values, want.values) {
@@ -288,10 +295,7 @@ func TestDerivationIsPure(t *testing.T) {
 		derived := func(clusters []*catalog.Cluster) map[string]*catalog.Service {
 			c, services := compiled(t, g), map[string]*catalog.Service{}
 			for _, cluster := range clusters {
-				service, err := c.Derive(t.Context(), &derive.Cluster{Seen: cluster}, "all")
-				if err != nil {
-					t.Fatal(err)
-				}
+				service := derivedFor(t, c, &derive.Cluster{Seen: cluster})
 				if services[service.UID] != nil || service.Validate() != nil {
 					t.Fatalf("got %+v twice, or invalid", service)
 				}
@@ -380,10 +384,7 @@ func TestOverridesOfValuesAndLabels(t *testing.T) {
 		},
 		"us": {map[string]string{"app": "web", "tier": "front"}, map[string]any{"image": map[string]any{"tag": "v1", "repo": "web"}, "hosts": []any{"a"}, "debug": true}},
 	} {
-		service, err := derived.Derive(t.Context(), cluster(name, map[string]string{"region": name}, "v1.33.2"), "all")
-		if err != nil {
-			t.Fatal(err)
-		}
+		service := derivedFor(t, derived, cluster(name, map[string]string{"region": name}, "v1.33.2"))
 		got := service.Spec.Options.Render
 		if !maps.Equal(service.Labels, want.labels) || !reflect.DeepEqual(got[1].Helm.Values, want.values) || got[0].Renderer != renderstep.Kustomize {
 			t.Errorf("%s: got labels %v and values %v, want %v", name, service.Labels, got[1].Helm.Values, want)

@@ -489,7 +489,7 @@ func (b *basis) verdict(ctx context.Context, g *derive.Global, cluster *catalog.
 	}
 	if v.err == nil && v.isSelected && own != nil && own.MayUseCluster(owner, cluster) {
 		g.Use(b.composing())
-		v.service, v.err = g.Derive(ctx, facts, how)
+		v.derived, v.err = g.Derive(ctx, facts, how)
 	}
 	return v
 }

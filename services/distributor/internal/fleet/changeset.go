@@ -41,15 +41,23 @@ func (s *changeSet) addObject(key catalog.Key) { s.objects[key] = struct{}{} }
 
 // addStatus adds a service whose status changed, which is a part of its cluster's.
 func (s *changeSet) addStatus(service *catalog.Service) {
-	s.addObject(service.Key())
-	s.addObject(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
+	s.addStatusOf(service.Name, service.Spec.Cluster)
+}
+
+func (s *changeSet) addStatusOf(path, cluster string) {
+	s.addObject(catalog.Key{Kind: catalog.KindService, Name: path})
+	s.addObject(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
 }
 
 // addService adds a service whose entry in its cluster's plan may change.
 func (s *changeSet) addService(service *catalog.Service) {
-	s.addStatus(service)
-	s.addPlan(service.Spec.Cluster)
-	s.services[service.Spec.Cluster][service.Name] = struct{}{}
+	s.addServiceOf(service.Name, service.Spec.Cluster)
+}
+
+func (s *changeSet) addServiceOf(path, cluster string) {
+	s.addStatusOf(path, cluster)
+	s.addPlan(cluster)
+	s.services[cluster][path] = struct{}{}
 }
 
 // addGuests adds the services of other projects in a cluster, whose entries say what they may know of it.

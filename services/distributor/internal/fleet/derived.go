@@ -63,8 +63,8 @@ func newDerivations() *derivations {
 type verdict struct {
 	cluster    *catalog.Cluster
 	isSelected bool
-	// service is nil if the cluster is not selected, if the project may not use it, and beside an error.
-	service *catalog.Service
+	// derived is none if the cluster is not selected, if the project may not use it, and beside an error.
+	derived derive.Derived
 	// err is why there is no service. The cluster is selected then, or may be.
 	err error
 }
@@ -77,9 +77,15 @@ func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFi
 	if !ok || cluster.UID != v.cluster.UID {
 		return // what the cluster had ended with it
 	}
-	current := c.services.Service(global.DerivedPath(name))
 	own, isAllowed := mayUseLocked(c, global, cluster)
 	note(d.forbidden, global.Name, name, v.isSelected && !isAllowed)
+	path := global.DerivedPath(name)
+	if member, ok := v.derived.Member(); ok && isAllowed && mayJoinLocked(c, path, member) && own.Admits(member.Common) == nil {
+		note(d.conflicts, global.Name, name, false)
+		joinLocked(c, path, member, s)
+		return
+	}
+	current := c.services.Service(path)
 	isConflict := v.isSelected && isAllowed && current != nil && current.Derived == nil
 	note(d.conflicts, global.Name, name, isConflict)
 	switch {
@@ -93,10 +99,10 @@ func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFi
 			s.endedServices = append(s.endedServices, catalog.DerivedUID(global.UID, cluster.UID))
 		}
 		return
-	case v.service == nil && v.err == nil:
+	case v.derived.IsNone() && v.err == nil:
 		return // the project may use the cluster only since the verdict, and has it derived again
 	}
-	next, err := v.service, v.err
+	next, err := v.derived.Service(), v.err
 	if err == nil {
 		err = own.Admits(next)
 	}
@@ -104,6 +110,31 @@ func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFi
 		next = kept(global, cluster, current, problemOf(derive.Failure(global, cluster, err)))
 	}
 	putDerivedLocked(c, current, next, s)
+}
+
+// mayJoinLocked reports whether the catalog has no service of the path, and holds nothing that makes the member
+// differ from its common service.
+func mayJoinLocked(c *Catalog, path string, member catalog.Member) bool {
+	d := c.derived
+	if c.services.Has(path) || member.Common.Derived.Config != nil {
+		return false
+	}
+	if len(d.requests)+len(d.exceptions) == 0 {
+		return true
+	}
+	uid := member.UID.String()
+	return d.requests[uid] == "" && d.exceptions[uid] == nil
+}
+
+// joinLocked adds a member, of which the catalog holds nothing yet.
+func joinLocked(c *Catalog, path string, member catalog.Member, s *changeSet) {
+	key := catalog.Key{Kind: catalog.KindService, Name: path}
+	c.names[key.Kind].add(path)
+	c.countLocked(key, 1, s)
+	s.addSources(member.Common, c.services.Wanted)
+	c.services.Join(member)
+	s.addServiceOf(path, member.Cluster)
+	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: member.Common.Derived.Global})
 }
 
 // putWaitingLocked gives a cluster that has nothing of a global service yet, and may be selected, a

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func BenchmarkDerived(b *testing.B) {
 			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
 			Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
 		})
-		go func() { _ = fleet.NewDeriver(v).Run(b.Context()) }()
+		derive := sync.OnceFunc(func() { go func() { _ = fleet.NewDeriver(v).Run(b.Context()) }() })
 		commit := func(c catalog.Changes) {
 			b.Helper()
 			c.Revision = v.Revision() + 1
@@ -43,6 +44,7 @@ func BenchmarkDerived(b *testing.B) {
 				b.Fatal(err)
 			}
 			l.changes = nil
+			derive() // as after a start, once the catalog is loaded
 			settle(v)
 		}
 		planOf := func(i int) *plan.Plan {

@@ -310,18 +310,19 @@ func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 	return j, wait
 }
 
-// amongLocked returns the present clusters of a scope, in no order. Those of a few names are not looked for
-// among all.
+// amongLocked returns the present clusters of a scope, sorted by name, which is the order of the index of names.
+// Those of a few names are not looked for among all.
 func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
+	var found []*catalog.Cluster
 	if s.isAll {
-		return s.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster))
+		found = s.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster))
 	}
-	found := make([]*catalog.Cluster, 0, len(s.names))
 	for name := range s.names {
-		if cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster); ok {
+		if cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster); ok && !s.isAll {
 			found = append(found, cluster)
 		}
 	}
+	slices.SortFunc(found, func(a, b *catalog.Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	return found
 }
 

@@ -432,3 +432,75 @@ func TestPassesLeaveNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestMembersHaveWhatIsTheirs derives services that have all in common but for what the catalog says of one
+// of them: a request, a person's decision, a person's service of that name, a limit, a value of a back end.
+func TestMembersHaveWhatIsTheirs(t *testing.T) {
+	t.Parallel()
+	derived := func(t *testing.T, before catalog.Changes, g *catalog.GlobalService) *derivedView {
+		v := newDerivedView(&log{}, fleet.AtOnce{Pairs: 1, Units: 1})
+		for _, name := range []string{"a", "b", "c", "d"} {
+			before.Clusters = append(before.Clusters, cluster(name))
+		}
+		v.add(t, before)
+		v.add(t, globals(g))
+		v.derive(t, time.Hour)
+		return v
+	}
+	service := func(v *derivedView, name string) *catalog.Service {
+		found, ok := v.Service("web@" + name)
+		if !ok {
+			t.Fatalf("no service in %s", name)
+		}
+		return found
+	}
+	uidIn := func(name string) string { return catalog.DerivedUID("uid-web", cluster(name).UID) }
+	t.Run("decisions", func(t *testing.T) {
+		t.Parallel()
+		v := derived(t, catalog.Changes{FleetChanges: catalog.FleetChanges{Requests: []catalog.SyncRequest{
+			{Service: "web@b", ServiceUID: uidIn("b"), GlobalUID: "uid-web", Request: "now"},
+			{Service: "web@c", ServiceUID: uidIn("c"), GlobalUID: "uid-web", Exception: &catalog.Exception{Paused: true}},
+		}}}, globalIn("apps", 1))
+		for name, want := range map[string]struct {
+			request  string
+			isPaused bool
+		}{"a": {}, "b": {request: "now"}, "c": {isPaused: true}, "d": {}} {
+			if got := service(v, name); got.SyncRequest != want.request || got.Spec.Wanted().Paused != want.isPaused {
+				t.Errorf("%s: got request %q, paused %v, want %+v", name, got.SyncRequest, got.Spec.Wanted().Paused, want)
+			}
+		}
+	})
+	t.Run("a person's service", func(t *testing.T) {
+		t.Parallel()
+		own, global := ownService("web@c", "c"), globalIn("apps", 1)
+		v := derived(t, catalog.Changes{Services: []*catalog.Service{own}}, global)
+		if p := fleet.GlobalProblem(v.View, global); service(v, "c").Derived != nil || service(v, "d").Derived == nil || p == nil {
+			t.Errorf("got problem %v, want that the person's service stays, and that this is said", p)
+		}
+		v.add(t, catalog.Changes{Deleted: []catalog.Tombstone{{Key: own.Key(), UID: own.UID}}})
+		v.derive(t, time.Hour)
+		if p := fleet.GlobalProblem(v.View, global); service(v, "c").Derived == nil || p != nil {
+			t.Errorf("got problem %v after the person's service was deleted, want a derived one", p)
+		}
+	})
+	t.Run("a limit", func(t *testing.T) {
+		t.Parallel()
+		limited := catalog.DefaultProject()
+		limited.Spec.Limits.Namespaces = syncpolicy.AllowList{"other"}
+		v := derived(t, catalog.Changes{Projects: []*catalog.Project{limited}}, globalIn("apps", 1))
+		if got := v.namespaces(); got != "web@a:waits web@b:waits web@c:waits web@d:waits" {
+			t.Errorf("got %s, want that no service has a namespace that the project may not use", got)
+		}
+	})
+	t.Run("values of a back end", func(t *testing.T) {
+		t.Parallel()
+		v := derived(t, catalog.Changes{}, globalIn("apps", 1, func(s *catalog.GlobalServiceSpec) {
+			s.Template.Spec.Config = &catalog.Config{References: map[string]string{"KEY": "vault://shop/db#b"}}
+		}))
+		if got := v.namespaces(); got != "web@a:waits web@b:waits web@c:waits web@d:waits" {
+			t.Errorf("got %s, want that all wait for the value", got)
+		}
+	})
+}
+
+func ownService(name, in string) *catalog.Service { return service(name, in, app) }

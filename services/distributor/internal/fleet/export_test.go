@@ -25,3 +25,6 @@ func (r Rollouts) LookOnce() rollouts.Sight {
 	}
 	return sight
 }
+
+// GlobalProblem returns what lists show to be wrong with a global service, or nil.
+func GlobalProblem(v *View, g *catalog.GlobalService) *catalog.Problem { return globalProblem(v, g) }

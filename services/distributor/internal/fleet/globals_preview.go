@@ -69,7 +69,7 @@ func PreviewGlobal(v *View, g *catalog.GlobalService, others ...catalog.Object) 
 		if err := verdict.err; err != nil {
 			s.Failing++
 			s.Problem = cmp.Or(s.Problem, problemOf(derive.Failure(g, cluster, err)))
-		} else if err := own.Admits(verdict.service); err != nil {
+		} else if err := own.Admits(verdict.derived.Service()); err != nil {
 			s.Failing++
 			s.Problem = cmp.Or(s.Problem, problemOf(derive.Failure(g, cluster, err)))
 		}

@@ -182,6 +182,9 @@ func (b *planBook) entry(service *catalog.Service) plan.Entry {
 // plan has another version now. The lock is held for one cluster at a time, because a commit may
 // touch all of them.
 func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string) []string {
+	if b.isEmpty() {
+		return nil
+	}
 	var changed []string
 	for cluster, services := range s.services {
 		if b.reviseCluster(ctx, cluster, services, traceparent) {
@@ -189,6 +192,13 @@ func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string)
 		}
 	}
 	return changed
+}
+
+// isEmpty reports whether nobody has asked for a plan lately.
+func (b *planBook) isEmpty() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return len(b.byUID) == 0
 }
 
 func (b *planBook) reviseCluster(ctx context.Context, name string, services map[string]struct{}, traceparent string) (hasChanged bool) {

@@ -64,6 +64,13 @@ func (t *Tallies) of(cluster string) *clusterTally {
 	return c
 }
 
+// isEmpty reports whether nobody has asked for any cluster yet.
+func (t *Tallies) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byCluster) == 0
+}
+
 // recount has services counted again that are, or were, in a cluster.
 func (t *Tallies) recount(cluster string, services ...string) {
 	t.mu.Lock()
@@ -115,6 +122,9 @@ func (t *Tally) add(n int, isHealthy bool) {
 // invalidate has the services of a change counted again, in the clusters that they are in and in those
 // that they have left.
 func (t *Tallies) invalidate(set *changeSet) {
+	if t.isEmpty() {
+		return
+	}
 	for key := range set.objects {
 		switch key.Kind { //nolint:exhaustive // the others are not counted
 		case catalog.KindService:

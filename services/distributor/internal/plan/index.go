@@ -69,23 +69,34 @@ func NewIndex() *Index {
 // Put adds a service, or replaces the one of that name.
 func (x *Index) Put(service *catalog.Service) {
 	x.Remove(service.Name)
-	cluster := x.clusters[service.Spec.Cluster]
-	if cluster == nil {
-		cluster = &tenants{own: map[string]struct{}{}, members: map[string]member{}}
-		x.clusters[service.Spec.Cluster] = cluster
-	}
 	if m, ok := memberOf(service); ok {
-		cluster.members[m.common.Name] = m
-		x.join(m.common)
+		x.add(service.Spec.Cluster, m)
 		return
 	}
 	x.services[service.Name] = service
-	cluster.own[service.Name] = struct{}{}
+	x.tenants(service.Spec.Cluster).own[service.Name] = struct{}{}
 	for _, source := range service.Spec.Sources {
 		normal := source.Normal()
 		x.bySource.Add(normal, service.Name)
 		x.byRepository.Add(normal.Repository, normal)
 	}
+}
+
+// Join adds a member. There must be no service of its name.
+func (x *Index) Join(m catalog.Member) { x.add(m.Cluster, member{m.Common, m.UID}) }
+
+func (x *Index) add(cluster string, m member) {
+	x.tenants(cluster).members[m.common.Name] = m
+	x.join(m.common)
+}
+
+func (x *Index) tenants(cluster string) *tenants {
+	c := x.clusters[cluster]
+	if c == nil {
+		c = &tenants{own: map[string]struct{}{}, members: map[string]member{}}
+		x.clusters[cluster] = c
+	}
+	return c
 }
 
 // join counts a new member of a common service.
@@ -169,6 +180,15 @@ func (x *Index) Service(name string) *catalog.Service {
 		return m.in(cluster)
 	}
 	return nil
+}
+
+// Has reports whether there is a service of that name.
+func (x *Index) Has(name string) bool {
+	if _, ok := x.services[name]; ok {
+		return true
+	}
+	m, _ := x.member(name)
+	return m.common != nil
 }
 
 // Services returns the names of a cluster's services, sorted.

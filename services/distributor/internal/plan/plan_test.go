@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
@@ -230,7 +231,11 @@ func TestIndex(t *testing.T) {
 			cluster := small.Draw(t, "cluster")
 			common := rapid.SampledFrom(commons).Draw(t, "common")
 			service := common.In(cluster, rapid.SampledFrom([]string{"9f0f7a3c-3a5b-5e0e-9c1e-2f1b6f0c9a01", "no UUID", "9F0F7A3C-3A5B-5E0E-9C1E-2F1B6F0C9A01"}).Draw(t, "uid"))
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			if _, isThere := model[service.Name]; index.Has(service.Name) != isThere {
+				t.Fatalf("service %s: got that it is there: %v", service.Name, !isThere)
+			}
+			uid, err := uuid.Parse(service.UID)
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
 				index.Remove(service.Name)
 				delete(model, service.Name)
@@ -240,6 +245,13 @@ func TestIndex(t *testing.T) {
 			case 3:
 				service = drawService(t, service.Name)
 				service.Spec.Cluster = cluster
+			case 4:
+				if err == nil && !index.Has(service.Name) {
+					member := catalog.Member{Common: common, Cluster: cluster, UID: uid}
+					index.Join(member)
+					model[member.Name()] = member.Service()
+				}
+				continue
 			}
 			index.Put(service)
 			model[service.Name] = service

@@ -64,7 +64,7 @@ func (g Globals) member(
 				}
 				c := newComposer(t)
 				compiled.Use(c.derivedSets(ctx))
-				m := derivedMember{service: resolved.Service(service.Derived.Matched)}
+				m := derivedMember{service: resolved.Derived(service.Derived.Matched).Service()}
 				composed := resolved.Compose()
 				if c.err != nil {
 					return c.err
