@@ -104,7 +104,7 @@ func checkWhole(t *testing.T, v *fleet.View) plan.Entry {
 	a, _ := p.Entry("a")
 	b, _ := p.Entry("b")
 	c, _ := p.Entry("c")
-	uid := func(e plan.Entry) string { return strings.TrimPrefix(e.UID, "uid-"+e.Name) }
+	uid := func(e plan.Entry) string { return strings.TrimPrefix(e.UID.String(), "uid-"+e.Name) }
 	if a.Apply().Namespace != b.Apply().Namespace || a.Apply().Namespace != c.Apply().Namespace || uid(a) != uid(b) || uid(a) != uid(c) {
 		t.Errorf("got %+v, %+v and %+v, want all of one edit", a, b, c)
 	}

@@ -18,19 +18,19 @@ import (
 // different times, so reports share what they say. It is safe for concurrent use.
 type reports struct {
 	mu    sync.RWMutex
-	byUID map[string]*heldReport
+	byUID map[catalog.UID]*heldReport
 	// said are what reports say. An agent chooses that, so it is held no longer than a report says it.
 	said map[gist]weak.Pointer[catalog.ServiceReport]
 }
 
 func newReports() *reports {
-	return &reports{byUID: map[string]*heldReport{}, said: map[gist]weak.Pointer[catalog.ServiceReport]{}}
+	return &reports{byUID: map[catalog.UID]*heldReport{}, said: map[gist]weak.Pointer[catalog.ServiceReport]{}}
 }
 
 // of returns the latest report of a service; the zero value before the first.
 func (r *reports) of(service *catalog.Service) catalog.StoredReport {
 	r.mu.RLock()
-	held := r.byUID[service.UID]
+	held := r.byUID[catalog.UIDOf(service.UID)]
 	r.mu.RUnlock()
 	if held == nil {
 		return catalog.StoredReport{}
@@ -45,7 +45,7 @@ func (r *reports) of(service *catalog.Service) catalog.StoredReport {
 func (r *reports) timeless(service *catalog.Service) *catalog.ServiceReport {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if held := r.byUID[service.UID]; held != nil {
+	if held := r.byUID[catalog.UIDOf(service.UID)]; held != nil {
 		return held.said
 	}
 	return nil
@@ -55,7 +55,7 @@ func (r *reports) timeless(service *catalog.Service) *catalog.ServiceReport {
 func (r *reports) has(serviceUID string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	_, ok := r.byUID[serviceUID]
+	_, ok := r.byUID[catalog.UIDOf(serviceUID)]
 	return ok
 }
 
@@ -64,12 +64,12 @@ func (r *reports) put(service *catalog.Service, report catalog.StoredReport) (ha
 	next := hold(report)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.byUID[service.UID]
+	last := r.byUID[catalog.UIDOf(service.UID)]
 	if last != nil && last.equal(next) {
 		return false
 	}
 	next.said = r.shareLocked(next.said)
-	r.byUID[service.UID] = next
+	r.byUID[catalog.UIDOf(service.UID)] = next
 	return true
 }
 
@@ -97,7 +97,7 @@ func (r *reports) forget(serviceUIDs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range serviceUIDs {
-		delete(r.byUID, uid)
+		delete(r.byUID, catalog.UIDOf(uid))
 	}
 }
 

@@ -78,7 +78,7 @@ func (c ClusterPart) equal(other ClusterPart) bool {
 type Entry struct {
 	// Name is the service's local one: the cluster is the plan's.
 	Name string
-	UID  string
+	UID  catalog.UID
 	// Content is never nil in a plan. Entries share equal ones.
 	*Content
 	// SyncRequest changes when a person asks for a sync now.
@@ -175,7 +175,7 @@ var nothing = &Content{}
 
 func entryOf(input Input, pool *Pool) *Entry {
 	service := input.Service
-	entry := &Entry{Name: service.LocalName(), UID: service.UID, Content: pool.of(input), SyncRequest: service.SyncRequest}
+	entry := &Entry{Name: service.LocalName(), UID: catalog.UIDOf(service.UID), Content: pool.of(input), SyncRequest: service.SyncRequest}
 	if service.Common != nil {
 		entry.Name = service.Common.Name // the same text, of which there is one for all clusters
 	}

@@ -29,7 +29,7 @@ func TestWithheldServicesStayInThePlan(t *testing.T) {
 	input.IsWithheld = true
 	withheld := plan.Compute("one", []plan.Input{input}, plan.Cause{Time: time.Unix(2, 0)})
 	before, after := *withheld.Entries[0], *given.Entries[0]
-	if len(before.Bundles) != 0 || before.UID != "u" || before.SpecDigest != after.SpecDigest || before.ConfigDigest != after.ConfigDigest {
+	if len(before.Bundles) != 0 || before.UID.String() != "u" || before.SpecDigest != after.SpecDigest || before.ConfigDigest != after.ConfigDigest {
 		t.Errorf("got %+v, want the same entry without bundles", before)
 	}
 	if want := []string{"render:helm", "render:steps"}; !slices.Equal(before.Requires, want) || !slices.Equal(after.Requires, want) {

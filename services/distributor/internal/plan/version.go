@@ -113,7 +113,7 @@ func versionOf(cluster string, own ClusterPart, entries []*Entry) string {
 	e.Number(int64(len(entries)))
 	for _, entry := range entries {
 		e.Text(entry.Name)
-		e.Text(entry.UID)
+		e.Text(entry.UID.String())
 		e.Text(entry.Digest)
 		e.Text(entry.SyncRequest)
 	}

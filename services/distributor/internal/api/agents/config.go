@@ -38,7 +38,7 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 	if entry.ConfigDigest == "" && req.GetConfigDigest() == "" {
 		return &distributorv1.GetServiceConfigResponse{}, nil
 	}
-	config, digest, err := s.d.Configs.Config(ctx, objectname.ServicePath(entry.Name, cluster.Name), entry.UID)
+	config, digest, err := s.d.Configs.Config(ctx, objectname.ServicePath(entry.Name, cluster.Name), entry.UID.String())
 	if err != nil {
 		return nil, wire.Error(err)
 	}

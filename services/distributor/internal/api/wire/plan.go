@@ -15,7 +15,7 @@ import (
 func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 	m := &distributorv1.PlanService{
 		Name:         e.Name,
-		Uid:          e.UID,
+		Uid:          e.UID.String(),
 		SpecDigest:   e.SpecDigest,
 		ConfigDigest: e.ConfigDigest,
 		Apply:        policywire.PlanMessage(e.Apply()),

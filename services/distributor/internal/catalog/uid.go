@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"strings"
+	"unique"
+
+	"github.com/google/uuid"
+)
+
+// UID is the uid of an object in little memory, for what exists in millions: a UUID has no text of its own. UIDs are
+// equal if their texts are. The zero value is the empty uid.
+type UID struct {
+	id uuid.UUID
+	// text is that of a uid which id cannot give back; zero: there is none.
+	text unique.Handle[string]
+}
+
+// UIDOf returns the uid with that text.
+func UIDOf(text string) UID {
+	const length = 36
+	switch id, err := uuid.Parse(text); {
+	case text == "":
+		return UID{}
+	case err != nil || len(text) != length || strings.ContainsAny(text, "ABCDEF") || id == uuid.Nil:
+		return UID{text: unique.Make(text)}
+	default:
+		return UID{id: id}
+	}
+}
+
+// String returns the text, and makes it if the uid is a UUID.
+func (u UID) String() string {
+	switch {
+	case u.text != unique.Handle[string]{}:
+		return u.text.Value()
+	case u.id == uuid.Nil:
+		return ""
+	default:
+		return u.id.String()
+	}
+}
+
+// Equal is ==, for what compares deeply.
+func (u UID) Equal(other UID) bool { return u == other }
