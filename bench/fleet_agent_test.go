@@ -22,7 +22,9 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
 )
 
 // agent is one simulated agent with a connection of its own.
@@ -64,7 +66,10 @@ func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, wa
 	var group errgroup.Group
 	group.SetLimit(joining)
 	for i := range h.agents {
-		a := newAgent(clusterName(i), h.distributor.url)
+		a, err := newAgent(clusterName(i), h.distributor.url)
+		if err != nil {
+			b.Fatal(err)
+		}
 		h.agents[i] = a
 		if before != nil {
 			a.kept = before[i].plan
@@ -81,10 +86,16 @@ func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, wa
 	}
 }
 
-func newAgent(cluster, url string) *agent {
-	a := &agent{cluster: cluster, http: overHTTP2(), url: url, changes: make(chan change, 16)}
-	a.service = distributorv1connect.NewDistributorServiceClient(a.http, url)
-	return a
+// newAgent returns an agent with the client of real ones.
+func newAgent(cluster, url string) (*agent, error) {
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Telemetry: telemetry.Noop()})
+	if err != nil {
+		return nil, err
+	}
+	return &agent{
+		cluster: cluster, http: client.HTTP, url: url, changes: make(chan change, 16),
+		service: distributorv1connect.NewDistributorServiceClient(client.HTTP, client.BaseURL, client.Options...),
+	}, nil
 }
 
 // start watches the agent's plan and reports once that all of it is healthy, like an agent that starts.

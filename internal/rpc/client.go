@@ -88,6 +88,7 @@ func NewClient(params ClientParams) (Client, error) {
 			return Client{}, err
 		}
 	}
+	transport = smallFrames{transport}
 	if params.Tokens != nil {
 		transport = &bearerTransport{next: transport, tokens: params.Tokens, host: base.Host}
 	}

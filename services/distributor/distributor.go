@@ -348,7 +348,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(notifiers))
 	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(persons, p.Standing), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(queries))
-	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, serve.CutStalled(server.Guard(queries), streamStallTimeout))
+	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, stream(server, queries))
 	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(configSets))
 	path, globals := fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), server.Options(p.Recorder)...)
@@ -359,12 +359,12 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(fleetSources))
 	path, bootstraps := fleetv1connect.NewBootstrapServiceHandler(people.NewBootstraps(persons, p.Bootstraps), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(bootstraps))
-	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, stream(server, forPeople))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))
 	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
 	mux.Handle(path, server.Guard(forAgents))
-	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(forAgents), streamStallTimeout))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, stream(server, forAgents))
 	path, access := distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View, p.People.Uses), server.Options()...)
 	mux.Handle(path, server.Guard(access))
 	path, reception := distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...)
@@ -374,4 +374,10 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(backendhook.Pattern, p.BackendHook)
 	mux.Handle(hub.JWKSPattern, hub.KeySet(p.Issuer))
 	return mux, nil
+}
+
+// stream returns the handler of streams, which are quiet for long: it ends those of which the peer takes nothing, and
+// needs small buffers.
+func stream(server *rpc.Server, handler http.Handler) http.Handler {
+	return serve.SmallFrames(serve.CutStalled(server.Guard(handler), streamStallTimeout))
 }

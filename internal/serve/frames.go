@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import "net/http"
+
+// smallWrite is what net/http buffers of a response over HTTP/2 before it writes a frame.
+const smallWrite = 4 << 10
+
+// SmallFrames returns a handler that does what next does, and writes at most 4 KiB at once. As long as a connection
+// lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to it. It is for streams that say
+// little after one large message.
+func SmallFrames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(smallWriter{w}, r) })
+}
+
+type smallWriter struct{ http.ResponseWriter }
+
+// Write implements io.Writer.
+func (w smallWriter) Write(p []byte) (written int, err error) {
+	for {
+		n, err := w.ResponseWriter.Write(p[written:min(written+smallWrite, len(p))])
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (w smallWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w smallWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
