@@ -360,7 +360,7 @@ func markedBytes(item layers.Item) int {
 // shown returns what anybody may see of the documents' own configuration, or nil.
 func shown(g *catalog.GlobalService, overrides []int, values map[string]string) *catalog.Config {
 	var documents []layers.Layer
-	config := &catalog.Config{Values: map[string]string{}, Secrets: map[string]secret.Text{}}
+	config := &catalog.Config{Values: map[string]string{}}
 	for _, layer := range g.ConfigLayers(overrides, values) {
 		documents = append(documents, layers.Layer{Config: layer.Config})
 		config.Restart = config.Restart || layer.Config != nil && layer.Config.Restart
@@ -370,6 +370,9 @@ func shown(g *catalog.GlobalService, overrides []int, values map[string]string) 
 		case layers.Value:
 			config.Values[key] = won.Text.Reveal()
 		case layers.Secret:
+			if config.Secrets == nil {
+				config.Secrets = map[string]secret.Text{}
+			}
 			config.Secrets[key] = ""
 		case layers.Reference:
 			if config.References == nil {
@@ -380,6 +383,9 @@ func shown(g *catalog.GlobalService, overrides []int, values map[string]string) 
 	}
 	if config.Empty() {
 		return nil
+	}
+	if maps.Equal(config.Values, values) {
+		config.Values = values // one map for both, because each cluster may have a content of its own
 	}
 	return config
 }

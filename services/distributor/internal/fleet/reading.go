@@ -22,6 +22,9 @@ const (
 	readAtOnce = 16
 	// readAtStart is how long Load reads reports of derived services. It is enough for some 200,000.
 	readAtStart = 2 * time.Second
+	// readRest is how many times as long as it works ReadReports rests: agents come back at the same time, and what
+	// it reads becomes garbage, which costs a hub with a large heap more than the reading.
+	readRest = 2
 	// readAgainAfter is the pause after the store did not answer.
 	readAgainAfter = time.Second
 )
@@ -106,8 +109,7 @@ func (r *reading) begin(ctx context.Context) {
 }
 
 // ReadReports reads the reports of derived services that View.Load has left, and ends when all are read. It
-// begins when the services are derived, for which all agents wait, and rests for as long as it works, because
-// agents come back at the same time.
+// begins when the services are derived, for which all agents wait, and rests most of the time.
 func ReadReports(ctx context.Context, v *View) error {
 	select {
 	case <-v.derived.settled:
@@ -117,7 +119,7 @@ func ReadReports(ctx context.Context, v *View) error {
 	for !wake.IsClosed(v.reading.done) {
 		begun := time.Now()
 		err := v.reading.some(ctx)
-		pause := time.Since(begun)
+		pause := readRest * time.Since(begun)
 		if err != nil {
 			v.p.Logger.WarnContext(ctx, "reports of derived services not read", slog.Any("error", err))
 			pause = readAgainAfter
