@@ -171,7 +171,10 @@ func tunnelOf(ctx context.Context, s *session.Session, c *client.Client) (string
 		return "", failure.New("this hub has no tunnel", "Its operator sets the tunnel's public URL at the distributor.")
 	case !strings.HasPrefix(tunnel, "https://"):
 		// client-go drops a user's credentials when the server is not https.
-		_, err = fmt.Fprintf(s.Err, "Warning: the tunnel's URL %s is not https, and kubectl sends no credentials to such a server.\n", tunnel)
+		_, err = fmt.Fprintf(s.Err, `Warning: the tunnel's URL %s is not https. kubectl sends no credentials to such a server, which then refuses it.
+Have the hub's operator serve the tunnel with TLS (LEAT_TLS_CERT_FILE and LEAT_TLS_KEY_FILE, or a proxy in front of it), set the distributor's
+LEAT_TUNNEL_URL to an https:// URL, and make the kubeconfig again.
+`, tunnel)
 	}
 	return tunnel, err
 }
