@@ -5,6 +5,7 @@ package containers_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,10 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 	for program := range strings.FieldsSeq("git redis-server postgres curl openssl nginx zstd ssh gpg sshd ps dockerd runc busybox ip iptables") {
 		installed[program] = "exit 1"
 	}
+	// The kernel makes namespaces, and mounts nothing in them.
+	noLayers := maps.Clone(installed)
+	noLayers["unshare"] = `until [ "$1" = true ] || [ "$1" = /bin/sh ]; do shift; done; "$@"`
+	noLayers["mount"] = "echo mount: permission denied >&2; exit 32"
 	for name, c := range map[string]struct {
 		// programs are those of PATH, besides the usual ones, with their scripts.
 		programs map[string]string
@@ -32,12 +37,13 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 		"not root":       {map[string]string{"id": "echo 1000"}, `it has to run as root`},
 		// Without apt-get nothing is installed.
 		"no packages":   {map[string]string{"id": "echo 0"}, `please install:.* iproute2 .*`},
+		"no layers":     {noLayers, `the kernel refuses what it does first \(mount: permission denied\)`},
 		"no namespaces": {installed, `namespaces are refused \(unshare failed: Operation not permitted\)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
-			for _, program := range []string{"cat", "dirname", "grep", "ls", "mkdir", "sed", "tail", "uname", "id", "unshare"} {
+			for _, program := range []string{"cat", "dirname", "grep", "ls", "mkdir", "mktemp", "rm", "sed", "tail", "uname", "id", "unshare"} {
 				if c.programs[program] != "" {
 					continue
 				}

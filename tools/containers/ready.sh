@@ -17,4 +17,19 @@ said=$("$top/tools/system.sh" containers 2>&1) || lacks "$(echo "$said" | tail -
 [ -z "$said" ] || echo "$said"
 # A container without rights of its own may be root and make no namespaces.
 refused=$(unshare --mount --net --pid --fork true 2>&1) || lacks "namespaces are refused ($refused)"
+# It may make namespaces and be refused what an engine does in them: mount layers over each other, connect containers, and translate addresses. No script of
+# this folder is tried: a defect of these is a failure everywhere.
+folder=$(mktemp -d "$cache/ready-XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/lower" "$folder/upper" "$folder/work" "$folder/merged"
+# shellcheck disable=SC2016 # the shell in the namespaces expands it
+refused=$(unshare --mount --net --pid --fork /bin/sh -euc '
+	mount -t overlay -o "lowerdir=$1/lower,upperdir=$1/upper,workdir=$1/work" overlay "$1/merged"
+	ip link add name leat-bridge type bridge
+	ip link add name leat-inside type veth peer name leat-outside
+	iptables --table nat --numeric --list >/dev/null
+	groups=/sys/fs/cgroup
+	[ -e "$groups/cgroup.controllers" ] || groups=$groups/memory # version 1
+	[ ! -d "$groups" ] || { mkdir -p "$groups/leat-ready" && rmdir "$groups/leat-ready"; }
+' trial "$folder" 2>&1) || lacks "the kernel refuses what it does first ($(echo "$refused" | tail -n 1))"
 grep -q ' /sys/fs/cgroup' /proc/mounts || lacks "no control groups are mounted at /sys/fs/cgroup"
