@@ -3,7 +3,7 @@
 
 // Package containers runs the images and docker-compose.yml as they are shipped, on a real engine,
 // and delivers a commit through them. `make containers` starts the engine and runs these tests in
-// its network, one after the other, because they share the stack.
+// its network. Those of images compile beside those of the stack, which mostly wait.
 package containers_test
 
 import (
@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -48,6 +49,9 @@ const origin = "https://127.0.0.1:8443"
 // ours are the images of the hub's services and of the agent.
 var ours = []string{"gitcache", "distributor", "tunnel", "agent"}
 
+// There is one stack, and builds share one cache, so a test holds the lock of what it changes.
+var stack, builds sync.Mutex
+
 // engine runs the clients of the engine that `make containers` started.
 type engine struct {
 	docker, compose string
@@ -65,6 +69,20 @@ func requireEngine(t *testing.T) *engine {
 		t.Skip("LEAT_CONTAINERS_COMPOSE is not set: images and docker-compose.yml are left to `make containers`")
 	}
 	return &engine{docker: os.Getenv("LEAT_CONTAINERS_DOCKER"), compose: compose, services: strings.Fields(os.Getenv("LEAT_CONTAINERS_SERVICES"))}
+}
+
+// requireStack returns the engine with these variables for its commands. Until the test ends it has the
+// stack to itself, which is taken down before and after it, with the services of all profiles.
+func requireStack(t *testing.T, env ...string) *engine {
+	t.Helper()
+	e := requireEngine(t)
+	e.env = append([]string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}, env...)
+	stack.Lock()
+	t.Cleanup(stack.Unlock)
+	down := func() { e.do(t, "--profile", "*", "down", "--volumes", "--remove-orphans") }
+	down() // what a run before this one left would be taken for this one's
+	t.Cleanup(down)
+	return e
 }
 
 // run returns what a program prints to its standard output, without blanks at the ends.
@@ -168,6 +186,7 @@ func (e *engine) image(t *testing.T, name string) imageConfig {
 
 // TestSecImagesContainOnlyTheProgram lists what is in each image.
 func TestSecImagesContainOnlyTheProgram(t *testing.T) {
+	t.Parallel()
 	e := requireEngine(t)
 	for _, name := range append([]string{"leat"}, ours...) {
 		program, home, check := "leat-service", "drwx------ 65532/65532 var/lib/leat/", []string{"CMD", "/usr/local/bin/leat-service", "health"}
@@ -203,7 +222,10 @@ func TestSecImagesContainOnlyTheProgram(t *testing.T) {
 // TestImagesAreReproducible builds an image again, without the layers of the first build. The
 // engine compiles all packages of Leat. For the first one it linked what the machine had compiled.
 func TestImagesAreReproducible(t *testing.T) {
+	t.Parallel()
 	e := requireEngine(t)
+	builds.Lock()
+	defer builds.Unlock()
 	if _, err := e.run(t, nil, "tools/containers/compiled.sh", "--others", "tunnel"); err != nil {
 		t.Fatal(err)
 	}
@@ -219,12 +241,8 @@ func TestImagesAreReproducible(t *testing.T) {
 
 // TestCompose brings the stack up, delivers through it, takes it down, and brings it up again.
 func TestCompose(t *testing.T) {
-	e := requireEngine(t)
-	folder := t.TempDir()
-	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
-	// What a run before this one left would be taken for this one's.
-	e.do(t, "down", "--volumes", "--remove-orphans")
-	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	t.Parallel()
+	e, folder := requireStack(t), t.TempDir()
 	e.up(t)
 	for _, service := range e.services {
 		e.checkHealth(t, service)
@@ -326,7 +344,7 @@ func (e *engine) checkBackup(t *testing.T) {
 // checkRestart stops the stack, looks at how its processes ended, and brings it up again with what
 // it kept.
 func (e *engine) checkRestart(t *testing.T, c *cluster) {
-	e.do(t, "stop")
+	e.do(t, "stop", "--timeout", "300") // a process that a busy machine holds up is not killed
 	for _, service := range e.services {
 		code := e.ask(t, "inspect", "--format", "{{ .State.ExitCode }}", container(service))
 		if code != "0" {
@@ -625,10 +643,8 @@ func (c *cluster) checkKills(t *testing.T) {
 
 // TestComposeRefusals brings the stack up where it cannot start, and reads what people are told.
 func TestComposeRefusals(t *testing.T) {
-	e := requireEngine(t)
-	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
-	e.do(t, "down", "--volumes", "--remove-orphans")
-	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	t.Parallel()
+	e := requireStack(t)
 	refused := func(t *testing.T, want string, args ...string) {
 		t.Helper()
 		_, err := e.run(t, nil, e.compose, append(args, "up", "--detach", "--no-build", "--wait", "front")...)
@@ -664,10 +680,8 @@ func TestComposeRefusals(t *testing.T) {
 
 // TestComposeTakesOverSecrets runs the documented commands for a stack whose secrets are in .env.
 func TestComposeTakesOverSecrets(t *testing.T) {
-	e := requireEngine(t)
-	e.env = []string{"COMPOSE_ANSI=never", "COMPOSE_PROGRESS=quiet"}
-	e.do(t, "down", "--volumes", "--remove-orphans")
-	t.Cleanup(func() { e.do(t, "down", "--volumes", "--remove-orphans") })
+	t.Parallel()
+	e := requireStack(t)
 	page, err := os.ReadFile(filepath.Join(top, "docs", "operations", "containers.md"))
 	if err != nil {
 		t.Fatal(err)

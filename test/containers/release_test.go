@@ -24,6 +24,7 @@ import (
 // TestReleasesHaveTheImagesOfTheDockerfile makes a release of the tunnel of the commit that is checked out, and has the
 // engine build its image of the same commit. Both have the same files, byte for byte, and run alike.
 func TestReleasesHaveTheImagesOfTheDockerfile(t *testing.T) {
+	t.Parallel()
 	e := requireEngine(t)
 	checkout, folder := filepath.Join(t.TempDir(), "leat"), t.TempDir()
 	if _, err := e.run(t, nil, "git", "clone", "--quiet", ".", checkout); err != nil {
@@ -43,6 +44,8 @@ func TestReleasesHaveTheImagesOfTheDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	builds.Lock()
+	defer builds.Unlock()
 	const name = "leat/tunnel:release"
 	e.ask(t, "build", "--quiet", "--build-arg", "SERVICE=tunnel", "--build-arg", "VERSION="+version.Number(), "--build-arg", "REVISION="+revision,
 		"--tag", name, checkout)

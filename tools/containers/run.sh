@@ -38,7 +38,7 @@ step "test/containers with $SERVICES"
 cd "$top/test/containers"
 failed=0
 LEAT_CONTAINERS_DOCKER=$docker LEAT_CONTAINERS_COMPOSE=$compose LEAT_CONTAINERS_SERVICES=$SERVICES \
-	inside "$tests" -test.v -test.timeout=20m "$@" 9>&- || failed=1
+	inside "$tests" -test.v -test.parallel=8 -test.timeout=45m "$@" 9>&- || failed=1
 trap - EXIT
 "$here/engine.sh" down
 "$here/engine.sh" ended || failed=1
