@@ -9,9 +9,13 @@ set -eu
 . "$(dirname "$0")/env.sh"
 : "${SERVICES:=redis postgres gitcache-1 gitcache-2 distributor-1 distributor-2 tunnel-1 tunnel-2 front}"
 
+# What the next run needs: the builds of two commits, and the modules. The engine also has the images, which take 3 GB.
+keep=6GB
+
 "$here/ready.sh"
 exec 9>"$cache/lock"
-flock --nonblock 9 || { echo "leat: make containers is running already" >&2 && exit 1; }
+# The engine, its network and the stack's name exist once.
+flock --nonblock 9 || { echo "==> waiting for another run to end" && flock 9; }
 started=$(date +%s)
 step() { printf '==> [%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
 
@@ -39,6 +43,9 @@ cd "$top/test/containers"
 failed=0
 LEAT_CONTAINERS_DOCKER=$docker LEAT_CONTAINERS_COMPOSE=$compose LEAT_CONTAINERS_SERVICES=$SERVICES \
 	inside "$tests" -test.v -test.parallel=8 -test.timeout=45m "$@" 9>&- || failed=1
+# Of what builds leave behind, the bytes that were used last stay, so that the folder does not grow with each run.
+"$docker" image prune --force >/dev/null
+"$docker" builder prune --force --keep-storage "$keep" >/dev/null
 trap - EXIT
 "$here/engine.sh" down
 "$here/engine.sh" ended || failed=1
