@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ type Config struct {
 	Telemetry telemetry.Config
 	// HubURL is the base URL of the distributor. Required, unless the hub dials the agent.
 	HubURL string
+	// TunnelURL is the base URL of the tunnel, for an agent that cannot use the one that the hub gives to
+	// people and agents, such as one in a network of the hub's own. Empty: the hub's.
+	TunnelURL string
 	// ListenTunnelAddr is where the hub dials the agent, host:port, in clusters that may open no
 	// connections: the agent then opens none to the hub. Empty: the agent dials the hub.
 	ListenTunnelAddr string
@@ -127,6 +131,7 @@ func (c *Config) bind(s *config.Set) {
 	work := reconcile.DefaultSettings()
 	s.Group("Agent")
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
+	s.String(&c.TunnelURL, "agent-tunnel-url", "", "base URL at which the agent reaches the tunnel; empty: the one that the hub gives to all agents")
 	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
 	s.String(&c.ListenTunnelAddr, "agent-listen-tunnel-addr", "",
 		"address, host:port, at which the hub dials the agent, whose cluster has to have an agentEndpoint; the agent opens no connection to the hub then. Empty: the agent dials the hub")
@@ -170,6 +175,12 @@ func (c *Config) check() error {
 	var errs []error
 	if c.HubURL == "" && !c.dialled() {
 		errs = append(errs, config.Missing("agent-hub-url"))
+	}
+	if at, err := url.Parse(c.TunnelURL); c.TunnelURL != "" && (err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http") {
+		errs = append(errs, fmt.Errorf("--agent-tunnel-url: got %q, want https://host or http://host", c.TunnelURL))
+	}
+	if c.TunnelURL != "" && c.dialled() {
+		errs = append(errs, errors.New("--agent-tunnel-url: got a URL, want none with --agent-listen-tunnel-addr, by which the hub dials the agent"))
 	}
 	if c.dialled() && len(c.HubKeys) == 0 {
 		errs = append(errs, config.Missing("agent-hub-keys"))
@@ -232,6 +243,14 @@ func (c *Config) namespace() string { return cmp.Or(c.Namespace, kube.DefaultNam
 
 // dialled reports whether the hub dials the agent.
 func (c *Config) dialled() bool { return c.ListenTunnelAddr != "" || c.TunnelListener != nil }
+
+// tunnelURL returns what finds the tunnel: a fixed URL, or the one of the hub's latest answer.
+func (c *Config) tunnelURL(ofHub func() string) func() string {
+	if c.TunnelURL == "" {
+		return ofHub
+	}
+	return func() string { return c.TunnelURL }
+}
 
 func transportNames() []string {
 	var names []string

@@ -270,7 +270,7 @@ func newUplink(p *parts, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 		return nil, err
 	}
 	return uplink.New(uplink.Params{
-		URL: me.TunnelURL, Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: p.cfg.transports(), Version: app.Version(), Logger: logger,
+		URL: p.cfg.tunnelURL(me.TunnelURL), Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: p.cfg.transports(), Version: app.Version(), Logger: logger,
 		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: p.telemetry.Tracer("agent"), Propagator: p.telemetry.Propagator()}),
 	})
 }

@@ -48,7 +48,7 @@ func TestNamespaceMustBeAName(t *testing.T) {
 }
 
 // TestSettingsOfEnrolmentAreChecked: a name is one of a cluster, and an agent that the hub dials has no
-// use for a bootstrap token.
+// use for a bootstrap token, or for the tunnel's URL.
 func TestSettingsOfEnrolmentAreChecked(t *testing.T) {
 	t.Parallel()
 	dialled := []string{"--agent-listen-tunnel-addr", ":8443", "--agent-hub-keys", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}
@@ -64,6 +64,9 @@ func TestSettingsOfEnrolmentAreChecked(t *testing.T) {
 		"a bootstrap token":              {"leatboot_x", dials, ""},
 		"a bootstrap token, and dialled": {"leatboot_x", dialled, "--agent-join-token"},
 		"a join token, and dialled":      {"leatjoin_x", dialled, ""},
+		"a tunnel":                       {"leatjoin_x", append([]string{"--agent-tunnel-url", "https://front:8443"}, dials...), ""},
+		"a tunnel without a scheme":      {"leatjoin_x", append([]string{"--agent-tunnel-url", "front:8443"}, dials...), "--agent-tunnel-url"},
+		"a tunnel, and dialled":          {"leatjoin_x", append([]string{"--agent-tunnel-url", "https://front:8443"}, dialled...), "--agent-tunnel-url"},
 	} {
 		var cfg agent.Config
 		set := config.New("agent", func(name string) (string, bool) { return test.join, name == "LEAT_AGENT_JOIN_TOKEN" })

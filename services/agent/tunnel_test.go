@@ -212,6 +212,20 @@ func TestTunnel(t *testing.T) {
 	})
 }
 
+// TestTunnelAtItsOwnURL connects an agent that cannot use the address that the hub gives.
+func TestTunnelAtItsOwnURL(t *testing.T) {
+	t.Parallel()
+	cp, h := kubetest.Borrow(t), newHub(t)
+	tun, caFile := startTunnel(t, h)
+	reachable := h.tunnelURL
+	h.tunnelURL = "https://leat.invalid"
+	startAgent(t, cp, h.url(), t.TempDir(), joinToken, func(c *agent.Config) { c.HubCAFile, c.TunnelURL = caFile, reachable })
+	client, _ := tun.accept(t)
+	if got := send(t, client, http.MethodGet, "/healthz", "", http.Header{}).StatusCode; got != http.StatusNotFound {
+		t.Errorf("got %d, want an agent that answers 404", got)
+	}
+}
+
 // bindAdmins allows the hub's administrators everything, as deploy/kubernetes/agent.yaml does.
 func bindAdmins(t *testing.T, cp *localkube.ControlPlane) {
 	t.Helper()
