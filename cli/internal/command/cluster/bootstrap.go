@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/lifetime"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/app"
@@ -47,7 +48,7 @@ var bootstrapForms = []string{"text", "json", "kubernetes", "helm"}
 
 func createBootstrap(s *session.Session) *cobra.Command {
 	labels := map[string]string{}
-	request, life, how := &fleetv1.CreateBootstrapTokenRequest{}, lifetime.Span(0), start{}
+	request, life, how, file := &fleetv1.CreateBootstrapTokenRequest{}, lifetime.Span(0), start{}, ""
 	cmd := &cobra.Command{
 		Use:   "create PREFIX",
 		Short: "Create a bootstrap token and print it",
@@ -62,7 +63,7 @@ Anybody who has the token receives what the hub gives to clusters with these lab
 to create clusters and join tokens in the project and, for labels, to be an administrator of all clusters.`,
 		Example: `  leat cluster bootstrap create edge- --label stage=prod --uses 50 --expires 7d
   leat cluster bootstrap create edge- -o kubernetes > agent.yaml
-  leat cluster bootstrap create edge- -o helm > values.yaml`,
+  leat cluster bootstrap create edge- -o helm --file values.yaml`,
 		Args: prefix,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
 			switch {
@@ -89,10 +90,17 @@ to create clusters and join tokens in the project and, for labels, to be an admi
 				token.GetId(), token.GetMaxUses(), token.GetNamePrefix(), token.GetExpireTime().AsTime().Local().Format(time.DateTime)); err != nil {
 				return err
 			}
+			if file != "" {
+				if err := settings.WriteFile(file, []byte(text)); err != nil {
+					return failure.File(err, "Nobody has the token: revoke it, and create another one.")
+				}
+				return nil
+			}
 			_, err = fmt.Fprint(s.Out, text)
 			return err
 		}),
 	}
+	cmd.Flags().StringVar(&file, "file", "", "write it to this file, readable for you only, instead of printing it")
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE, a label of each cluster; may be given more than once")
 	cmd.Flags().Int32Var(&request.MaxUses, "uses", 0, "how many clusters it may make; 10000 at most (default: 100)")
 	cmd.Flags().Var(&life, "expires", "how long it is valid, such as 12h or 30d; 90d at most (default: 24 hours)")
