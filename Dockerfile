@@ -6,6 +6,7 @@
 #   docker build --build-arg SERVICE=gitcache -t leat/gitcache .        also distributor, tunnel and agent
 #   docker build --target cli -t leat/leat .                            the command line
 #   docker build --build-arg SERVICE=gitcache --target git …            with the git executable, for LEAT_GITCACHE_BACKEND=git
+#   docker build --target demo-git -t leat/demo-git .                   the demo repository of docker-compose.yml
 #
 # VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY and GOFLAGS are for builds behind a module
 # proxy of your own. `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.
@@ -66,14 +67,16 @@ RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-ce
     && find /out -exec touch -d @0 {} +
 
 # git runs programs that its configuration and its server name, so other images do not have it.
-FROM debian:bookworm-slim AS git
+FROM debian:bookworm-slim AS with-git
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates git \
+    && rm -rf /var/lib/apt/lists/*
+
+FROM with-git AS git
 ARG SERVICE
 ARG VERSION=dev
 ARG REVISION
-RUN test "${SERVICE}" = gitcache \
-    && apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates git \
-    && rm -rf /var/lib/apt/lists/*
+RUN test "${SERVICE}" = gitcache
 COPY --from=build /out/usr/local/bin/ /usr/local/bin/
 COPY --from=build /out/var/lib/ /var/lib/
 USER 65532:65532
@@ -86,6 +89,29 @@ LABEL org.opencontainers.image.title="Leat gitcache with git" \
       org.opencontainers.image.revision="${REVISION}"
 HEALTHCHECK --interval=5s --timeout=10s --start-period=1m --retries=6 CMD ["/usr/local/bin/leat-service", "health"]
 ENTRYPOINT ["/usr/local/bin/leat-service"]
+
+# The Git host of the profile demo of docker-compose.yml, with the demo repository.
+FROM build-cli AS build-demo-git
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false -ldflags "-s -w" -o /git/usr/local/bin/leat-git ./cmd/leat-git \
+    && install -d -m 0700 -o 65532 -g 65532 /git/var/lib/leat \
+    && find /git -exec touch -d @0 {} +
+
+FROM with-git AS demo-git
+ARG VERSION=dev
+ARG REVISION
+COPY --from=build-demo-git /git/usr/local/bin/ /usr/local/bin/
+COPY --from=build-demo-git /git/var/lib/ /var/lib/
+USER 65532:65532
+LABEL org.opencontainers.image.title="Leat demo repository" \
+      org.opencontainers.image.description="A Git host with the demo repository of Leat" \
+      org.opencontainers.image.source="https://github.com/leatdev/leat" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Leat Authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+HEALTHCHECK --interval=5s --timeout=10s --start-period=1m CMD ["git", "ls-remote", "--exit-code", "http://127.0.0.1:8080/demo.git", "main"]
+ENTRYPOINT ["/usr/local/bin/leat-git", "-dir", "/var/lib/leat", "-listen", ":8080"]
 
 # The command line, the certificate authorities that it trusts, and a folder for its configuration, which is the home of its user.
 FROM scratch AS cli

@@ -64,6 +64,14 @@ func (b *Binaries) Path(name string) *string {
 	}
 }
 
+// InFolder returns the paths of the files in a folder that has them under their names.
+func InFolder(dir string) (b Binaries) {
+	for _, name := range []string{EtcdFile, APIServerFile, ControllerManagerFile, SchedulerFile, KwokFile, KwokStagesFile, KubectlFile} {
+		*b.Path(name) = filepath.Join(dir, name)
+	}
+	return b
+}
+
 // target is one file that Build makes.
 type target struct {
 	name      string        // its name in the cache and in progress lines

@@ -371,7 +371,7 @@ func (e *engine) checkVolumes(t *testing.T) {
 	}
 	slices.Sort(named)
 	want := []string{"leat_distributor-1", "leat_distributor-2", "leat_gitcache-1", "leat_gitcache-2", "leat_postgres"}
-	for _, reader := range []string{"authority", "distributor", "front", "gitcache", "people", "postgres", "redis", "tunnel"} {
+	for _, reader := range []string{"agent", "authority", "distributor", "front", "gitcache", "people", "postgres", "redis", "tunnel"} {
 		want = append(want, "leat_secrets-"+reader)
 	}
 	if !slices.Equal(named, want) {
@@ -386,14 +386,13 @@ func (e *engine) checkVolumes(t *testing.T) {
 // cluster is a Kubernetes cluster whose agent runs in a container, and the repository that the hub
 // delivers to it.
 type cluster struct {
-	engine  *engine
-	folder  string
+	*person
+
 	kubectl string
 	local   *localkube.ControlPlane
 	repo    *gittest.Repo
 	// upstream is the repository's URL for containers.
 	upstream string
-	token    string
 	// client trusts the front.
 	client *http.Client
 }
@@ -401,17 +400,14 @@ type cluster struct {
 // startCluster starts a control plane in the engine's network, and its agent.
 func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	t.Helper()
-	token, err := os.ReadFile(filepath.Join(folder, "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := &cluster{
-		engine: e, folder: folder, token: strings.TrimSpace(string(token)), kubectl: kubetest.Binaries(t.Context(), t).Kubectl,
+		person: newPerson(t, e, folder), kubectl: kubetest.Binaries(t.Context(), t).Kubectl,
 		local: kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true }),
 		repo:  gittest.New(t).Repo(t, "shop"),
 	}
-	roots, ca := x509.NewCertPool(), []byte(nil)
-	if ca, err = os.ReadFile(filepath.Join(folder, "ca.crt")); err != nil || !roots.AppendCertsFromPEM(ca) {
+	roots := x509.NewCertPool()
+	ca, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+	if err != nil || !roots.AppendCertsFromPEM(ca) {
 		t.Fatalf("read ca.crt: %v", err)
 	}
 	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}}
@@ -450,20 +446,6 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 		return nil
 	})
 	return c
-}
-
-// leatArgs are the arguments of docker with which it runs the command line from its image, in the
-// engine's network.
-func (c *cluster) leatArgs() []string {
-	return []string{
-		"run", "--rm", "--network", "host", "--user", "0:0", "--volume", c.folder + ":/documents:ro", "--env", "LEAT_SERVER=" + origin,
-		"--env", "LEAT_TOKEN=" + c.token, "--env", "LEAT_CA_FILE=/documents/ca.crt", "leat/leat",
-	}
-}
-
-func (c *cluster) leat(t *testing.T, args ...string) string {
-	t.Helper()
-	return c.engine.ask(t, append(c.leatArgs(), args...)...)
 }
 
 func configMap(value string) string {
@@ -508,19 +490,7 @@ spec:
 // checkKubectl reads and watches the cluster with the real kubectl and the kubeconfig that leat
 // prints. What changes while it watches arrives at once, though it is less than any buffer holds.
 func (c *cluster) checkKubectl(t *testing.T) {
-	folder := t.TempDir()
-	leat, kubeconfig := filepath.Join(folder, "leat"), filepath.Join(folder, "kubeconfig")
-	script := "#!/bin/sh\nexec " + c.engine.docker + " '" + strings.Join(c.leatArgs(), "' '") + "' \"$@\"\n"
-	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	config := strings.ReplaceAll(c.leat(t, "kubeconfig", "berlin"), "/usr/local/bin/leat", leat)
-	if !strings.Contains(config, "server: "+origin+"/clusters/berlin") {
-		t.Errorf("got %s, want the front's address", config)
-	}
-	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := c.kubeconfig(t, "berlin")
 	watch := exec.CommandContext(t.Context(), c.kubectl, "--kubeconfig", kubeconfig, "get", "configmap", "shop", "--watch", "--output", `jsonpath={.data.value}{"\n"}`)
 	out, err := watch.StdoutPipe()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // services are in the project, including those that `up` does not start.
 func loadCompose(t *testing.T, env ...string) *types.Project {
 	t.Helper()
-	return loadProfiles(t, []string{"tools", "observe"}, env...)
+	return loadProfiles(t, []string{"tools", "observe", "demo"}, env...)
 }
 
 // loadProfiles is [loadCompose] for the services of these profiles, and those of none.
@@ -41,46 +41,57 @@ func loadProfiles(t *testing.T, profiles []string, env ...string) *types.Project
 }
 
 // TestComposeProfiles requires that `up` starts the hub alone, which then sends no telemetry, and that
-// the profile observe adds what receives it.
+// the profile observe adds what receives it. The profile demo sends none.
 func TestComposeProfiles(t *testing.T) {
 	t.Parallel()
 	core := []string{"distributor-1", "distributor-2", "front", "gitcache-1", "gitcache-2", "init", "postgres", "redis", "tunnel-1", "tunnel-2"}
+	observe, demo := []string{"collector", "metrics", "traces"}, []string{"demo", "demo-agent", "demo-cluster", "demo-fleet", "demo-git", "demo-token"}
+	const collector = "http://collector:4317"
 	for profile, want := range map[string]struct {
 		services []string
 		endpoint string
 	}{
-		"":        {core, ""},
-		"observe": {slices.Concat(core, []string{"collector", "metrics", "traces"}), "http://collector:4317"},
+		"":             {core, ""},
+		"demo":         {slices.Concat(core, demo), ""},
+		"observe":      {slices.Concat(core, observe), collector},
+		"demo,observe": {slices.Concat(core, demo, observe), collector},
+		"observe,demo": {slices.Concat(core, demo, observe), collector},
 	} {
-		project := loadProfiles(t, []string{profile}, "COMPOSE_PROFILES="+profile)
+		project := loadProfiles(t, strings.Split(profile, ","), "COMPOSE_PROFILES="+profile)
 		slices.Sort(want.services)
 		if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want.services) {
 			t.Errorf("profile %q: got %v, want %v", profile, got, want.services)
 		}
 		for _, name := range []string{"gitcache-1", "distributor-2", "tunnel-1"} {
-			if got := *project.Services[name].Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; got != want.endpoint {
+			got := ""
+			if endpoint := project.Services[name].Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; endpoint != nil {
+				got = *endpoint
+			}
+			if got != want.endpoint {
 				t.Errorf("profile %q: %s sends telemetry to %q, want %q", profile, name, got, want.endpoint)
 			}
 		}
 	}
 }
 
-// TestSecComposeIsLockedDown requires that the local stack follows the rules of the manifests.
+// TestSecComposeIsLockedDown requires that the local stack follows the rules of the manifests. The
+// cluster of the demo runs containers of its own, and shares no network with the hub's services.
 func TestSecComposeIsLockedDown(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
 	on := map[string][]string{}
 	for name, s := range project.Services {
-		network := ""
-		if name == "init" {
-			network = "none"
-		}
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged || s.MemLimit == 0 ||
+		network := map[string]string{"init": "none", "demo-agent": "service:demo-cluster"}[name]
+		if name == "demo-cluster" {
+			if _, alone := s.Networks["demo"]; !alone || len(s.Networks) > 1 || len(s.Ports) > 0 {
+				t.Errorf("%s is on %v and publishes %v, want the network demo alone", name, s.Networks, s.Ports)
+			}
+		} else if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged || s.MemLimit == 0 ||
 			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") || s.NetworkMode != network {
 			t.Errorf("%s is not locked down", name)
 		}
 		for _, p := range s.Ports {
-			if isWayIn := name == "front" || name == "traces" || name == "metrics"; p.HostIP != "127.0.0.1" || !isWayIn {
+			if isWayIn := name == "front" || name == "traces" || name == "metrics" || name == "demo-git"; p.HostIP != "127.0.0.1" || !isWayIn {
 				t.Errorf("%s publishes port %d at %q", name, p.Target, p.HostIP)
 			}
 		}
@@ -91,9 +102,11 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 	for network, want := range map[string][]string{
 		"redis":    {"gitcache-1", "gitcache-2", "redis", "tunnel-1", "tunnel-2"},
 		"database": {"distributor-1", "distributor-2", "postgres"},
+		"demo":     {"demo-cluster", "front"},
 	} {
-		if slices.Sort(on[network]); !slices.Equal(on[network], want) || !project.Networks[network].Internal {
-			t.Errorf("on network %s are %v, want %v, and no way out for any", network, on[network], want)
+		isInternal := network != "demo" // the cluster pulls images
+		if slices.Sort(on[network]); !slices.Equal(on[network], want) || bool(project.Networks[network].Internal) != isInternal {
+			t.Errorf("on network %s are %v, want %v; without a way out: want %t", network, on[network], want, isInternal)
 		}
 	}
 	redis := project.Services["redis"]
@@ -106,6 +119,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 var readers = map[string]string{
 	"gitcache-1": "gitcache", "gitcache-2": "gitcache", "distributor-1": "distributor", "distributor-2": "distributor",
 	"tunnel-1": "tunnel", "tunnel-2": "tunnel", "front": "front", "redis": "redis", "postgres": "postgres", "leat": "people",
+	"demo": "people", "demo-fleet": "people", "demo-token": "people", "demo-agent": "agent",
 }
 
 // TestSecComposeServicesReadTheirOwnSecrets requires that a service can read the volume with its own
@@ -189,7 +203,7 @@ func TestSecComposeHasNoSecretInEnvironments(t *testing.T) {
 func TestComposeNeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	all := []string{
-		"LEAT_PORT=1", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6", "LEAT_URL=https://hub.example.com", "LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
+		"LEAT_PORT=1", "LEAT_GIT_PORT=4", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6", "LEAT_URL=https://hub.example.com", "LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
 	}
 	for _, tt := range []struct {
 		env   []string
@@ -197,9 +211,9 @@ func TestComposeNeedsNoSettings(t *testing.T) {
 		ports []string
 		names string
 	}{
-		{nil, "https://127.0.0.1:8443", []string{"16686", "8443", "9090"}, "tunnel-1,tunnel-2,"},
-		{[]string{"LEAT_PORT=1"}, "https://127.0.0.1:1", []string{"1", "16686", "9090"}, "tunnel-1,tunnel-2,"},
-		{all, "https://hub.example.com", []string{"1", "5", "6"}, "tunnel-1,tunnel-2,hub.example.com,192.0.2.7"},
+		{nil, "https://127.0.0.1:8443", []string{"16686", "8443", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
+		{[]string{"LEAT_PORT=1"}, "https://127.0.0.1:1", []string{"1", "16686", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
+		{all, "https://hub.example.com", []string{"1", "4", "5", "6"}, "tunnel-1,tunnel-2,front,hub.example.com,192.0.2.7"},
 	} {
 		project := loadCompose(t, tt.env...)
 		var ports []string
@@ -238,7 +252,7 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 	project := loadCompose(t)
 	for name, s := range project.Services {
 		isOurs := strings.HasPrefix(s.Image, "leat/") // their images have a check
-		if isOurs == (s.HealthCheck != nil) && name != "collector" {
+		if isOurs == (s.HealthCheck != nil) && name != "collector" && name != "demo" {
 			t.Errorf("%s: got the health check %v", name, s.HealthCheck)
 		}
 	}
@@ -293,6 +307,12 @@ func TestSecComposeServicesListenOnTheHubsNetwork(t *testing.T) {
 			}
 			checked++
 			host, _, err := net.SplitHostPort(*addr)
+			if name == "demo-agent" {
+				if host != "127.0.0.1" {
+					t.Errorf("%s: %s is %s, want the loopback interface", name, setting, *addr)
+				}
+				continue
+			}
 			if err != nil || host == "" || host == name {
 				t.Errorf("%s: %s is %s, %v, want a name that only the network hub has", name, setting, *addr, err)
 			}
@@ -303,8 +323,8 @@ func TestSecComposeServicesListenOnTheHubsNetwork(t *testing.T) {
 			}
 		}
 	}
-	if checked != 8 {
-		t.Errorf("checked %d listeners, want 8", checked)
+	if checked != 9 {
+		t.Errorf("checked %d listeners, want 9", checked)
 	}
 }
 

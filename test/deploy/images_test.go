@@ -92,13 +92,13 @@ func TestDockerfileNeedsNothingElse(t *testing.T) {
 			t.Errorf("the stage that downloads modules has no %q", strings.TrimSpace(arg))
 		}
 	}
-	for _, name := range []string{"", "git", "cli"} {
+	for _, name := range []string{"", "git", "cli", "demo-git"} {
 		for _, label := range []string{"title", "description", "source", "licenses", "vendor", "version", "revision"} {
 			if !strings.Contains(stages[name], "org.opencontainers.image."+label+"=") {
 				t.Errorf("stage %q: no label %s", name, label)
 			}
 		}
-		if hasCheck := strings.Contains(stages[name], `CMD ["/usr/local/bin/leat-service", "health"]`); hasCheck != (name != "cli") {
+		if hasCheck := strings.Contains(stages[name], `CMD ["/usr/local/bin/leat-service", "health"]`); hasCheck != (name == "" || name == "git") {
 			t.Errorf("stage %q: got a health check: %t", name, hasCheck)
 		}
 	}

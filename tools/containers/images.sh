@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
-# that these files are tested as they are shipped, without a registry. Names: golang redis postgres nginx. An image is made again when something that it is
+# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s. An image is made again when something that it is
 # made of changes.
 set -eu
 . "$(dirname "$0")/env.sh"
@@ -40,6 +40,32 @@ golang() {
 		ENV GOTOOLCHAIN=local GOPATH=/go GOPROXY=file:///goproxy HOME=/root \
 		    PATH=/go/bin:/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 		WORKDIR /go
+	END
+}
+
+# debian is like debian:bookworm-slim after the packages of the Dockerfile are installed. Its apt-get refuses others.
+debian() {
+	name=debian:bookworm-slim
+	inputs=$(sum /usr/bin/git)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root" /usr/bin/git /usr/lib/git-core/git-http-backend /usr/lib/git-core/git-remote-http /usr/share/git-core/templates
+	ln -s git-remote-http "$work/root/usr/lib/git-core/git-remote-https"
+	ln -s ../../bin/git "$work/root/usr/lib/git-core/git"
+	mkdir -p "$work/root/etc/ssl/certs" "$work/root/var/lib/apt/lists"
+	cp -L /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
+	cat >"$work/root/usr/bin/apt-get" <<-'END'
+		#!/bin/sh
+		case $* in
+		update | "install --yes --no-install-recommends ca-certificates git") ;;
+		*) echo "apt-get: this image of the tests cannot do: $*" >&2 && exit 1 ;;
+		esac
+	END
+	chmod +x "$work/root/usr/bin/apt-get"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+		CMD ["/bin/sh"]
 	END
 }
 
@@ -100,6 +126,35 @@ nginx() {
 		EXPOSE 80
 		STOPSIGNAL SIGQUIT
 		CMD ["nginx", "-g", "daemon off;"]
+	END
+}
+
+# k3s is like rancher/k3s: its entry point, its volumes, kubectl. The control plane is that of make kube, whose nodes are simulated.
+k3s() {
+	name=$(sed -n 's|^ *image: \(rancher/k3s:.*\)$|\1|p' "$top/docker-compose.yml")
+	mkdir -p "$work/root/opt/kubernetes/www"
+	# A line for each file, in the order of their names below /opt/kubernetes.
+	go -C "$top/internal" run ./localkube/cmd/leat-kube build 2>/dev/null >"$work/files"
+	CGO_ENABLED=0 go -C "$top/internal" build -trimpath -buildvcs=false -ldflags=-s -o "$work/leat-kube" ./localkube/cmd/leat-kube
+	inputs=$(cat "$work/files" "$work/leat-kube" "$here/k3s.sh" "$here/kubelet.yaml" | sum -)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root"
+	while read -r file; do cp "$file" "$work/root/opt/kubernetes/"; done <"$work/files"
+	mv "$work/root/opt/kubernetes/kubectl" "$work/leat-kube" "$work/root/bin/"
+	cp "$here/k3s.sh" "$work/root/bin/k3s"
+	cp "$here/kubelet.yaml" "$work/root/opt/kubernetes/"
+	echo "2026-01-02T03:04:05Z stdout F the first line of the log" >"$work/root/opt/kubernetes/pod.log"
+	echo "a page of a pod" >"$work/root/opt/kubernetes/www/index.html"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		ENV PATH=/bin:/bin/aux HOME=/root
+		VOLUME /var/lib/kubelet
+		VOLUME /var/lib/rancher/k3s
+		VOLUME /var/lib/cni
+		VOLUME /var/log
+		ENTRYPOINT ["/bin/k3s"]
+		CMD ["agent"]
 	END
 }
 

@@ -28,16 +28,20 @@ step "engine"
 trap '"$here/engine.sh" down' EXIT
 trap 'exit 1' INT TERM
 step "images of other projects"
-"$here/images.sh" golang redis postgres nginx
+"$here/images.sh" golang debian redis postgres nginx k3s
 step "what this machine has compiled"
 "$here/compiled.sh" gitcache distributor tunnel agent leat
 revision=$(git -C "$top" rev-parse HEAD)
-for service in gitcache distributor tunnel agent; do
-	step "image leat/$service"
-	"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$revision" --tag "leat/$service" "$top" >/dev/null
-done
-step "image leat/leat"
-"$docker" build --quiet --target cli --build-arg "REVISION=$revision" --tag leat/leat "$top" >/dev/null
+# build makes an image by the Dockerfile.
+build() {
+	name=leat/$1
+	shift
+	step "image $name"
+	"$docker" build --quiet --build-arg "REVISION=$revision" --tag "$name" "$@" "$top" >/dev/null
+}
+for service in gitcache distributor tunnel agent; do build "$service" --build-arg "SERVICE=$service"; done
+build leat --target cli
+build demo-git --target demo-git
 step "test/containers with $SERVICES"
 cd "$top/test/containers"
 failed=0

@@ -62,7 +62,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Readers lists the folders, each of which has one reader. The authority's key is in the last one,
 // which Make alone reads.
-var Readers = []string{"gitcache", "distributor", "tunnel", "front", "redis", "postgres", "people", "authority"}
+var Readers = []string{"gitcache", "distributor", "tunnel", "front", "redis", "postgres", "people", "agent", "authority"}
 
 // Services lists the services that have a secret of their own, in the order in which they are
 // printed.
@@ -180,7 +180,7 @@ func (f *folder) fill(p Params) error {
 		return err
 	}
 	ca := strings.TrimSpace(string(localtls.CertificatePEM(authority)))
-	following = append(following, file{"tunnel/ca.crt", ca}, file{"front/ca.crt", ca}, file{"people/ca.crt", ca}, file{madeFile, strings.Join(names, "\n")})
+	following = append(following, file{"tunnel/ca.crt", ca}, file{"front/ca.crt", ca}, file{"people/ca.crt", ca}, file{"agent/ca.crt", ca}, file{madeFile, strings.Join(names, "\n")})
 	for _, next := range following {
 		if err := f.keep(next.path, next.content); err != nil {
 			return err

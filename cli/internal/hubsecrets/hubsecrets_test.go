@@ -284,7 +284,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		},
 		"in the authority's last year": {
 			func(_ *testing.T, p *hubsecrets.Params) { p.Now = start.AddDate(9, 6, 0) },
-			[]string{"authority/ca.pem", "tunnel/tls.pem", "front/tls.pem", "tunnel/ca.crt", "front/ca.crt", "people/ca.crt"},
+			[]string{"authority/ca.pem", "tunnel/tls.pem", "front/tls.pem", "tunnel/ca.crt", "front/ca.crt", "people/ca.crt", "agent/ca.crt"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package localgit serves bare repositories over smart HTTP on one machine, for reading and for
-// pushing, with the installed git. It requires no password, so it is for the loopback interface
-// only.
+// pushing, with the installed git. It requires no password, so it is for the loopback interface, and
+// for networks of containers on one machine.
 package localgit
 
 import (
@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ var ErrNoGit = errors.New("the git command was not found")
 // Params are what a Server needs.
 type Params struct {
 	Dir    string                                 // holds the repositories, NAME.git each
+	Hosts  []string                               // names of the server that callers may use, besides those of the loopback interface
 	OnPush func(ctx context.Context, name string) // called after each push, before the push is answered
 	Logger *slog.Logger
 }
@@ -121,7 +123,7 @@ func (s *Server) run(ctx context.Context, args ...string) error {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !loopback(r.Host) {
+	if !s.isOwn(r.Host) {
 		// A web page in a browser on this machine must not reach the repositories under a host name
 		// of its own.
 		http.Error(w, "only for this machine", http.StatusForbidden)
@@ -145,13 +147,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func loopback(hostport string) bool {
+// isOwn reports whether a request's host names this server.
+func (s *Server) isOwn(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = hostport
 	}
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return host == "localhost" || ip != nil && ip.IsLoopback() || slices.Contains(s.Hosts, host)
 }
 
 // bufferBody buffers a body of unknown length: CGI programs need the length beforehand, and git

@@ -22,7 +22,7 @@ import (
 func start(t *testing.T, onPush func(context.Context, string)) (server *localgit.Server, url string) {
 	t.Helper()
 	server, err := localgit.New(localgit.Params{
-		Dir: filepath.Join(t.TempDir(), "git"), OnPush: onPush, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Dir: filepath.Join(t.TempDir(), "git"), Hosts: []string{"demo-git"}, OnPush: onPush, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestRefusesOtherHosts(t *testing.T) {
 	if err := server.Ensure(t.Context(), "demo", fstest.MapFS{"a": {Data: []byte("a")}}); err != nil {
 		t.Fatal(err)
 	}
-	for host, want := range map[string]int{"": http.StatusOK, "localhost:80": http.StatusOK, "evil.example.com": http.StatusForbidden} {
+	for host, want := range map[string]int{"": http.StatusOK, "localhost:80": http.StatusOK, "demo-git:8080": http.StatusOK, "evil.example.com": http.StatusForbidden} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/demo.git/info/refs?service=git-upload-pack", nil)
 		if err != nil {
 			t.Fatal(err)

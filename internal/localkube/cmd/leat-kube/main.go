@@ -98,8 +98,17 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	flags.StringVar(&p.DataDir, "data-dir", "", "where its state is kept, so that a later run continues with it (default: a temporary directory, removed at the end)")
 	flags.BoolVar(&p.APIServerOnly, "api-server-only", false, "run etcd and kube-apiserver alone")
 	flags.BoolVar(&p.Audit, "audit", false, "record all requests in logs/audit.log of the data directory")
+	binaries := flags.String("binaries", "", "a folder with the components, instead of building them")
+	kubelet := flags.String("kubelet", "", "a file that says what exec, attach, logs and port-forward do to pods, in kwok's form (default: the API server refuses them)")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *kubelet != "" {
+		content, err := os.ReadFile(*kubelet)
+		if err != nil {
+			return fmt.Errorf("read what pods do: %w", err)
+		}
+		p.Kubelet = string(content)
 	}
 	if p.DataDir == "" {
 		if p.DataDir, err = os.MkdirTemp("", "leat-kube-"); err != nil {
@@ -107,7 +116,9 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(p.DataDir)) }()
 	}
-	if p.Binaries, err = localkube.Build(ctx, *buildParams); err != nil {
+	if *binaries != "" {
+		p.Binaries = localkube.InFolder(*binaries)
+	} else if p.Binaries, err = localkube.Build(ctx, *buildParams); err != nil {
 		return err
 	}
 	return hold(ctx, p, stdout, stderr)
