@@ -45,7 +45,7 @@ func loadProfiles(t *testing.T, profiles []string, env ...string) *types.Project
 func TestComposeProfiles(t *testing.T) {
 	t.Parallel()
 	core := []string{"distributor-1", "distributor-2", "front", "gitcache-1", "gitcache-2", "init", "postgres", "redis", "tunnel-1", "tunnel-2"}
-	observe, demo := []string{"collector", "metrics", "traces"}, []string{"demo", "demo-agent", "demo-cluster", "demo-fleet", "demo-git", "demo-token"}
+	observe, demo := []string{"collector", "dashboards", "metrics", "traces"}, []string{"demo", "demo-agent", "demo-cluster", "demo-fleet", "demo-git", "demo-token"}
 	const collector = "http://collector:4317"
 	for profile, want := range map[string]struct {
 		services []string
@@ -91,7 +91,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 			t.Errorf("%s is not locked down", name)
 		}
 		for _, p := range s.Ports {
-			if isWayIn := name == "front" || name == "traces" || name == "metrics" || name == "demo-git"; p.HostIP != "127.0.0.1" || !isWayIn {
+			if isWayIn := name == "front" || name == "traces" || name == "metrics" || name == "dashboards" || name == "demo-git"; p.HostIP != "127.0.0.1" || !isWayIn {
 				t.Errorf("%s publishes port %d at %q", name, p.Target, p.HostIP)
 			}
 		}
@@ -203,7 +203,7 @@ func TestSecComposeHasNoSecretInEnvironments(t *testing.T) {
 func TestComposeNeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	all := []string{
-		"LEAT_PORT=1", "LEAT_GIT_PORT=4", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6", "LEAT_URL=https://hub.example.com", "LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
+		"LEAT_PORT=1", "LEAT_GIT_PORT=4", "LEAT_TRACES_PORT=5", "LEAT_METRICS_PORT=6", "LEAT_DASHBOARDS_PORT=7", "LEAT_URL=https://hub.example.com", "LEAT_TLS_NAMES=hub.example.com,192.0.2.7",
 	}
 	for _, tt := range []struct {
 		env   []string
@@ -211,9 +211,9 @@ func TestComposeNeedsNoSettings(t *testing.T) {
 		ports []string
 		names string
 	}{
-		{nil, "https://127.0.0.1:8443", []string{"16686", "8443", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
-		{[]string{"LEAT_PORT=1"}, "https://127.0.0.1:1", []string{"1", "16686", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
-		{all, "https://hub.example.com", []string{"1", "4", "5", "6"}, "tunnel-1,tunnel-2,front,hub.example.com,192.0.2.7"},
+		{nil, "https://127.0.0.1:8443", []string{"16686", "3000", "8443", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
+		{[]string{"LEAT_PORT=1"}, "https://127.0.0.1:1", []string{"1", "16686", "3000", "8444", "9090"}, "tunnel-1,tunnel-2,front,"},
+		{all, "https://hub.example.com", []string{"1", "4", "5", "6", "7"}, "tunnel-1,tunnel-2,front,hub.example.com,192.0.2.7"},
 	} {
 		project := loadCompose(t, tt.env...)
 		var ports []string
@@ -373,5 +373,44 @@ func TestComposeMetricsAreComplete(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(targets, want) {
 		t.Errorf("Prometheus scrapes %v, want each service once: %v", targets, want)
+	}
+}
+
+// TestComposeDashboardsAreShown requires that Grafana finds the folder of the dashboards and the
+// Prometheus that scrapes the services, and that nobody needs a password, because nobody has one.
+func TestComposeDashboardsAreShown(t *testing.T) {
+	t.Parallel()
+	project := loadCompose(t)
+	s := project.Services["dashboards"]
+	mounted := map[string]string{}
+	for _, v := range s.Volumes {
+		mounted[v.Target] = v.Source
+	}
+	var sources struct {
+		Datasources []struct{ Type, URL string }
+	}
+	if err := yaml.Unmarshal(read(t, mounted["/etc/grafana/provisioning"], "datasources", "prometheus.yml"), &sources); err != nil {
+		t.Fatal(err)
+	}
+	if len(sources.Datasources) != 1 || sources.Datasources[0].Type != "prometheus" || sources.Datasources[0].URL != "http://metrics:9090" {
+		t.Errorf("got the sources %+v, want the service metrics", sources.Datasources)
+	}
+	var files struct {
+		Providers []struct{ Options struct{ Path string } }
+	}
+	if err := yaml.Unmarshal(read(t, mounted["/etc/grafana/provisioning"], "dashboards", "leat.yml"), &files); err != nil {
+		t.Fatal(err)
+	}
+	if len(files.Providers) != 1 {
+		t.Fatalf("got %+v, want one folder", files.Providers)
+	}
+	found, err := filepath.Glob(filepath.Join(mounted[files.Providers[0].Options.Path], "*.json"))
+	if err != nil || len(found) == 0 {
+		t.Errorf("got the dashboards %v, %v, want those of deploy/dashboards", found, err)
+	}
+	for name, want := range map[string]string{"GF_AUTH_ANONYMOUS_ENABLED": "true", "GF_AUTH_BASIC_ENABLED": "false", "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"} {
+		if got := s.Environment[name]; got == nil || *got != want {
+			t.Errorf("%s: want %s", name, want)
+		}
 	}
 }

@@ -65,7 +65,7 @@ func TestComposeFileIsValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"init", "leat", "redis", "postgres", "gitcache-1", "gitcache-2", "distributor-1", "distributor-2", "tunnel-1", "tunnel-2", "front", "collector", "traces", "metrics", "demo", "demo-agent", "demo-cluster", "demo-git"} {
+	for _, want := range []string{"init", "leat", "redis", "postgres", "gitcache-1", "gitcache-2", "distributor-1", "distributor-2", "tunnel-1", "tunnel-2", "front", "collector", "traces", "metrics", "dashboards", "demo", "demo-agent", "demo-cluster", "demo-git"} {
 		if _, ok := project.Services[want]; !ok {
 			t.Errorf("docker-compose.yml: no service %s", want)
 		}
