@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -124,6 +125,21 @@ func (e *engine) up(t *testing.T) {
 	t.Helper()
 	e.do(t, append([]string{"up", "--detach", "--no-build", "--wait"}, e.services...)...)
 }
+
+// build is docker build. The engine asks its client every few seconds whether it is there, and gives it
+// up on a machine that is busy enough. That says nothing about the build, so it is begun again.
+func (e *engine) build(t *testing.T, args ...string) {
+	t.Helper()
+	await.Success(t, "docker build", func(context.Context) error {
+		_, err := e.run(t, nil, e.docker, append([]string{"build", "--quiet"}, args...)...)
+		if err != nil && !isGivenUp.MatchString(err.Error()) {
+			t.Fatal(err)
+		}
+		return err
+	})
+}
+
+var isGivenUp = regexp.MustCompile("transport is closing|connection is closing|no active session")
 
 // container returns the name of a service's container.
 func container(service string) string { return "leat-" + service + "-1" }
@@ -231,7 +247,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 	// A flag that `go build` ignores makes every step new. With --no-cache the engine would compile
 	// the packages of others, too.
-	e.ask(t, "build", "--quiet", "--build-arg", "SERVICE=tunnel", "--build-arg", "GOFLAGS=-run="+rand.Text(), "--tag", "leat/tunnel:again", ".")
+	e.build(t, "--build-arg", "SERVICE=tunnel", "--build-arg", "GOFLAGS=-run="+rand.Text(), "--tag", "leat/tunnel:again", ".")
 	defer e.ask(t, "image", "rm", "leat/tunnel:again")
 	first, second := e.image(t, "leat/tunnel").RootFS.Layers, e.image(t, "leat/tunnel:again").RootFS.Layers
 	if !slices.Equal(first, second) {

@@ -47,7 +47,7 @@ func TestReleasesHaveTheImagesOfTheDockerfile(t *testing.T) {
 	builds.Lock()
 	defer builds.Unlock()
 	const name = "leat/tunnel:release"
-	e.ask(t, "build", "--quiet", "--build-arg", "SERVICE=tunnel", "--build-arg", "VERSION="+version.Number(), "--build-arg", "REVISION="+revision,
+	e.build(t, "--build-arg", "SERVICE=tunnel", "--build-arg", "VERSION="+version.Number(), "--build-arg", "REVISION="+revision,
 		"--tag", name, checkout)
 	defer e.ask(t, "image", "rm", name)
 

@@ -43,9 +43,10 @@ awk '
 (cd "$entries" && xargs cp -al --parents -t "$work/go-build" <"$work/entries" 2>/dev/null) ||
 	(cd "$entries" && xargs cp -a --parents -t "$work/go-build" <"$work/entries")
 # --no-cache has the engine mount an empty folder, which all builds after this one get.
-"$docker" build --quiet --no-cache --file - "$work/go-build" >/dev/null <<'END'
+cat >"$work/Dockerfile" <<'END'
 FROM golang:1.26-bookworm
 RUN --mount=type=cache,target=/root/.cache/go-build --mount=type=bind,target=/compiled cp -r /compiled/. /root/.cache/go-build/
 END
+build --no-cache --file "$work/Dockerfile" "$work/go-build"
 # The engine has the copy that it mounted, and needs no second one.
 "$docker" builder prune --force --filter type=source.local >/dev/null

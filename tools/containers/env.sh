@@ -11,6 +11,20 @@ export DOCKER_HOST="unix://$cache/docker.sock" DOCKER_BUILDKIT=1
 docker=/usr/bin/docker
 mkdir -p "$cache"
 
+# build is `docker build`, which prints its failure alone. The engine asks its client every few seconds whether it is there, and gives it up on a machine
+# that is busy enough. That says nothing about the build, so it is begun again.
+build() {
+	for _ in 1 2 3 4 5; do
+		failed=$("$docker" build --quiet "$@" 2>&1 >/dev/null) && return
+		case $failed in
+		*"transport is closing"* | *"connection is closing"* | *"no active session"*) ;;
+		*) break ;;
+		esac
+	done
+	echo "$failed" >&2
+	return 1
+}
+
 # inside runs a command in the network of the engine, where published ports are on 127.0.0.1. It is nsenter, because `ip netns exec` mounts a /sys without
 # control groups.
 inside() { nsenter --net="/run/netns/$namespace" "$@"; }

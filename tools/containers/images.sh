@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 # image NAME SUM builds the folder $work/NAME, whose Dockerfile comes from standard input. SUM identifies what the image is made of.
 image() {
 	cat >"$work/Dockerfile"
-	"$docker" build --quiet --label "leat.inputs=$2" --tag "$1" --file "$work/Dockerfile" "$work" >/dev/null
+	build --label "leat.inputs=$2" --tag "$1" --file "$work/Dockerfile" "$work"
 }
 isCurrent() { [ "$("$docker" image inspect --format '{{ index .Config.Labels "leat.inputs" }}' "$1" 2>/dev/null)" = "$2" ]; }
 sum() { (cat "$here/images.sh" "$here/root.sh" "$@") | sha256sum | cut -c1-16; }

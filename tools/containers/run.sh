@@ -32,16 +32,16 @@ step "images of other projects"
 step "what this machine has compiled"
 "$here/compiled.sh" gitcache distributor tunnel agent leat
 revision=$(git -C "$top" rev-parse HEAD)
-# build makes an image by the Dockerfile.
-build() {
+# image makes an image by the Dockerfile.
+image() {
 	name=leat/$1
 	shift
 	step "image $name"
-	"$docker" build --quiet --build-arg "REVISION=$revision" --tag "$name" "$@" "$top" >/dev/null
+	build --build-arg "REVISION=$revision" --tag "$name" "$@" "$top"
 }
-for service in gitcache distributor tunnel agent; do build "$service" --build-arg "SERVICE=$service"; done
-build leat --target cli
-build demo-git --target demo-git
+for service in gitcache distributor tunnel agent; do image "$service" --build-arg "SERVICE=$service"; done
+image leat --target cli
+image demo-git --target demo-git
 step "test/containers with $SERVICES"
 cd "$top/test/containers"
 failed=0
