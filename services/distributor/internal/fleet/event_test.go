@@ -115,7 +115,7 @@ func (w *world) plans() map[string]*plan.Plan {
 			}
 			inputs = append(inputs, input)
 		}
-		all[name] = plan.Compute(name, inputs, plan.Cause{})
+		all[name] = plan.Compute(name, plan.ClusterPart{}, inputs, plan.Cause{})
 	}
 	return all
 }

@@ -53,7 +53,7 @@ func (e *eager) plan(cluster string) *plan.Plan {
 	if c := e.clusters[cluster]; c != nil {
 		facts.Labels = c.Labels
 	}
-	return plan.Compute(cluster, inputs, plan.Cause{}).With(plan.ClusterPart{Facts: facts}, plan.Cause{})
+	return plan.Compute(cluster, plan.ClusterPart{Facts: facts}, inputs, plan.Cause{})
 }
 
 // withheld reports whether the service's agent cannot carry it out. In this model only steps with

@@ -78,7 +78,7 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	if p.current == nil {
 		// What the plan says was so before, so no event caused it and it has no trace.
 		why := plan.Cause{Time: catalog.Now(), Pool: b.pool}
-		p.current = plan.Compute(cluster, b.inputs(found, services), why).With(b.ownPart(found), why)
+		p.current = plan.Compute(cluster, b.ownPart(found), b.inputs(found, services), why)
 		b.shareLocked(p.current, nil)
 	}
 	b.updateLocked(p)

@@ -87,9 +87,9 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 			after = drawInputs(t)
 		}
 		first := plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"}
-		last := plan.Compute("one", before, first).With(drawPart(t), first)
+		last := plan.Compute("one", drawPart(t), before, first)
 		second := plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last}
-		next := plan.Compute("one", after, second).With(drawPart(t), second)
+		next := plan.Compute("one", drawPart(t), after, second)
 		delta := plan.Diff(last, next)
 		if diff := cmp.Diff(next.Entries, applied(last, delta), seen); diff != "" {
 			t.Fatalf("diff(old, new) applied to old (-want +got):\n%s", diff)
@@ -143,7 +143,7 @@ func TestCommitsAloneMakeNoDelta(t *testing.T) {
 		before = append(before, plan.Input{Service: service, Snapshots: []*catalog.Snapshot{{Commit: "c1", Digest: content}}})
 		after = append(after, plan.Input{Service: service, Snapshots: []*catalog.Snapshot{{Commit: "c2", Digest: changed}}})
 	}
-	delta := plan.Diff(plan.Compute("one", before, plan.Cause{}), plan.Compute("one", after, plan.Cause{}))
+	delta := plan.Diff(plan.Compute("one", plan.ClusterPart{}, before, plan.Cause{}), plan.Compute("one", plan.ClusterPart{}, after, plan.Cause{}))
 	if len(delta.Changed) != 1 || delta.Changed[0].Name != "b" || delta.Changed[0].Bundles[0].Commit != "c2" || delta.Removed != nil {
 		t.Errorf("got %+v, want b alone, with its new commit", delta)
 	}

@@ -150,13 +150,13 @@ type Cause struct {
 	Pool *Pool
 }
 
-// Compute makes the plan of a cluster from its services, given in any order.
-func Compute(cluster string, services []Input, why Cause) *Plan {
+// Compute makes the plan of a cluster from its own part and its services, given in any order.
+func Compute(cluster string, own ClusterPart, services []Input, why Cause) *Plan {
 	entries := make([]*Entry, len(services))
 	for i, input := range services {
 		entries[i] = why.entry(input)
 	}
-	return why.plan(cluster, entries)
+	return why.plan(cluster, own, entries)
 }
 
 // trace returns the trace context of an entry: the old one if the entry was so already.

@@ -152,7 +152,7 @@ func TestVersionDependsOnContentOnly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inputs := drawInputs(t)
-		p := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"})
+		p := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"})
 		shuffled := slices.Clone(inputs)
 		for i, input := range shuffled {
 			shuffled[i].Snapshots = slices.Clone(input.Snapshots)
@@ -165,7 +165,7 @@ func TestVersionDependsOnContentOnly(t *testing.T) {
 			}
 		}
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		q := plan.Compute("one", shuffled, plan.Cause{Time: time.Unix(2, 0), Traceparent: "y"})
+		q := plan.Compute("one", plan.ClusterPart{}, shuffled, plan.Cause{Time: time.Unix(2, 0), Traceparent: "y"})
 		if p.Version != q.Version {
 			t.Fatalf("order, commits, times or traces changed the version (-want +got):\n%s", cmp.Diff(content(p), content(q)))
 		}
@@ -176,7 +176,7 @@ func TestVersionChangesIffContentChanges(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawInputs(t), drawInputs(t)
-		p, q := plan.Compute("one", a, plan.Cause{}), plan.Compute("one", b, plan.Cause{})
+		p, q := plan.Compute("one", plan.ClusterPart{}, a, plan.Cause{}), plan.Compute("one", plan.ClusterPart{}, b, plan.Cause{})
 		same := content(p) == content(q) && places(a) == places(b)
 		if same != (p.Version == q.Version) {
 			t.Fatalf("same content: %v, same version: %v\n%s\n%s", same, p.Version == q.Version, content(p), content(q))
@@ -193,13 +193,13 @@ func TestUnchangedEntriesKeepTraceAndTime(t *testing.T) {
 		return []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}
 	}
 	inputs := []plan.Input{{Service: service("a"), Snapshots: snapshot("1")}, {Service: service("b"), Snapshots: snapshot("1")}}
-	first := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
+	first := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
 	inputs[1].Snapshots = snapshot("2")
-	second := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: first})
+	second := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: first})
 	if got := []string{second.Entries[0].Traceparent, second.Entries[1].Traceparent}; cmp.Diff([]string{"first", "second"}, got) != "" {
 		t.Errorf("got traces %v, want the new one where the content changed", got)
 	}
-	third := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(3, 0), Traceparent: "third", Last: second})
+	third := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(3, 0), Traceparent: "third", Last: second})
 	if !third.ComputedAt.Equal(time.Unix(2, 0)) || third.Entries[1].Traceparent != "second" {
 		t.Errorf("got %v, %s, want time and trace of the plan that is still current", third.ComputedAt, third.Entries[1].Traceparent)
 	}
@@ -209,7 +209,7 @@ func TestFindsBundles(t *testing.T) {
 	t.Parallel()
 	d := digest.FromBytes([]byte("x"))
 	service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r", Path: "x/y", Root: "x"}}}}
-	p := plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: d, Commit: "c"}}}}, plan.Cause{})
+	p := plan.Compute("one", plan.ClusterPart{}, []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: d, Commit: "c"}}}}, plan.Cause{})
 	got, ok := p.Bundle(d)
 	want := plan.Bundle{Digest: d, Commit: "c", Source: catalog.Source{Repository: "r", Path: "x/y", Root: "x"}, Subpath: "y"}
 	if !ok || got != want {
@@ -327,7 +327,7 @@ func TestConfigurationCounts(t *testing.T) {
 	entry := func(config string) *plan.Entry {
 		service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r"}}}, ConfigDigest: config}
 		snapshots := []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}
-		return plan.Compute("one", []plan.Input{{Service: service, Snapshots: snapshots}}, plan.Cause{}).Entries[0]
+		return plan.Compute("one", plan.ClusterPart{}, []plan.Input{{Service: service, Snapshots: snapshots}}, plan.Cause{}).Entries[0]
 	}
 	none, some := entry(""), entry("hmac-sha256:00")
 	if some.ConfigDigest != "hmac-sha256:00" || some.Digest == none.Digest || some.SpecDigest != none.SpecDigest {

@@ -20,7 +20,7 @@ func simple(change func(*catalog.ServiceSpec)) *plan.Plan {
 	spec := catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{Repository: "r", Path: "x"}}}
 	change(&spec)
 	service := &catalog.Service{Metadata: catalog.Metadata{Name: "a", UID: "u"}, Spec: spec}
-	return plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}}}, plan.Cause{})
+	return plan.Compute("one", plan.ClusterPart{}, []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}}}, plan.Cause{})
 }
 
 // TestServicesWithoutAPolicyKeepTheirDigests pins what they had before there were policies and

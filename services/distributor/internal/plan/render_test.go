@@ -25,9 +25,9 @@ func TestWithheldServicesStayInThePlan(t *testing.T) {
 		Options: &syncpolicy.Options{Render: []renderstep.Step{{Renderer: renderstep.Helm}}},
 	}}
 	input := plan.Input{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x")), Commit: "c"}}}
-	given := plan.Compute("one", []plan.Input{input}, plan.Cause{Time: time.Unix(1, 0)})
+	given := plan.Compute("one", plan.ClusterPart{}, []plan.Input{input}, plan.Cause{Time: time.Unix(1, 0)})
 	input.IsWithheld = true
-	withheld := plan.Compute("one", []plan.Input{input}, plan.Cause{Time: time.Unix(2, 0)})
+	withheld := plan.Compute("one", plan.ClusterPart{}, []plan.Input{input}, plan.Cause{Time: time.Unix(2, 0)})
 	before, after := *withheld.Entries[0], *given.Entries[0]
 	if len(before.Bundles) != 0 || before.UID.String() != "u" || before.SpecDigest != after.SpecDigest || before.ConfigDigest != after.ConfigDigest {
 		t.Errorf("got %+v, want the same entry without bundles", before)

@@ -31,7 +31,7 @@ func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	for _, input := range changed {
 		entries = append(entries, why.entry(input))
 	}
-	return why.plan(last.Cluster, entries).With(last.ClusterPart, why)
+	return why.plan(last.Cluster, last.ClusterPart, entries)
 }
 
 // With returns the plan with another part of the cluster's own.
@@ -77,10 +77,10 @@ func (c Cause) entry(input Input) *Entry {
 }
 
 // plan takes the entries over and puts them into their order.
-func (c Cause) plan(cluster string, entries []*Entry) *Plan {
+func (c Cause) plan(cluster string, own ClusterPart, entries []*Entry) *Plan {
 	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
-	version := versionOf(cluster, ClusterPart{}, entries)
-	return c.keepTime(&Plan{Cluster: cluster, Version: version, Entries: entries, ComputedAt: c.Time})
+	version := versionOf(cluster, own, entries)
+	return c.keepTime(&Plan{Cluster: cluster, ClusterPart: own, Version: version, Entries: entries, ComputedAt: c.Time})
 }
 
 // keepTime sets the time of a plan that nobody has seen yet back to that of the last one, if it has

@@ -31,9 +31,9 @@ func TestReviseIsCompute(t *testing.T) {
 			}
 		}
 		first, settings := plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"}, drawPart(t)
-		last := plan.Compute("one", before, first).With(settings, first)
+		last := plan.Compute("one", settings, before, first)
 		why := plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: last}
-		want := plan.Compute("one", after, why).With(settings, why)
+		want := plan.Compute("one", settings, after, why)
 		var changed []plan.Input
 		var gone []string
 		for i, input := range after {
@@ -65,8 +65,8 @@ func TestAtIsCompute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inputs, commits := drawInputs(t), map[catalog.Source]string{}
-		last := plan.Compute("one", inputs, plan.Cause{})
-		before := plan.Compute("one", inputs, plan.Cause{})
+		last := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{})
+		before := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{})
 		for _, input := range inputs {
 			for i, source := range input.Service.Spec.Sources {
 				if input.Snapshots[i] == nil {
@@ -80,7 +80,7 @@ func TestAtIsCompute(t *testing.T) {
 				input.Snapshots[i] = &moved
 			}
 		}
-		want := plan.Compute("one", inputs, plan.Cause{})
+		want := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{})
 		got := last.At(func(b plan.Bundle) (string, string) { return commits[b.Source], "v" + commits[b.Source] })
 		if diff := cmp.Diff(want, got, digests); diff != "" {
 			t.Fatalf("plan at other commits (-want +got):\n%s", diff)
@@ -95,7 +95,7 @@ func TestEntryIsThePlans(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		for _, input := range drawInputs(t) {
-			want, _ := plan.Compute("one", []plan.Input{input}, plan.Cause{}).Entry(input.Service.Name)
+			want, _ := plan.Compute("one", plan.ClusterPart{}, []plan.Input{input}, plan.Cause{}).Entry(input.Service.Name)
 			if diff := cmp.Diff(want, input.Entry(), digests); diff != "" {
 				t.Fatalf("entry (-want +got):\n%s", diff)
 			}
@@ -109,13 +109,13 @@ func TestPoolChangesNoPlan(t *testing.T) {
 		pool, shared := plan.NewPool(), []*plan.Plan{}
 		for range rapid.IntRange(1, 5).Draw(t, "plans") {
 			inputs := drawInputs(t)
-			next := plan.Compute("one", inputs, plan.Cause{})
+			next := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{})
 			if rapid.Bool().Draw(t, "renew") {
 				pool.Renew(slices.Values(shared))
 			}
 			pool.Share(next, nil)
 			shared = append(shared, next)
-			if diff := cmp.Diff(plan.Compute("one", inputs, plan.Cause{}), next, digests); diff != "" {
+			if diff := cmp.Diff(plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{}), next, digests); diff != "" {
 				t.Fatalf("shared plan (-want +got):\n%s", diff)
 			}
 		}
@@ -152,9 +152,9 @@ func TestPoolComputesTheSame(t *testing.T) {
 			for range service.Spec.Sources {
 				input.Snapshots = append(input.Snapshots, rapid.SampledFrom(snapshots).Draw(t, "snapshot"))
 			}
-			got := plan.Compute(cluster, []plan.Input{input}, plan.Cause{Pool: pool})
+			got := plan.Compute(cluster, plan.ClusterPart{}, []plan.Input{input}, plan.Cause{Pool: pool})
 			pool.Share(got, nil)
-			if diff := cmp.Diff(plan.Compute(cluster, []plan.Input{input}, plan.Cause{}), got, digests); diff != "" {
+			if diff := cmp.Diff(plan.Compute(cluster, plan.ClusterPart{}, []plan.Input{input}, plan.Cause{}), got, digests); diff != "" {
 				t.Fatalf("plan with a pool (-without +with):\n%s", diff)
 			}
 		}
@@ -167,7 +167,7 @@ func TestPoolShares(t *testing.T) {
 	t.Parallel()
 	compute := func(name, content string) *plan.Plan {
 		service := &catalog.Service{Metadata: catalog.Metadata{Name: name}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r"}}}}
-		return plan.Compute("of "+name, []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}}}, plan.Cause{})
+		return plan.Compute("of "+name, plan.ClusterPart{}, []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}}}, plan.Cause{})
 	}
 	pool, a, b := plan.NewPool(), compute("a", "1"), compute("b", "1")
 	pool.Share(a, nil)
