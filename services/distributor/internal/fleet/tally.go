@@ -128,8 +128,8 @@ func (t *Tallies) invalidate(set *changeSet) {
 	for key := range set.objects {
 		switch key.Kind { //nolint:exhaustive // the others are not counted
 		case catalog.KindService:
-			if service, ok := t.catalog.Service(key.Name); ok {
-				t.recount(service.Spec.Cluster, key.Name)
+			if cluster := t.clusterOf(key.Name); cluster != "" {
+				t.recount(cluster, key.Name)
 			}
 		case catalog.KindCluster:
 			if _, ok := t.catalog.Cluster(key.Name); !ok {
@@ -142,6 +142,19 @@ func (t *Tallies) invalidate(set *changeSet) {
 			t.recount(cluster, name)
 		}
 	}
+}
+
+// clusterOf returns the cluster of a service, which its name holds unless that is a local one; "" if there is no
+// such service.
+func (t *Tallies) clusterOf(service string) string {
+	if _, cluster := objectname.SplitService(service); cluster != "" {
+		return cluster
+	}
+	found, ok := t.catalog.Service(service)
+	if !ok {
+		return ""
+	}
+	return found.Spec.Cluster
 }
 
 // tallied runs fn with the up-to-date count of a cluster.
