@@ -41,6 +41,7 @@ func (c *Config) openNotifications(
 	stored := sqlstore.NotificationsOf(store)
 	others := standing.New(standing.Params{
 		Rollouts: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Backends: sqlstore.NewEntries(store), Mail: stored,
+		TooLarge: fleet.NewSizes(view).TooLarge,
 	})
 	sinks := notifysink.New(notifysink.Params{
 		Guard:  dialguard.Guard{AllowLocal: c.AllowLocalAgents, RefusePrivate: c.RefusePrivateSinks},

@@ -28,3 +28,10 @@ func (r Rollouts) LookOnce() rollouts.Sight {
 
 // GlobalProblem returns what lists show to be wrong with a global service, or nil.
 func GlobalProblem(v *View, g *catalog.GlobalService) *catalog.Problem { return globalProblem(v, g) }
+
+// NewSizesOf returns Sizes for rollouts of another size.
+func NewSizesOf(v *View, most int) *Sizes {
+	s := NewSizes(v)
+	s.most = most
+	return s
+}

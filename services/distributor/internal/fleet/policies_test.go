@@ -5,8 +5,10 @@ package fleet_test
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -77,4 +79,36 @@ func TestSecPolicyEditsConcernWhatTheyCover(t *testing.T) {
 			t.Errorf("%s: %q are planned again, want %q", step.name, concern, step.concern)
 		}
 	}
+}
+
+// TestPoliciesThatCoverTooMuch counts the services of two policies, again after a minute.
+func TestPoliciesThatCoverTooMuch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newDerivedView(&log{}, fleet.AtOnce{})
+		policy := func(name string, services ...string) *catalog.RolloutPolicy {
+			return &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: name, UID: "uid-" + name}, Spec: catalog.RolloutPolicySpec{Services: services}}
+		}
+		changes := catalog.Changes{Clusters: []*catalog.Cluster{cluster("one")}, FleetChanges: catalog.FleetChanges{Policies: []*catalog.RolloutPolicy{policy("all", "w*"), policy("shop", "shop")}}}
+		for _, name := range []string{"shop@one", "web@one", "worker@one"} {
+			changes.Services = append(changes.Services, service(name, "one", app))
+		}
+		v.add(t, changes)
+		if got := fleet.NewSizesOf(v.View, 2).TooLarge(); len(got) != 0 {
+			t.Errorf("got %v, want that two policies with two and one of three services are not too large", got)
+		}
+		sizes := fleet.NewSizesOf(v.View, 1)
+		want := map[string]int{"uid-all": 2}
+		if got := sizes.TooLarge(); !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		v.add(t, catalog.Changes{Services: []*catalog.Service{service("wiki@one", "one", app)}})
+		if got := sizes.TooLarge(); !maps.Equal(got, want) {
+			t.Errorf("got %v at once, want %v as before", got, want)
+		}
+		time.Sleep(time.Minute)
+		if got := sizes.TooLarge(); got["uid-all"] != 3 {
+			t.Errorf("got %v after a minute, want three services", got)
+		}
+	})
 }

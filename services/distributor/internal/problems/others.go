@@ -69,6 +69,26 @@ func OfRollout(policy *catalog.RolloutPolicy, latest Release) []Item {
 	return []Item{item}
 }
 
+// OfSize returns what is wrong with how many services a policy covers: a rollout has rollout.MaxMembers at most.
+func OfSize(policy *catalog.RolloutPolicy, services int) []Item {
+	message := TooLarge(services)
+	if message == "" {
+		return nil
+	}
+	item := itemOf(policy, reason.RolloutTooLarge, time.Time{})
+	item.Severity, item.Message = Degraded, message
+	return []Item{item}
+}
+
+// TooLarge says that a policy covers more services than a rollout can have; "" if it does not.
+func TooLarge(services int) string {
+	if services <= rollout.MaxMembers {
+		return ""
+	}
+	return fmt.Sprintf("the policy covers %d services, and one rollout can have %d; no other rollout begins, and services keep what they have; divide them among several policies",
+		services, rollout.MaxMembers)
+}
+
 // OfFleetSource returns what is wrong with a fleet source, given the problem of its latest look, and how
 // many removals wait for a person.
 func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held int) []Item {

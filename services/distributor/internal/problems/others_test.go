@@ -53,6 +53,9 @@ func TestProblemsBesideServices(t *testing.T) {
 		{"went back", release(rollout.Header{State: rollout.RolledBack, Stop: rollout.Stop{Why: "2 failed"}, EndedAt: at}), problems.Failed, reason.RolloutStopped, "went back: 2 failed", at},
 		{"taken back", release(rollout.Header{State: rollout.RolledBack, Stop: rollout.Stop{Why: "rollback by ada"}, EndedAt: at}), problems.Warning, reason.RolloutStopped, "went back", at},
 
+		{"as many services as a rollout can have", problems.OfSize(policy, rollout.MaxMembers), problems.None, 0, "", time.Time{}},
+		{"too many", problems.OfSize(policy, rollout.MaxMembers+1), problems.Degraded, reason.RolloutTooLarge, "covers 200001 services", time.Time{}},
+
 		{"source is well", problems.OfFleetSource(source, nil, 0), problems.None, 0, "", time.Time{}},
 		{"documents", problems.OfFleetSource(source, of(reason.FleetSourceDocuments), 0), problems.Failed, reason.FleetSourceDocuments, "the message", at},
 		{"conflict", problems.OfFleetSource(source, of(reason.FleetSourceConflict), 0), problems.Degraded, reason.FleetSourceConflict, "the message", at},

@@ -41,6 +41,9 @@ type Params struct {
 	FleetSources fleetsync.States
 	Backends     Backends
 	Mail         notify.Mail
+	// TooLarge returns how many services those rollout policies cover, by their uid, that cover too many for a
+	// rollout. It is safe for concurrent use.
+	TooLarge func() map[string]int
 }
 
 // Reader reads problems. It is safe for concurrent use.
@@ -93,7 +96,10 @@ func (r *Reader) kind(ctx context.Context, kind catalog.Kind, objects []catalog.
 	switch kind {
 	case catalog.KindRolloutPolicy:
 		latest, err := r.releases(ctx)
-		return each(func(p *catalog.RolloutPolicy) []problems.Item { return problems.OfRollout(p, latest[p.UID]) }), err
+		tooLarge := r.p.TooLarge()
+		return each(func(p *catalog.RolloutPolicy) []problems.Item {
+			return append(problems.OfRollout(p, latest[p.UID]), problems.OfSize(p, tooLarge[p.UID])...)
+		}), err
 	case catalog.KindFleetSource:
 		states, err := r.p.FleetSources.States(ctx, uidsOf(objects))
 		return each(func(s *catalog.FleetSource) []problems.Item {

@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
@@ -318,9 +319,8 @@ func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*f
 			continue
 		}
 		shown[i].Status.Services, shown[i].Status.TakenOver = int32(covered[policy.UID]), int32(held[policy.UID])
-		if n := covered[policy.UID]; n > rollout.MaxMembers {
-			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: fmt.Sprintf(
-				"the policy covers %d services, and one rollout can have %d; they keep what they have", n, rollout.MaxMembers)}
+		if message := problems.TooLarge(covered[policy.UID]); message != "" {
+			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: message}
 		}
 		if of := latest[policy.UID]; of != nil {
 			shown[i].Status.Latest = rolloutMessage(policy, of)
