@@ -93,7 +93,7 @@ type FleetQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind, as documents name it: Service, Cluster, Repository, or any other. Required.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The filter, such as "phase=Failed cluster.label.region=eu image~nginx". Empty selects everything. At most 4096
+	// The filter, such as "phase=Failed cluster.label.region=eu message~nginx". Empty selects everything. At most 4096
 	// bytes. docs/guides/find.md describes it.
 	Filter string `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Only objects of this project, if the kind's belong to projects. Empty means all projects.
