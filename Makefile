@@ -59,7 +59,7 @@ GENERATED := ./gen/... ./internal/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -83,7 +83,7 @@ ifeq ($(PKG),work)
 else
 	@$(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`
 	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
@@ -195,6 +195,9 @@ containers: ## Build the images and run docker-compose.yml on a Docker engine, a
 	@tools/containers/ready.sh
 	@$(GO) run ./internal/localkube/cmd/leat-kube build >/dev/null
 	@tools/containers/run.sh $(ARGS)
+
+node: ## Build the images, start a Kubernetes node, and install the charts on it as they are shipped (as root on Debian; ARGS)
+	@tools/containers/node/run.sh $(ARGS)
 
 browser: ## Install Chromium, with which tests sign people in, if missing
 	@tools/system.sh browser

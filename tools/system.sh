@@ -21,13 +21,22 @@ command -v ps >/dev/null 2>&1 || missing="$missing procps"
 # A browser is large (124 MB to download), so only what signs people in with one asks for it: tools/system.sh browser.
 [ "${1:-}" != browser ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
 	command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
-# A container engine as well: tools/system.sh containers.
-if [ "${1:-}" = containers ]; then
+# A container engine as well: tools/system.sh containers. And what a Kubernetes node needs besides: tools/system.sh node.
+if [ "${1:-}" = containers ] || [ "${1:-}" = node ]; then
 	command -v dockerd >/dev/null 2>&1 || [ -x /usr/sbin/dockerd ] || missing="$missing docker.io"
 	command -v runc >/dev/null 2>&1 || [ -x /usr/sbin/runc ] || missing="$missing runc"
 	command -v busybox >/dev/null 2>&1 || [ -x /bin/busybox ] || missing="$missing busybox-static"
 	command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 	command -v iptables >/dev/null 2>&1 || [ -x /usr/sbin/iptables ] || missing="$missing iptables"
+fi
+if [ "${1:-}" = node ]; then
+	command -v containerd >/dev/null 2>&1 || missing="$missing containerd"
+	[ -x /usr/lib/cni/ptp ] || missing="$missing containernetworking-plugins"
+	command -v nft >/dev/null 2>&1 || [ -x /usr/sbin/nft ] || missing="$missing nftables"
+	command -v ipset >/dev/null 2>&1 || [ -x /usr/sbin/ipset ] || missing="$missing ipset"
+	command -v gcc >/dev/null 2>&1 || missing="$missing gcc"
+	[ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+	command -v nc.openbsd >/dev/null 2>&1 || missing="$missing netcat-openbsd"
 fi
 [ -z "$missing" ] && exit 0
 

@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// TestMachinesWithoutAnEngineAreTold runs the first step of `make containers` on machines that
-// cannot start an engine. It prints what is missing in one line, and ends with a code of its own.
+// TestMachinesWithoutAnEngineAreTold runs the first step of `make containers`, and that of `make
+// node`, on machines that cannot start an engine or a node. It prints what is missing in one line, and
+// ends with a code of its own.
 func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 	t.Parallel()
 	// What tools/system.sh looks for.
@@ -28,17 +29,21 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 	noLayers["unshare"] = `until [ "$1" = true ] || [ "$1" = /bin/sh ]; do shift; done; "$@"`
 	noLayers["mount"] = "echo mount: permission denied >&2; exit 32"
 	for name, c := range map[string]struct {
+		// args are those of ready.sh.
+		args []string
 		// programs are those of PATH, besides the usual ones, with their scripts.
 		programs map[string]string
 		// want is a pattern.
 		want string
 	}{
-		"another system": {map[string]string{"uname": "echo Darwin"}, `it needs Linux`},
-		"not root":       {map[string]string{"id": "echo 1000"}, `it has to run as root`},
+		"another system": {nil, map[string]string{"uname": "echo Darwin"}, `it needs Linux`},
+		"not root":       {nil, map[string]string{"id": "echo 1000"}, `it has to run as root`},
 		// Without apt-get nothing is installed.
-		"no packages":   {map[string]string{"id": "echo 0"}, `please install:.* iproute2 .*`},
-		"no layers":     {noLayers, `the kernel refuses what it does first \(mount: permission denied\)`},
-		"no namespaces": {installed, `namespaces are refused \(unshare failed: Operation not permitted\)`},
+		"no packages":         {nil, map[string]string{"id": "echo 0"}, `please install:.* iproute2 .*`},
+		"no layers":           {nil, noLayers, `the kernel refuses what it does first \(mount: permission denied\)`},
+		"no namespaces":       {nil, installed, `namespaces are refused \(unshare failed: Operation not permitted\)`},
+		"a node, not root":    {[]string{"node"}, map[string]string{"id": "echo 1000"}, `it has to run as root`},
+		"a node, no packages": {[]string{"node"}, map[string]string{"id": "echo 0"}, `please install:.* iproute2 .*`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,14 +65,18 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			command := exec.CommandContext(t.Context(), "/bin/sh", "tools/containers/ready.sh")
+			command := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"tools/containers/ready.sh"}, c.args...)...)
 			command.Dir, command.Env = top, []string{"PATH=" + folder, "XDG_CACHE_HOME=" + t.TempDir()}
 			out, err := command.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != 3 {
 				t.Errorf("got %v, want it to end with 3", err)
 			}
-			want := regexp.MustCompile(`^leat: no container engine can start here: ` + c.want + `$`)
+			what := "container engine"
+			if c.args != nil {
+				what = "Kubernetes node"
+			}
+			want := regexp.MustCompile(`^leat: no ` + what + ` can start here: ` + c.want + `$`)
 			if got := strings.TrimSpace(string(out)); !want.MatchString(got) {
 				t.Errorf("got %q, want %s", got, want)
 			}

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the scripts of this folder share. Everything they make is below $cache, and may be deleted when no engine runs.
+# What the scripts of this folder, and of node/ below it, share. Everything they make is below $cache, and may be deleted when no engine and no node runs.
 here=$(cd "$(dirname "$0")" && pwd)
+here=${here%/node}
 top=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/leat/containers
 namespace=leat-engine

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
-# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s. An image is made again when something that it is
-# made of changes.
+# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s and, for a Kubernetes node, busybox
+# pause coredns. An image is made again when something that it is made of changes.
 set -eu
 . "$(dirname "$0")/env.sh"
 work=$(mktemp -d "$cache/image-XXXXXX")
@@ -155,6 +155,55 @@ k3s() {
 		VOLUME /var/log
 		ENTRYPOINT ["/bin/k3s"]
 		CMD ["agent"]
+	END
+}
+
+# busybox is like busybox:1.37, which the charts run for helm test. Debian's has an nc that does not know -z, a wget that crashes with -T, and a shell that
+# prefers both to what is in PATH.
+busybox() {
+	name=busybox:1.37
+	inputs=$(sum "$here/node/wget.sh" /bin/busybox /bin/dash /usr/bin/curl /bin/nc.openbsd)
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root" /bin/dash /usr/bin/curl /bin/nc.openbsd
+	ln -sfn dash "$work/root/bin/sh"
+	ln -sfn nc.openbsd "$work/root/bin/nc"
+	rm "$work/root/bin/wget"
+	cp "$here/node/wget.sh" "$work/root/bin/wget"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		CMD ["sh"]
+	END
+}
+
+# pause holds the namespaces of a pod. It is Kubernetes' own, compiled from the module that pins the kubelet.
+pause() {
+	name=leat.test/pause:1
+	source=$(GOWORK=off go -C "$here/node/kubernetes" mod download -json k8s.io/kubernetes | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/build/pause/linux/pause.c
+	inputs=$(sum "$source")
+	isCurrent "$name" "$inputs" && return
+	mkdir "$work/root"
+	gcc -Os -static -s -DVERSION=1 -o "$work/root/pause" "$source"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		USER 65535:65535
+		ENTRYPOINT ["/pause"]
+	END
+}
+
+coredns() {
+	name=leat.test/coredns:1
+	program=$("$here/programs.sh" coredns)
+	inputs=$(sum "$program")
+	isCurrent "$name" "$inputs" && return
+	mkdir "$work/root"
+	cp "$program" "$work/root/coredns"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		USER 65532:65532
+		ENTRYPOINT ["/coredns"]
 	END
 }
 

@@ -2,18 +2,21 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# ready.sh installs the packages that an engine needs, and ends with 0 if this machine can start one. Otherwise it prints in one line what is missing, and
-# ends with 3, by which a caller tells such a machine from a failure.
+# ready.sh [node] installs the packages that an engine needs or, with node, a Kubernetes node, and ends with 0 if this machine can start one. Otherwise it
+# prints in one line what is missing, and ends with 3, by which a caller tells such a machine from a failure.
 set -eu
 . "$(dirname "$0")/env.sh"
+needs=${1:-containers}
+what="container engine"
+[ "$needs" != node ] || what="Kubernetes node"
 lacks() {
-	echo "leat: no container engine can start here: $*" >&2
+	echo "leat: no $what can start here: $*" >&2
 	exit 3
 }
 
 [ "$(uname -s)" = Linux ] || lacks "it needs Linux"
 [ "$(id -u)" = 0 ] || lacks "it has to run as root"
-said=$("$top/tools/system.sh" containers 2>&1) || lacks "$(echo "$said" | tail -n 1 | sed 's/^leat: //')"
+said=$("$top/tools/system.sh" "$needs" 2>&1) || lacks "$(echo "$said" | tail -n 1 | sed 's/^leat: //')"
 [ -z "$said" ] || echo "$said"
 # A container without rights of its own may be root and make no namespaces.
 refused=$(unshare --mount --net --pid --fork true 2>&1) || lacks "namespaces are refused ($refused)"
@@ -33,3 +36,9 @@ refused=$(unshare --mount --net --pid --fork /bin/sh -euc '
 	[ ! -d "$groups" ] || { mkdir -p "$groups/leat-ready" && rmdir "$groups/leat-ready"; }
 ' trial "$folder" 2>&1) || lacks "the kernel refuses what it does first ($(echo "$refused" | tail -n 1))"
 grep -q ' /sys/fs/cgroup' /proc/mounts || lacks "no control groups are mounted at /sys/fs/cgroup"
+[ "$needs" = node ] || exit 0
+# kube-proxy needs nftables of the kernel, kube-router its sets of addresses, and the node's address an interface.
+for try in "nft add table ip leat" "ipset create leat hash:ip" "ip link add leat0 type veth peer name leat1"; do
+	# shellcheck disable=SC2086 # the command is meant to split
+	refused=$(unshare --net $try 2>&1) || lacks "the kernel refuses ${try%% *} ($refused)"
+done
