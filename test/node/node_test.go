@@ -127,8 +127,18 @@ type pod struct {
 		Name, DeletionTimestamp string
 	}
 	Status struct {
-		PodIP string
+		PodIP      string
+		Conditions []struct{ Type, Status string }
 	}
+}
+
+func (p pod) isReady() bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Status == "True"
+		}
+	}
+	return false
 }
 
 // pods returns the pods of a service that are not about to end.
