@@ -63,7 +63,7 @@ type trial struct {
 }
 
 // TestFirstCluster follows docs/operations/kubernetes.md from an empty cluster to a commit in a pod,
-// and looks at what it made.
+// and then disturbs what it made.
 func TestFirstCluster(t *testing.T) {
 	n := requireNode(t)
 	h := &trial{node: n}
@@ -76,6 +76,11 @@ func TestFirstCluster(t *testing.T) {
 	t.Run("kubectl through the tunnel", h.checkKubectl)
 	t.Run("namespaces refuse pods with rights", h.checkPodSecurity)
 	t.Run("policies", h.checkPolicies)
+	t.Run("the autoscaler follows the use of processors", h.checkAutoscaler)
+	t.Run("services restart while they are read", h.checkRestarts)
+	t.Run("a drain honours budgets", h.checkDrain)
+	t.Run("Redis is gone for a while", h.checkRedis)
+	t.Run("probes", h.checkProbes)
 }
 
 // install runs the commands of the page.

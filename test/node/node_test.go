@@ -129,6 +129,11 @@ type pod struct {
 	Status struct {
 		PodIP      string
 		Conditions []struct{ Type, Status string }
+		// ContainerStatuses has one entry: all pods of the charts have one container.
+		ContainerStatuses []struct {
+			ContainerID  string
+			RestartCount int
+		}
 	}
 }
 
@@ -139,6 +144,14 @@ func (p pod) isReady() bool {
 		}
 	}
 	return false
+}
+
+// restarts returns how often the kubelet started the pod's container again.
+func (p pod) restarts() int {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return 0
+	}
+	return p.Status.ContainerStatuses[0].RestartCount
 }
 
 // pods returns the pods of a service that are not about to end.
@@ -159,6 +172,16 @@ func (n *node) pods(t *testing.T, namespace, service string) []pod {
 		t.Fatalf("no pod of %s in namespace %s", service, namespace)
 	}
 	return alive
+}
+
+// pod returns one pod by its name.
+func (n *node) pod(t *testing.T, namespace, name string) pod {
+	t.Helper()
+	var p pod
+	if err := json.Unmarshal([]byte(n.kubectl(t, "--namespace", namespace, "get", "pod", name, "--output", "json")), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // restricted is the security context of a pod and of its container in the tests' own manifests, in
