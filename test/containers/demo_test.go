@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,11 +145,11 @@ var protocols = map[string][]string{
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
 }
 
-// checkExec sends a text through a pod and back.
+// checkExec sends a text through a pod and back. The simulated pod does not learn that the text ends.
 func (d *demo) checkExec(t *testing.T) {
 	text := strings.Repeat(rand.Text(), 20_000)
 	for protocol, settings := range protocols {
-		command := d.kube(t, "exec", "--stdin", d.pod(t), "--", "cat")
+		command := d.kube(t, "exec", "--stdin", d.pod(t), "--", "head", "-c", strconv.Itoa(len(text)))
 		command.Env, command.Stdin = append(os.Environ(), settings...), strings.NewReader(text)
 		if out, err := command.Output(); err != nil || string(out) != text {
 			t.Errorf("%s: got %d bytes, %v, want the %d that were sent", protocol, len(out), err, len(text))
