@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -68,7 +69,12 @@ func restore(t *testing.T, file string, cfg distributor.Config, change ...func(*
 // planOf returns the plan that an agent is sent.
 func planOf(t *testing.T, h *hub, agent *agentKey, known string) *distributorv1.Plan {
 	t.Helper()
-	res, err := h.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{KnownVersion: known})
+	var res *distributorv1.GetPlanResponse
+	var err error
+	await.True(t, "a plan", func() bool {
+		res, err = h.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{KnownVersion: known})
+		return connect.CodeOf(err) != connect.CodeUnavailable // agents call again
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
