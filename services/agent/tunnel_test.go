@@ -221,7 +221,8 @@ func TestTunnelAtItsOwnURL(t *testing.T) {
 	h.tunnelURL = "https://leat.invalid"
 	startAgent(t, cp, h.url(), t.TempDir(), joinToken, func(c *agent.Config) { c.HubCAFile, c.TunnelURL = caFile, reachable })
 	client, _ := tun.accept(t)
-	if got := send(t, client, http.MethodGet, "/healthz", "", http.Header{}).StatusCode; got != http.StatusNotFound {
+	alice := http.Header{"Impersonate-User": {"alice"}, "Impersonate-Group": {"leat:admins"}}
+	if got := send(t, client, http.MethodGet, "/healthz", "", alice).StatusCode; got != http.StatusNotFound {
 		t.Errorf("got %d, want an agent that answers 404", got)
 	}
 }

@@ -127,7 +127,7 @@ func (e *engine) up(t *testing.T) {
 }
 
 // build is docker build. The engine asks its client every few seconds whether it is there, and gives it
-// up on a machine that is busy enough. That says nothing about the build, so it is begun again.
+// up on a machine that is busy enough. Such a build begins again.
 func (e *engine) build(t *testing.T, args ...string) {
 	t.Helper()
 	await.Success(t, "docker build", func(context.Context) error {

@@ -13,16 +13,16 @@ docker=/usr/bin/docker
 mkdir -p "$cache"
 
 # build is `docker build`, which prints its failure alone. The engine asks its client every few seconds whether it is there, and gives it up on a machine
-# that is busy enough. That says nothing about the build, so it is begun again.
+# that is busy enough. Such a build begins again.
 build() {
 	for _ in 1 2 3 4 5; do
-		failed=$("$docker" build --quiet "$@" 2>&1 >/dev/null) && return
-		case $failed in
+		complaint=$("$docker" build --quiet "$@" 2>&1 >/dev/null) && return
+		case $complaint in
 		*"transport is closing"* | *"connection is closing"* | *"no active session"*) ;;
 		*) break ;;
 		esac
 	done
-	echo "$failed" >&2
+	echo "$complaint" >&2
 	return 1
 }
 
