@@ -35,7 +35,7 @@ inputs() {
 			tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{images.sh,wget.sh,coredns,kubernetes} |
 			xargs -0 sha256sum
 		go version
-		dpkg-query --show
+		sha256sum /usr/bin/redis-server /usr/lib/postgresql/*/bin/postgres /bin/busybox /bin/dash /usr/bin/curl /bin/nc.openbsd
 	} | sha256sum
 }
 

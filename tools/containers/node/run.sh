@@ -14,11 +14,11 @@ step() { printf '==> [%4ds] %s\n' $((SECONDS - started)) "$*"; }
 
 # programs fills the folder that the node has first in its PATH.
 programs() {
-	local path name
-	rm -rf "$home/bin"
+	local built name
 	mkdir -p "$home/bin"
-	while read -r path; do ln -s "$path" "$home/bin/"; done < <(go -C "$top" run ./internal/localkube/cmd/leat-kube build --helm)
-	for name in kubelet kube-proxy kube-router; do ln -s "$("$here/programs.sh" "$name")" "$home/bin/"; done
+	built=$(go -C "$top" run ./internal/localkube/cmd/leat-kube build --helm)
+	for name in kubelet kube-proxy kube-router; do built+=$'\n'$("$here/programs.sh" "$name"); done
+	while read -r name; do ln -sfn "$name" "$home/bin/"; done <<<"$built"
 	go -C "$top" build -o "$home/bin/leat" ./cli/cmd/leat
 }
 
@@ -27,8 +27,8 @@ mkdir -p "$home"
 exec 8>"$home/lock"
 flock --nonblock 8 || { echo "leat: make node is running already" >&2 && exit 1; }
 step "programs"
-programs
-go -C "$top/test" test -vet=off -c -o "$home/node.test" ./node
+programs 8>&-
+go -C "$top/test" test -vet=off -c -o "$home/node.test" ./node 8>&-
 step "images"
 images=$("$node/images.sh" 8>&-)
 step "node"
