@@ -105,7 +105,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 		"demo":     {"demo-cluster", "front"},
 	} {
 		isInternal := network != "demo" // the cluster pulls images
-		if slices.Sort(on[network]); !slices.Equal(on[network], want) || bool(project.Networks[network].Internal) != isInternal {
+		if slices.Sort(on[network]); !slices.Equal(on[network], want) || project.Networks[network].Internal != isInternal {
 			t.Errorf("on network %s are %v, want %v; without a way out: want %t", network, on[network], want, isInternal)
 		}
 	}
