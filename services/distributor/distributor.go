@@ -81,6 +81,8 @@ const (
 	openingEvery = time.Second
 	// streamStallTimeout is how long a watcher may take nothing of its stream.
 	streamStallTimeout = 30 * time.Second
+	// readReportsAfter is in what time ten thousand agents come back, once the services are derived.
+	readReportsAfter = 30 * time.Second
 	// rememberTokens is how many agents and people may call by turns without a signature being
 	// checked again.
 	rememberTokens = 20_000
@@ -150,7 +152,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	plans, objects := fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
 	view := fleet.New(fleet.Params{
 		Store: store, Logger: logger, Tracer: tel.Tracer(scope), Plans: plans, Objects: objects,
-		Settings: settings, PollInterval: cfg.Intervals.CatalogPoll,
+		Settings: settings, PollInterval: cfg.Intervals.CatalogPoll, ReadReportsAfter: readReportsAfter,
 	})
 	if err := starting.untilAvailable(ctx, view.Load); err != nil {
 		return fmt.Errorf("load catalog: %w", err)

@@ -104,6 +104,8 @@ type Params struct {
 	Settings syncpolicy.AgentSettings
 	// PollInterval is how often the store is asked for changes made by other replicas.
 	PollInterval time.Duration
+	// ReadReportsAfter is how long ReadReports leaves the processors to the agents that come back after a start.
+	ReadReportsAfter time.Duration
 	// AtOnce bounds the derivation of services with an edit.
 	AtOnce AtOnce
 }

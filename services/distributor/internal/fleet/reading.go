@@ -109,12 +109,17 @@ func (r *reading) begin(ctx context.Context) {
 }
 
 // ReadReports reads the reports of derived services that View.Load has left, and ends when all are read. It
-// begins when the services are derived, for which all agents wait, and rests most of the time.
+// begins some time after the services are derived, for which all agents wait, and rests most of the time.
 func ReadReports(ctx context.Context, v *View) error {
 	select {
 	case <-v.derived.settled:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if !wake.IsClosed(v.reading.done) && len(policies(v.Catalog)) == 0 { // or plans may follow from reports
+		if err := backoff.Wait(ctx, v.p.ReadReportsAfter); err != nil {
+			return err
+		}
 	}
 	for !wake.IsClosed(v.reading.done) {
 		begun := time.Now()
