@@ -377,7 +377,7 @@ func TestComposeMetricsAreComplete(t *testing.T) {
 }
 
 // TestComposeDashboardsAreShown requires that Grafana finds the folder of the dashboards and the
-// Prometheus that scrapes the services, and that nobody needs a password, because nobody has one.
+// Prometheus that scrapes the services, and that it asks for no password: the stack makes none for it.
 func TestComposeDashboardsAreShown(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)

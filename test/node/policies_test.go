@@ -29,11 +29,11 @@ type place struct {
 func (h *trial) checkPolicies(t *testing.T) {
 	targets := h.targets(t)
 	for name, p := range map[string]place{
-		"another namespace":  {namespace: "elsewhere", reaches: []string{"tunnel", "node"}},
-		"an ingress":         {namespace: "ingress", labels: []string{"leat.dev/ingress=true"}, reaches: []string{"tunnel", "distributor", "gitcache", "node"}},
-		"a monitoring":       {namespace: "monitoring", labels: []string{"leat.dev/monitoring=true"}, reaches: []string{"tunnel", "gitcache health", "distributor health", "tunnel health", "agent", "node"}},
-		"the hub's own":      {namespace: "leat", reaches: nil},
-		"the agent's, which": {namespace: "leat-system", reaches: []string{"tunnel", "distributor", "gitcache", "node"}},
+		"another namespace": {namespace: "elsewhere", reaches: []string{"tunnel", "node"}},
+		"an ingress":        {namespace: "ingress", labels: []string{"leat.dev/ingress=true"}, reaches: []string{"tunnel", "distributor", "gitcache", "node"}},
+		"a monitoring":      {namespace: "monitoring", labels: []string{"leat.dev/monitoring=true"}, reaches: []string{"tunnel", "gitcache health", "distributor health", "tunnel health", "agent", "node"}},
+		"the hub's own":     {namespace: "leat", reaches: nil},
+		"the agent's":       {namespace: "leat-system", reaches: []string{"tunnel", "distributor", "gitcache", "node"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,8 +12,8 @@ tool (
 )
 
 // Kubernetes requires the modules that are published from its own repository at
-// v0.0.0 and replaces them by folders; whoever builds it from outside has to
-// name their versions: v1.X.Y is v0.X.Y there.
+// v0.0.0 and replaces them by folders. A build from outside names their
+// versions: v1.X.Y is v0.X.Y there.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

@@ -14,7 +14,7 @@ import (
 // equal if their texts are. The zero value is the empty uid.
 type UID struct {
 	id uuid.UUID
-	// text is that of a uid which id cannot give back; zero: there is none.
+	// text holds a uid that is not a UUID as String writes one. A UUID leaves it empty.
 	text unique.Handle[string]
 }
 

@@ -63,7 +63,7 @@ func newDerivations() *derivations {
 type verdict struct {
 	cluster    *catalog.Cluster
 	isSelected bool
-	// derived is none if the cluster is not selected, if the project may not use it, and beside an error.
+	// derived is empty if err says why, if the cluster is not selected, or if the project may not use it.
 	derived derive.Derived
 	// err is why there is no service. The cluster is selected then, or may be.
 	err error

@@ -194,7 +194,7 @@ func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string)
 	return changed
 }
 
-// isEmpty reports whether nobody has asked for a plan lately.
+// isEmpty reports whether the book has no plans.
 func (b *planBook) isEmpty() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -29,14 +29,28 @@ type Sizes struct {
 func NewSizes(v *View) *Sizes { return &Sizes{view: v, most: rollout.MaxMembers} }
 
 // TooLarge returns how many services the policies cover that cover too many, by the policy's uid. It counts at most once
-// a minute, and only where there are so many services.
+// a minute, and only where there are so many services. Callers that come while it counts have the last result.
 func (s *Sizes) TooLarge() map[string]int {
+	known, isDue := s.known()
+	if !isDue {
+		return known
+	}
+	counted := s.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); now.Sub(s.countedAt) >= countAgainAfter {
-		s.countedAt, s.tooLarge = now, s.count()
+	s.tooLarge = counted
+	return counted
+}
+
+// known returns the last result, and whether the caller is to count again.
+func (s *Sizes) known() (tooLarge map[string]int, isDue bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if isDue = now.Sub(s.countedAt) >= countAgainAfter; isDue {
+		s.countedAt = now
 	}
-	return s.tooLarge
+	return s.tooLarge, isDue
 }
 
 func (s *Sizes) count() map[string]int {

@@ -64,7 +64,7 @@ func (t *Tallies) of(cluster string) *clusterTally {
 	return c
 }
 
-// isEmpty reports whether nobody has asked for any cluster yet.
+// isEmpty reports whether no cluster is counted.
 func (t *Tallies) isEmpty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
