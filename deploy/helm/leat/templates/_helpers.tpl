@@ -75,7 +75,7 @@ serviceAccountName: {{ .name }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 # 3 s of the pause before the stop, 25 s for running calls (LEAT_DRAIN_TIMEOUT), and some to spare.
-terminationGracePeriodSeconds: 35
+terminationGracePeriodSeconds: 45
 securityContext: { runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: { type: RuntimeDefault } }
 topologySpreadConstraints:
   {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
@@ -143,7 +143,7 @@ affinity: {{ toJson . }}
 readinessProbe: { httpGet: { path: /readyz, port: internal } }
 livenessProbe: { httpGet: { path: /healthz, port: internal }, failureThreshold: 6 }
 # New connections go elsewhere before this replica begins to stop.
-lifecycle: { preStop: { sleep: { seconds: 3 } } }
+lifecycle: { preStop: { sleep: { seconds: 12 } } }
 resources: {{ include "leat.resources" . }}
 securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: [ALL] } }
 {{- end }}
