@@ -83,6 +83,12 @@ func requireStack(t *testing.T, env ...string) *engine {
 	down := func() { e.do(t, "--profile", "*", "down", "--volumes", "--remove-orphans") }
 	down() // what a run before this one left would be taken for this one's
 	t.Cleanup(down)
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs, err := e.run(t, nil, e.compose, "--profile", "*", "logs", "--no-color", "--tail", "40")
+			t.Logf("the last of what the containers logged: %v\n%s", err, logs)
+		}
+	})
 	return e
 }
 
@@ -106,6 +112,16 @@ func (e *engine) ask(t *testing.T, args ...string) string {
 	out, err := e.run(t, nil, e.docker, args...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return out
+}
+
+// logs returns the last lines that a container printed.
+func (e *engine) logs(t *testing.T, container string) string {
+	t.Helper()
+	out, err := e.run(t, nil, "sh", "-c", `exec "$0" logs --tail 40 "$1" 2>&1`, e.docker, container)
+	if err != nil {
+		t.Error(err)
 	}
 	return out
 }
@@ -454,7 +470,12 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
 		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL="+origin, "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
 		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", "leat/agent")
-	t.Cleanup(func() { e.ask(t, "rm", "--force", "leat-test-agent") })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last of what the agent logged:\n%s", e.logs(t, "leat-test-agent"))
+		}
+		e.ask(t, "rm", "--force", "leat-test-agent")
+	})
 	await.Success(t, "the agent's health check", func(context.Context) error {
 		if got := e.ask(t, "inspect", "--format", "{{ .State.Health.Status }}", "leat-test-agent"); got != "healthy" {
 			return fmt.Errorf("got %s, and the log\n%s", got, e.ask(t, "logs", "--tail", "5", "leat-test-agent"))
