@@ -72,7 +72,7 @@ func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, wa
 		}
 		h.agents[i] = a
 		if before != nil {
-			a.kept = before[i].plan
+			a.kept, a.token, a.tunnelToken = before[i].plan, before[i].token, before[i].tunnelToken
 		}
 		group.Go(func() error {
 			if err := begin(a, ctx, &watching); err != nil {
@@ -108,10 +108,12 @@ func (a *agent) start(ctx context.Context, watching *sync.WaitGroup) error {
 	return err
 }
 
-// watchPlan watches the agent's plan, like an agent whose hub starts again.
+// watchPlan watches the agent's plan, like an agent whose hub starts again. That one still has its token.
 func (a *agent) watchPlan(ctx context.Context, watching *sync.WaitGroup) error {
-	if err := a.obtainToken(ctx); err != nil {
-		return err
+	if a.token == "" {
+		if err := a.obtainToken(ctx); err != nil {
+			return err
+		}
 	}
 	return patiently(ctx, func(context.Context) error {
 		first := make(chan error, 1)
@@ -138,11 +140,11 @@ func patiently(ctx context.Context, call func(context.Context) error) error {
 }
 
 func (a *agent) obtainToken(ctx context.Context) error {
-	assertion, err := identity.SignAssertion(keyOf(a.cluster), a.cluster)
-	if err != nil {
-		return err
-	}
 	return patiently(ctx, func(ctx context.Context) error {
+		assertion, err := identity.SignAssertion(keyOf(a.cluster), a.cluster)
+		if err != nil {
+			return err
+		}
 		answer, err := a.service.RefreshToken(ctx, &distributorv1.RefreshTokenRequest{Assertion: assertion})
 		a.token, a.tunnelToken = answer.GetAccessToken(), answer.GetTunnelToken()
 		return err
