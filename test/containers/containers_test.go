@@ -121,7 +121,7 @@ func (e *engine) logs(t *testing.T, container string) string {
 	t.Helper()
 	out, err := e.run(t, nil, "sh", "-c", `exec "$0" logs --tail 40 "$1" 2>&1`, e.docker, container)
 	if err != nil {
-		t.Error(err)
+		return err.Error()
 	}
 	return out
 }
@@ -395,7 +395,7 @@ func (e *engine) checkRestart(t *testing.T, c *cluster) {
 
 // checkVolumes takes the stack down, first without its volumes.
 func (e *engine) checkVolumes(t *testing.T) {
-	e.ask(t, "rm", "--force", "leat-test-agent") // a tunnel would wait for it to connect elsewhere
+	e.ask(t, "stop", "leat-test-agent") // a tunnel would wait for it to connect elsewhere
 	e.do(t, "down")
 	var named []string
 	for volume := range strings.Lines(e.ask(t, "volume", "ls", "--quiet")) {

@@ -134,10 +134,10 @@ func (a *admissions) holds(d digest.Digest) bool {
 // taken it over, unless its cluster has just this release already: it must not get what the others do not
 // have yet. When the service was made says nothing: one that is derived has the time of its global
 // service, and a label can bring any service under a policy.
-func (a *admissions) apply(input *plan.Input, report *catalog.ServiceReport) {
+func (a *admissions) apply(input *plan.Input, reportOf func(*catalog.Service) *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
-		input.IsWithheld = input.IsWithheld || policyOf(a.catalog, input.Service) != nil && !hasApplied(report, input)
+		input.IsWithheld = input.IsWithheld || policyOf(a.catalog, input.Service) != nil && !hasApplied(reportOf(input.Service), input)
 		return
 	}
 	input.Service = a.withConfig(input.Service, known)

@@ -93,7 +93,7 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	inputs := b.sources.inputs(services...)
 	for i, service := range services {
 		inputs[i].IsWithheld, inputs[i].Limits = service.ConfigWaits, b.catalog.AgentLimits(service.Name)
-		b.admitted.apply(&inputs[i], b.reports.timeless(service))
+		b.admitted.apply(&inputs[i], b.reports.timeless)
 		// What counts is the spec that the agent is given.
 		inputs[i].IsWithheld = inputs[i].IsWithheld || len(cluster.Agent.Lacks(inputs[i].Service.Spec.Requires())) > 0
 	}
