@@ -204,7 +204,7 @@ func (d *demo) checkPortForward(t *testing.T) {
 // checkRestart takes the stack down and brings it up with what it kept. The agent has an identity, and
 // needs no further token.
 func (d *demo) checkRestart(t *testing.T) {
-	d.engine.do(t, "down")
+	d.engine.down(t)
 	for volume := range strings.Lines(d.engine.ask(t, "volume", "ls", "--quiet")) {
 		if !strings.HasPrefix(volume, "leat_") {
 			t.Errorf("down left the volume %s", volume)
