@@ -25,8 +25,15 @@ import (
 // test chooses. The controller that reads and scales is the real one.
 func (h *trial) checkAutoscaler(t *testing.T) {
 	use := h.serveMetrics(t)
-	h.run(t, "helm", "upgrade", "leat", "deploy/helm/leat", "--namespace", "leat", "--reuse-values",
-		"--set", "tunnel.autoscaling.enabled=true", "--set", "tunnel.autoscaling.minReplicas=2", "--set", "tunnel.autoscaling.maxReplicas=3")
+	upgrade := func(before string) {
+		h.run(t, "helm", "upgrade", "leat", "deploy/helm/leat", "--namespace", "leat", "--reuse-values",
+			"--set", "tunnel.autoscaling.enabled=true", "--set", "tunnel.autoscaling.minReplicas=2", "--set", "tunnel.autoscaling.maxReplicas=3")
+		// The autoscaler looks every 15 seconds, and would hide it soon.
+		if got := h.kubectl(t, "--namespace", "leat", "get", "deployment", "tunnel", "--output", "jsonpath={.spec.replicas}"); got != before {
+			t.Errorf("an upgrade made the replicas %s, want the %s that there were", got, before)
+		}
+	}
+	upgrade("2")
 	replicas := func(want, what string) {
 		await.Success(t, what, func(context.Context) error {
 			if got := h.kubectl(t, "--namespace", "leat", "get", "deployment", "tunnel", "--output", "jsonpath={.spec.replicas} {.status.readyReplicas}"); got != want {
@@ -38,6 +45,7 @@ func (h *trial) checkAutoscaler(t *testing.T) {
 	replicas("2 2", "the least replicas while there is little use")
 	use.Store(200)
 	replicas("3 3", "the most replicas while there is much use")
+	upgrade("3")
 	h.kubectl(t, "--namespace", "leat", "scale", "deployment/tunnel", "--replicas=1")
 	replicas("3 3", "the autoscaler to undo a scale by hand")
 }
