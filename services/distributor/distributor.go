@@ -167,6 +167,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	source := gitsource.New(gitsource.Params{
 		Client:      gitcachev1connect.NewGitCacheServiceClient(gitcache.HTTP, gitcache.BaseURL, gitcache.Options...),
+		Leave:       gitcache.HTTP.CloseIdleConnections,
 		Definitions: store, Logger: logger, ReconcileEvery: cfg.Intervals.Reconcile,
 	})
 	loop := resolve.New(resolve.Params{

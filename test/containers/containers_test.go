@@ -309,6 +309,7 @@ func TestCompose(t *testing.T) {
 	t.Run("a commit arrives", cluster.checkDelivery)
 	t.Run("kubectl through the front", cluster.checkKubectl)
 	t.Run("a webhook is taken", cluster.checkWebhook)
+	t.Run("replicas are cut off from their store", cluster.checkCuts)
 	t.Run("processes are killed", cluster.checkKills)
 	t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) })
 	t.Run("down leaves no volume without a name", e.checkVolumes)
@@ -487,6 +488,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 		t.Errorf("docker compose run leat: got %s, want the cluster", out)
 	}
 	join := c.leat(t, "cluster", "token", "berlin")
+	_, _ = e.run(t, nil, e.docker, "rm", "--force", "leat-test-agent") // of a run that was killed
 	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
 		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
 		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL="+origin, "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
@@ -617,11 +619,39 @@ func (c *cluster) call(t *testing.T, method, path string, header http.Header, bo
 	return response.StatusCode
 }
 
+// checkCuts cuts one replica after another off from Redis or the database, while all others still reach it. A commit
+// arrives, and people reach the cluster.
+func (c *cluster) checkCuts(t *testing.T) {
+	header := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}
+	for _, cut := range []struct{ service, store string }{
+		{"gitcache-1", "redis"}, {"gitcache-2", "redis"}, {"distributor-1", "database"}, {"distributor-2", "database"}, {"tunnel-1", "redis"}, {"tunnel-2", "redis"},
+	} {
+		network := "leat_" + cut.store
+		c.engine.ask(t, "network", "disconnect", network, container(cut.service))
+		value := "without-" + cut.service
+		c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap(value)})
+		c.arrives(t, value)
+		c.answers(t, header)
+		c.engine.ask(t, "network", "connect", network, container(cut.service))
+	}
+}
+
+// answers blocks until the cluster answers through the front.
+func (c *cluster) answers(t *testing.T, header http.Header) {
+	t.Helper()
+	await.Success(t, "the cluster through the front", func(context.Context) error {
+		if got := c.call(t, http.MethodGet, "/clusters/berlin/api/v1/namespaces/default/configmaps/shop", header, ""); got != http.StatusOK {
+			return fmt.Errorf("got the status %d", got)
+		}
+		return nil
+	})
+}
+
 // checkKills ends the process of each container in turn, as the kernel does for want of memory,
 // while requests go on. The engine starts it again, and then a further commit arrives.
 func (c *cluster) checkKills(t *testing.T) {
 	header, secret := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}, c.webhookSecret(t)
-	const keys, object = "/.well-known/jwks.json", "/clusters/berlin/api/v1/namespaces/default/configmaps/shop"
+	const keys = "/.well-known/jwks.json"
 	for i, service := range c.engine.services {
 		var failed atomic.Int64
 		killed, load := make(chan struct{}), make(chan struct{})
@@ -660,12 +690,7 @@ func (c *cluster) checkKills(t *testing.T) {
 		c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap(value)})
 		c.report(t, secret) // what is lost here costs a poll
 		c.arrives(t, value)
-		await.Success(t, "the cluster through the front", func(context.Context) error {
-			if got := c.call(t, http.MethodGet, object, header, ""); got != http.StatusOK {
-				return fmt.Errorf("got the status %d", got)
-			}
-			return nil
-		})
+		c.answers(t, header)
 	}
 }
 

@@ -28,7 +28,10 @@ import (
 
 // Params are a Source's collaborators and settings, all required.
 type Params struct {
-	Client      gitcachev1connect.GitCacheServiceClient
+	Client gitcachev1connect.GitCacheServiceClient
+	// Leave makes the next call go to another replica of gitcache, if there is one and no call is under way. A
+	// connection goes to one replica, and that one may be cut off from Redis.
+	Leave       func()
 	Definitions catalog.Definitions
 	Logger      *slog.Logger
 	// ReconcileEvery is how often definitions are compared with the catalog, give or take a

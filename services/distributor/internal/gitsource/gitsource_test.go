@@ -111,6 +111,7 @@ func newSource(t *testing.T, g *gitcache, c catalogue) *gitsource.Source {
 	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(g))
 	url, client := rpctest.Serve(t, mux)
 	return gitsource.New(gitsource.Params{
+		Leave:  func() {},
 		Client: gitcachev1connect.NewGitCacheServiceClient(client, url), Definitions: c,
 		Logger: slog.New(slog.DiscardHandler), ReconcileEvery: time.Minute,
 	})

@@ -22,7 +22,8 @@ const silence = time.Minute
 var errSilent = errors.New("no heartbeat")
 
 // MonitorRepositories hands every event to observe until ctx is done. It resumes where it was after
-// an interruption; where that is not possible, every repository is reported as changed.
+// an interruption, at another replica if there is one; where that is not possible, every repository is
+// reported as changed.
 func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.Event)) error {
 	w := &watch{source: s, observe: observe, epochs: map[string]uint64{}}
 	for failures := 0; ; failures++ {
@@ -41,6 +42,7 @@ func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.E
 		if err := backoff.Wait(ctx, backoff.Policy{Max: 10 * time.Second}.Delay(failures)); err != nil {
 			return err
 		}
+		s.p.Leave()
 	}
 }
 

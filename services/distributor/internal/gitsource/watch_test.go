@@ -25,8 +25,8 @@ func eventOf(token, repository string) *gitcachev1.WatchRepositoriesResponse {
 }
 
 // watch follows the gitcache's streams in virtual time until it has seen the event of the
-// repository last, and returns what it saw and how long it took.
-func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Duration) {
+// repository last, and returns what it saw, how long it took, and how often it left a replica.
+func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Duration, left int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		mux := http.NewServeMux()
@@ -35,6 +35,7 @@ func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Dur
 		defer func() { _ = server.Close() }()
 		source := gitsource.New(gitsource.Params{
 			Client:      gitcachev1connect.NewGitCacheServiceClient(server.Client(), rpctest.BaseURL),
+			Leave:       func() { left++ },
 			Definitions: catalogue{}, Logger: slog.New(slog.DiscardHandler), ReconcileEvery: time.Minute,
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -51,7 +52,7 @@ func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Dur
 		})
 		took = time.Since(began)
 	})
-	return seen, took
+	return seen, took, left
 }
 
 // TestASilentStreamIsResumed has a stream stay open without a word, as one does whose other end is
@@ -62,9 +63,12 @@ func TestASilentStreamIsResumed(t *testing.T) {
 		{{ResumeToken: "1", Synced: true}, eventOf("2", "first")},
 		{eventOf("3", "second")},
 	}}
-	seen, took := watch(t, g, "second")
+	seen, took, left := watch(t, g, "second")
 	if len(seen) != 2 || seen[1] != "second" || g.tokens[1] != "2" {
 		t.Errorf("got %v with tokens %v, want the stream resumed after the event that was seen last", seen, g.tokens)
+	}
+	if left != 1 {
+		t.Errorf("left %d replicas, want the silent one left", left)
 	}
 	if took < time.Minute || took > 2*time.Minute {
 		t.Errorf("took %s, want three heartbeats of silence and no more", took)
@@ -80,7 +84,7 @@ func TestABrokenListingBeginsAnew(t *testing.T) {
 		{state("a")},
 		{state("a"), state("b"), {ResumeToken: "1", Synced: true}, eventOf("2", "live")},
 	}}
-	seen, _ := watch(t, g, "live")
+	seen, _, _ := watch(t, g, "live")
 	if want := []string{"a all", "a all", "b all", "live"}; len(seen) != len(want) || seen[2] != want[2] || seen[3] != want[3] {
 		t.Errorf("got %v, want %v", seen, want)
 	}

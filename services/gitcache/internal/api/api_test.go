@@ -44,14 +44,16 @@ import (
 
 // backend is everything below the edge; a test sets what it needs.
 type backend struct {
-	fetch    func(context.Context) (mirror.Content, error)
-	put      func(mirror.Definition) error
-	append   func(mirror.Event) error
-	expand   func(prefix string) (string, error)
-	tree     func(path string) (string, error)
-	list     func(tree string) ([]content.Entry, error)
-	store    cas.Store
-	identity identity.Identity
+	fetch  func(context.Context) (mirror.Content, error)
+	put    func(mirror.Definition) error
+	append func(mirror.Event) error
+	expand func(prefix string) (string, error)
+	tree   func(path string) (string, error)
+	list   func(tree string) ([]content.Entry, error)
+	// readErr is what reading of the event log fails with, and probeErr what a probe of it does.
+	readErr, probeErr error
+	store             cas.Store
+	identity          identity.Identity
 }
 
 func (b *backend) Check(mirror.Definition) error { return nil }
@@ -95,8 +97,10 @@ func (b *backend) Delete(_ context.Context, name string, _ int64) (mirror.Defini
 }
 
 func (b *backend) Read(context.Context, string) ([]mirror.Logged, error) {
-	return nil, errors.New("something nobody thought of")
+	return nil, b.readErr
 }
+
+func (b *backend) Probe(context.Context, string) error { return b.probeErr }
 
 type reader struct {
 	content.Reader
@@ -370,7 +374,9 @@ func TestStaleEpochAndDependency(t *testing.T) {
 
 func TestListRepositoriesInPages(t *testing.T) {
 	t.Parallel()
-	c := serve(t, newBackend())
+	b := newBackend()
+	b.readErr = errors.New("something nobody thought of")
+	c := serve(t, b)
 	first, err := c.ListRepositories(t.Context(), &gitcachev1.ListRepositoriesRequest{Page: &typev1.Page{Size: 1}})
 	if err != nil || len(first.GetRepositories()) != 1 || first.GetNextPageToken() != "" {
 		t.Errorf("got %v (%v), want the one repository and no token", first, err)
@@ -383,6 +389,37 @@ func TestListRepositoriesInPages(t *testing.T) {
 	}
 	if got := rpcerr.ReasonOf(stream.Err()); got != errorsv1.Reason_REASON_INTERNAL {
 		t.Errorf("got %s (%v) from an unmapped failure, want INTERNAL", got, stream.Err())
+	}
+}
+
+// TestWatchersOfABlindReplicaLeaveIt has the event log be away. A stream that went on, or said that it is
+// synced, would keep its caller from a replica that still reaches the log.
+func TestWatchersOfABlindReplicaLeaveIt(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		token             string
+		readErr, probeErr error
+		synced            bool
+	}{
+		"in the middle of a stream": {readErr: mirror.ErrDependency, synced: true},
+		"when one is resumed":       {token: "t.1", probeErr: mirror.ErrDependency, readErr: mirror.ErrDependency},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend()
+			b.readErr, b.probeErr = test.readErr, test.probeErr
+			stream, err := serve(t, b).WatchRepositories(t.Context(), &gitcachev1.WatchRepositoriesRequest{ResumeToken: test.token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synced := false
+			for stream.Receive() {
+				synced = synced || stream.Msg().GetSynced()
+			}
+			if got := rpcerr.ReasonOf(stream.Err()); got != errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE || synced != test.synced {
+				t.Errorf("got %s (%v), synced %t; want DEPENDENCY_UNAVAILABLE, synced %t", got, stream.Err(), synced, test.synced)
+			}
+		})
 	}
 }
 

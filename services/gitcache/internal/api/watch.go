@@ -5,7 +5,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -30,6 +28,8 @@ func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRe
 		if token, err = s.sendStates(ctx, req.GetIncludeSubmodules(), stream); err != nil {
 			return err
 		}
+	} else if err := s.Events.Probe(ctx, token); err != nil {
+		return toError(err, "")
 	}
 	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{ResumeToken: token, Synced: true}); err != nil {
 		return fmt.Errorf("send synced: %w", err)
@@ -105,18 +105,12 @@ func hidden(name string, submodules bool) bool {
 	return !submodules && strings.Contains(name, mirror.SubmoduleMark)
 }
 
-// pump reads the log into events until ctx is done or the token expires. While the log does not
-// answer it tries again: the caller has its heartbeats, and misses nothing, because the token
-// tells.
+// pump reads the log into events until ctx is done, the token expires or the log does not answer. This replica
+// alone may be cut off from it, and a stream that went on with heartbeats would keep its caller from asking
+// another one. The caller misses nothing, because the token tells.
 func (s *Service) pump(ctx context.Context, token string, events chan<- mirror.Logged) error {
 	for {
-		var batch []mirror.Logged
-		err := backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) (err error) {
-			if batch, err = s.Events.Read(ctx, token); !errors.Is(err, mirror.ErrDependency) {
-				return backoff.Permanent(err)
-			}
-			return err
-		})
+		batch, err := s.Events.Read(ctx, token)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

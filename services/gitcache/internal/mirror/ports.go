@@ -170,8 +170,11 @@ type EventLog interface {
 	// States returns the last event of every repository, and the token after which live events
 	// follow.
 	States(ctx context.Context) ([]Event, string, error)
+	// Probe returns nil if the log answers, and has all events after token. ErrResumeExpired: some have
+	// been dropped. ErrDependency: it does not answer.
+	Probe(ctx context.Context, token string) error
 	// Read returns events after token, oldest first. It blocks until there is one, or ctx is done;
-	// then it returns none. ErrResumeExpired: events after token have been dropped.
+	// then it returns none. Its errors are those of Probe.
 	Read(ctx context.Context, token string) ([]Logged, error)
 }
 

@@ -196,6 +196,15 @@ func (l *Log) States(ctx context.Context) ([]mirror.Event, string, error) {
 	return events, at.String(), nil
 }
 
+// Probe implements [mirror.EventLog].
+func (l *Log) Probe(ctx context.Context, token string) error {
+	after, err := parseToken(token)
+	if err != nil {
+		return err
+	}
+	return l.check(ctx, after)
+}
+
 // Read implements [mirror.EventLog].
 func (l *Log) Read(ctx context.Context, token string) ([]mirror.Logged, error) {
 	after, err := parseToken(token)

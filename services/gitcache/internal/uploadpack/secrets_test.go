@@ -82,6 +82,7 @@ func (j *journal) Append(_ context.Context, e mirror.Event) error {
 
 func (j *journal) States(context.Context) ([]mirror.Event, string, error) { return nil, "", nil }
 func (j *journal) Read(context.Context, string) ([]mirror.Logged, error)  { return nil, nil }
+func (j *journal) Probe(context.Context, string) error                    { return nil }
 func (j *journal) Members() []string                                      { return []string{"http://self"} }
 
 // secretKinds are all credentials, and of each the words that must not be seen.

@@ -108,7 +108,8 @@ type GitCacheServiceClient interface {
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
 	// WatchRepositories streams an event for every change of refs or health. It begins with the state
 	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
-	// another event.
+	// another event. It ends with DEPENDENCY_UNAVAILABLE when the replica does not reach Redis, which
+	// another replica may.
 	WatchRepositories(context.Context, *v1.WatchRepositoriesRequest) (*connect.ServerStreamForClient[v1.WatchRepositoriesResponse], error)
 }
 
@@ -371,7 +372,8 @@ type GitCacheServiceHandler interface {
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
 	// WatchRepositories streams an event for every change of refs or health. It begins with the state
 	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
-	// another event.
+	// another event. It ends with DEPENDENCY_UNAVAILABLE when the replica does not reach Redis, which
+	// another replica may.
 	WatchRepositories(context.Context, *v1.WatchRepositoriesRequest, *connect.ServerStream[v1.WatchRepositoriesResponse]) error
 }
 
