@@ -91,12 +91,12 @@ siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade who
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, tell the story of a fleet with it, encrypt with sops, build the AssemblyScript example (with npm)
+slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
 	@tools/sops/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./test/tunnel/... ./test/suite ./render/wasm ./render/sops
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./test/tunnel/... ./test/suite ./cli/internal/up ./render/wasm ./render/sops
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

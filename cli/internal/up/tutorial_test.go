@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/vaultdouble"
+	"github.com/leatdev/leat/internal/testkit/vaulttest"
 )
 
 // Addresses of the page.
@@ -24,6 +26,8 @@ const (
 	defaultRepository = "http://127.0.0.1:8703/demo.git"
 	// defaultVault is where a Vault without settings serves.
 	defaultVault = "http://127.0.0.1:8200"
+	// tutorialToken is the token with which the page has Vault start.
+	tutorialToken = "tutorial"
 )
 
 // fence is a block of a page: what it is, and its text.
@@ -109,10 +113,30 @@ func shown(printed, expected string) (missing string) {
 	return ""
 }
 
-// TestTutorial follows docs/start/tutorial.md: it runs each block of commands in one shell, and
-// compares what they print with what the page shows.
+// TestTutorial follows the tutorial with the double of a Vault, which passes the suite that a Vault passes.
+// TestSlowTutorial has a real one.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
+	double := vaultdouble.Start(t)
+	double.Token(tutorialToken)
+	followTutorial(t, double.URL)
+}
+
+// TestSlowTutorial is TestTutorial with a real Vault, set up as vault server -dev does.
+func TestSlowTutorial(t *testing.T) {
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: a real Vault is left to `make test-all`")
+	}
+	server := vaulttest.Start(t)
+	server.Call(t, http.MethodPost, "sys/mounts/secret", map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
+	server.Call(t, http.MethodPost, "auth/token/create", map[string]any{"id": tutorialToken, "policies": []string{"root"}}, nil)
+	followTutorial(t, server.URL)
+}
+
+// followTutorial follows docs/start/tutorial.md: it runs each block of commands in one shell, and
+// compares what they print with what the page shows.
+func followTutorial(t *testing.T, vaultURL string) {
+	t.Helper()
 	page, err := os.ReadFile("../../../docs/start/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
@@ -132,9 +156,7 @@ func TestTutorial(t *testing.T) {
 	if !ok {
 		t.Fatalf("docs/start/tutorial.md does not say %q", restartMark)
 	}
-	vault := vaultdouble.Start(t)
-	vault.Token("tutorial")
-	f := follower{reader: r, repository: summary.Repository, vault: vault.URL, checkout: checkout}
+	f := follower{reader: r, repository: summary.Repository, vault: vaultURL, checkout: checkout}
 	f.follow(t, before)
 	p.stop(t)
 	p = startUp(t, leat, filepath.Join(root, "up"), "--clusters", "3")
