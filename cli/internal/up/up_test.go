@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -165,6 +166,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("replicas after the push: got %q, want %q", got, "3")
 	}
 
+	notifiesHere(t, leat, summary)
 	refusesSecond(t, leat, dataDir)
 	uid := serviceUID(t, leat, summary)
 	first.stop(t)
@@ -468,6 +470,32 @@ func serviceUID(t *testing.T, leat string, summary *report.Summary) string {
 		t.Fatal(err)
 	}
 	return service.Metadata.UID
+}
+
+// notifiesHere tests a notifier whose receiver is on this machine, which other hubs do not call.
+func notifiesHere(t *testing.T, leat string, summary *report.Summary) {
+	t.Helper()
+	received := make(chan *http.Request, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case received <- r:
+		default: // events of the fleet may follow
+		}
+	}))
+	defer receiver.Close()
+	document := filepath.Join(t.TempDir(), "notifier.yaml")
+	content := fmt.Sprintf("{apiVersion: leat.dev/v1, kind: Notifier, metadata: {name: here}, spec: {webhook: {url: %q}}}\n", receiver.URL+"/leat")
+	if err := os.WriteFile(document, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, leat, summary, "apply", "-f", document)
+	if got := run(t, leat, summary, "notifier", "test", "here"); !strings.Contains(got, "was taken: 200 OK") {
+		t.Errorf("leat notifier test: got %q, want that the receiver took it", got)
+	}
+	if got := (<-received).URL.Path; got != "/leat" {
+		t.Errorf("the receiver got a message at %s, want /leat", got)
+	}
+	run(t, leat, summary, "delete", "notifier/here")
 }
 
 func refusesSecond(t *testing.T, leat, dataDir string) {
