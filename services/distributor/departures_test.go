@@ -17,23 +17,45 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// olderGlobal is a global service for clusters with an older Kubernetes.
-func olderGlobal(removal *fleetv1.RemovalPolicy) *fleetv1.GlobalService {
+// fact is a version that agents report.
+type fact struct {
+	// isOld is a condition that holds for versions before 1.33.
+	isOld string
+	// isLate is true if an agent that has just started does not know it yet.
+	isLate bool
+	report func(version string) *distributorv1.ClusterReport
+}
+
+func kubernetesVersion() fact {
+	return fact{isOld: "self.kubernetes.minor < 33", isLate: true, report: func(version string) *distributorv1.ClusterReport {
+		return &distributorv1.ClusterReport{KubernetesVersion: version}
+	}}
+}
+
+func agentVersion() fact {
+	return fact{isOld: `self.agent.version < "v1.33"`, report: func(version string) *distributorv1.ClusterReport {
+		return &distributorv1.ClusterReport{AgentVersion: version}
+	}}
+}
+
+// olderGlobal is a global service for clusters with an older version.
+func (f fact) olderGlobal(removal *fleetv1.RemovalPolicy) *fleetv1.GlobalService {
 	global := webGlobal()
-	global.Spec.Clusters.When = "self.kubernetes.minor < 33"
+	global.Spec.Clusters.When = f.isOld
 	global.Spec.Removal = removal
 	return global
 }
 
-// reporters are the agents of some clusters, which report the version of their Kubernetes.
+// reporters are the agents of some clusters, which report a fact.
 type reporters struct {
+	fact   fact
 	agents map[string]*agentKey
 	last   map[string]uint64
 }
 
-func newReporters(t *testing.T, h *hub, clusters ...string) *reporters {
+func newReporters(t *testing.T, h *hub, f fact, clusters ...string) *reporters {
 	t.Helper()
-	r := &reporters{agents: map[string]*agentKey{}, last: map[string]uint64{}}
+	r := &reporters{fact: f, agents: map[string]*agentKey{}, last: map[string]uint64{}}
 	for _, cluster := range clusters {
 		r.agents[cluster] = h.enrol(t, cluster)
 	}
@@ -44,7 +66,7 @@ func (r *reporters) report(t *testing.T, h *hub, cluster, version string) {
 	t.Helper()
 	r.last[cluster]++
 	_, err := h.agents(t, r.agents[cluster].token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
-		Instance: "i", Sequence: r.last[cluster], Full: r.last[cluster] == 1, Cluster: &distributorv1.ClusterReport{KubernetesVersion: version},
+		Instance: "i", Sequence: r.last[cluster], Full: r.last[cluster] == 1, Cluster: r.fact.report(version),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,11 +105,21 @@ func (h *hub) waitHeld(t *testing.T, members, held string) {
 	})
 }
 
-// TestReportsRemoveWithinTheGuard upgrades Kubernetes in four clusters, for which a global service has a
-// condition. One cluster loses the service, and the others keep it until a person agrees, on both
-// replicas and after a restart.
+// TestReportsRemoveWithinTheGuard upgrades Kubernetes, or the agents, in four clusters.
 func TestReportsRemoveWithinTheGuard(t *testing.T) {
 	t.Parallel()
+	for name, f := range map[string]fact{"kubernetes": kubernetesVersion(), "agent": agentVersion()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			removeWithinTheGuard(t, f)
+		})
+	}
+}
+
+// removeWithinTheGuard upgrades four clusters, for which a global service has a condition. One cluster loses
+// the service, and the others keep it until a person agrees, on both replicas and after a restart.
+func removeWithinTheGuard(t *testing.T, f fact) {
+	t.Helper()
 	url := postgrestest.New(t).Database(t)
 	onPostgres := func(c *distributor.Config) { c.DatabaseURL = url }
 	h := startHub(t, onPostgres)
@@ -98,16 +130,18 @@ func TestReportsRemoveWithinTheGuard(t *testing.T) {
 	for _, name := range names {
 		h.apply(t, labelledCluster(name, edge("eu")))
 	}
-	agents := newReporters(t, h, names...)
-	h.apply(t, fleetdoc.Of(olderGlobal(nil)))
+	agents := newReporters(t, h, f, names...)
+	h.apply(t, fleetdoc.Of(f.olderGlobal(nil)))
 	for i, name := range names {
 		agents.report(t, []*hub{h, other}[i%2], name, "v1.32.4")
 	}
 	h.waitHeld(t, "a b c d", "")
 	other.waitHeld(t, "a b c d", "")
-	agents.report(t, h, "a", "") // it has just started, and does not know yet
-	if members, held := h.heldOf(t, "web"); members != "a b c d" || held != "" {
-		t.Errorf("got members %q, held %q, after a report without a version", members, held)
+	if f.isLate {
+		agents.report(t, h, "a", "")
+		if members, held := h.heldOf(t, "web"); members != "a b c d" || held != "" {
+			t.Errorf("got members %q, held %q, after a report without a version", members, held)
+		}
 	}
 	for i, name := range names {
 		agents.report(t, []*hub{h, other}[i%2], name, "v1.33.0")
@@ -145,9 +179,9 @@ func TestReportsRemoveWithinTheGuard(t *testing.T) {
 	h.waitHeld(t, "b c d", "b c d")
 
 	// The digest of another question answers nothing.
-	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{Confirmation: stale})))
+	h.apply(t, fleetdoc.Of(f.olderGlobal(&fleetv1.RemovalPolicy{Confirmation: stale})))
 	h.waitHeld(t, "b c d", "b c d")
-	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{Confirmation: h.global(t, "web").GetStatus().GetHeldDigest()})))
+	h.apply(t, fleetdoc.Of(f.olderGlobal(&fleetv1.RemovalPolicy{Confirmation: h.global(t, "web").GetStatus().GetHeldDigest()})))
 	h.waitHeld(t, "", "")
 	other.waitHeld(t, "", "")
 	if got := h.global(t, "web").GetStatus(); got.GetHeld() != 0 || got.GetHeldDigest() != "" || got.GetProblem() != nil {
@@ -158,15 +192,15 @@ func TestReportsRemoveWithinTheGuard(t *testing.T) {
 // TestReportsRemoveWhatIsAllowed has a bound that lets two of four clusters go, and raises it.
 func TestReportsRemoveWhatIsAllowed(t *testing.T) {
 	t.Parallel()
-	h := startHub(t)
+	h, f := startHub(t), kubernetesVersion()
 	h.git.set("demo", "app", newFolder(t, "c1", "one"))
 	names := []string{"a", "b", "c", "d"}
 	h.apply(t, repositoryDocument("demo"))
 	for _, name := range names {
 		h.apply(t, labelledCluster(name, edge("eu")))
 	}
-	agents := newReporters(t, h, names...)
-	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(50))})))
+	agents := newReporters(t, h, f, names...)
+	h.apply(t, fleetdoc.Of(f.olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(50))})))
 	for _, name := range names {
 		agents.report(t, h, name, "v1.32.4")
 	}
@@ -185,6 +219,6 @@ func TestReportsRemoveWhatIsAllowed(t *testing.T) {
 	// One that comes back makes room for another that leaves later.
 	agents.report(t, h, "a", "v1.32.9")
 	h.waitHeld(t, "a c d", "d")
-	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(100))})))
+	h.apply(t, fleetdoc.Of(f.olderGlobal(&fleetv1.RemovalPolicy{MaxPercent: new(int32(100))})))
 	h.waitHeld(t, "a c", "")
 }

@@ -48,8 +48,8 @@ func TestEventsOfWhatServicesFollowFrom(t *testing.T) {
 		s.Events, s.GroupWindow = []string{"globalservice.waiting", "globalservice.recovered"}, durationpb.New(time.Second)
 	}))
 	h.apply(t, repositoryDocument("demo"), labelledCluster("a", edge("eu")), labelledCluster("b", edge("eu")))
-	agents := newReporters(t, h, "a", "b")
-	h.apply(t, fleetdoc.Of(olderGlobal(nil)))
+	agents := newReporters(t, h, kubernetesVersion(), "a", "b")
+	h.apply(t, fleetdoc.Of(kubernetesVersion().olderGlobal(nil)))
 	for _, version := range []string{"v1.32.4", "v1.33.0"} {
 		agents.report(t, h, "a", version)
 		agents.report(t, h, "b", version)
@@ -59,7 +59,7 @@ func TestEventsOfWhatServicesFollowFrom(t *testing.T) {
 	if e := r.all()[0].event; e.Type != "dev.leat.globalservice.waiting" || e.Subject != "web" || e.Data.Events[0].Reason != "REMOVAL_HELD" {
 		t.Errorf("got %s", r.all()[0].body)
 	}
-	h.apply(t, fleetdoc.Of(olderGlobal(&fleetv1.RemovalPolicy{Confirmation: h.global(t, "web").GetStatus().GetHeldDigest()})))
+	h.apply(t, fleetdoc.Of(kubernetesVersion().olderGlobal(&fleetv1.RemovalPolicy{Confirmation: h.global(t, "web").GetStatus().GetHeldDigest()})))
 	await.True(t, "the answer", func() bool { return len(r.all()) == 2 })
 	if e := r.all()[1].event; e.Type != "dev.leat.globalservice.recovered" {
 		t.Errorf("got %s", r.all()[1].body)
