@@ -4,22 +4,33 @@
 package command_test
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leatdev/leat/cli/internal/hubtest"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // TestScriptsWithTheHub runs the scripts of testdata and of testdata/hub against the real hub. Those of
 // testdata/double need what only agents, tunnels and providers report, or a hub that lies.
 func TestScriptsWithTheHub(t *testing.T) {
 	t.Parallel()
-	runWithTheHub(t, scripts(t, "testdata", "testdata/hub"))
+	runWithTheHub(t, hubtest.Start, scripts(t, "testdata", "testdata/hub"))
+}
+
+// TestScriptsWithGit runs the scripts of testdata/fleet against the real hub with a real gitcache. They commit to
+// upstreams, and doubles of agents report.
+func TestScriptsWithGit(t *testing.T) {
+	t.Parallel()
+	runWithTheHub(t, hubtest.StartWithGit, scripts(t, "testdata/fleet"))
 }
 
 // scripts returns the scripts in folders, of which each has some.
@@ -74,7 +85,7 @@ func checkDocumented(t *testing.T, name, section, script string, least int) {
 	}
 }
 
-func runWithTheHub(t *testing.T, files []string) {
+func runWithTheHub(t *testing.T, start func(testing.TB) *hubtest.Hub, files []string) {
 	t.Helper()
 	examples, err := filepath.Abs("../../../examples")
 	if err != nil {
@@ -83,11 +94,85 @@ func runWithTheHub(t *testing.T, files []string) {
 	testscript.Run(t, testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {
-			return setEnvironment(env, hubtest.Start(env.T().(testing.TB)), hubtest.Token, examples)
+			tb := env.T().(testing.TB)
+			hub := start(tb)
+			env.Values[realHub{}] = &hubOfScript{Hub: hub, t: tb}
+			return setEnvironment(env, hub.URL, hubtest.Token, examples)
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"agent": setAgent, "await": awaitOutput, "commit": makeCommit, "mode": checkMode,
+		},
 		Condition:           onHub(true),
 		RequireExplicitExec: true,
+	})
+}
+
+// realHub is the key of a script's *hubOfScript.
+type realHub struct{}
+
+type hubOfScript struct {
+	*hubtest.Hub
+
+	t testing.TB
+}
+
+func hubOf(ts *testscript.TestScript) *hubOfScript { return ts.Value(realHub{}).(*hubOfScript) }
+
+// makeCommit adds a commit with the files of a folder to the branch main of an upstream, sets a variable to
+// its id, and writes the document of the repository to NAME.yaml: commit NAME FOLDER VARIABLE
+func makeCommit(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: commit NAME FOLDER VARIABLE")
+	}
+	hub, name, files := hubOf(ts), args[0], map[string]string{}
+	folder := os.DirFS(ts.MkAbs(args[1]))
+	ts.Check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(folder, path)
+		files[path] = string(content)
+		return err
+	}))
+	repo := hub.Git.Repo(hub.t, name)
+	ts.Setenv(args[2], repo.Commit(hub.t, "main", files))
+	document := fmt.Sprintf("{apiVersion: leat.dev/v1, kind: Repository, metadata: {name: %s}, spec: {url: %q}}\n", name, repo.URL())
+	ts.Check(os.WriteFile(ts.MkAbs(name+".yaml"), []byte(document), 0o600))
+}
+
+// setAgent starts the double of the agent of a cluster, or changes what it reports:
+//
+//	agent CLUSTER               each service is healthy
+//	agent CLUSTER fails COMMIT  services with that commit are degraded
+//	agent CLUSTER guards        its guard keeps an object of each service, until a person agrees
+func setAgent(ts *testscript.TestScript, _ bool, args []string) {
+	hub := hubOf(ts)
+	switch {
+	case len(args) == 1:
+		hub.Agent(hub.t, args[0])
+	case len(args) == 3 && args[1] == "fails":
+		hub.Agent(hub.t, args[0]).Fail(hub.t, args[2])
+	case len(args) == 2 && args[1] == "guards":
+		hub.Agent(hub.t, args[0]).Guard(hub.t)
+	default:
+		ts.Fatalf("usage: agent CLUSTER [fails COMMIT|guards]")
+	}
+}
+
+// awaitOutput runs a program, whatever its exit code is, until a line that it prints matches:
+// await PATTERN PROGRAM ARGUMENTS…
+func awaitOutput(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: await PATTERN PROGRAM [ARGUMENT…]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	await.Success(hubOf(ts).t, args[0]+" in the output of "+strings.Join(args[1:], " "), func(context.Context) error {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
+			return fmt.Errorf("it ended with %v and printed %s%s", err, out, ts.ReadFile("stderr"))
+		}
+		return nil
 	})
 }
 
