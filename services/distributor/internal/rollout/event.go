@@ -280,7 +280,7 @@ func (d *decider) placeOf(m Member) place {
 	at := place{index: r.late(), order: orderOf(r.Candidate.ID, Wave{}, m)}
 	for i := r.Cursor; i < len(r.Strategy.Waves); i++ {
 		w, state := r.wave(i), &r.Waves[i]
-		if !state.IsEmpty || !w.fits(m) {
+		if !state.IsEmpty || !w.Fits(m) {
 			continue
 		}
 		if state.IsEmpty = false; at.index == r.late() {

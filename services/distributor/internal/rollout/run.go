@@ -264,7 +264,7 @@ func Begin(c Candidate, s Strategy, members []Member, at time.Time) (Run, error)
 	at = at.UTC()
 	r := Run{Header: Header{Candidate: c, Strategy: s.withDefaults(), State: Running, StartedAt: at, Now: at}}
 	for _, wave := range append(slices.Clone(s.Waves), Wave{Name: WaveRest}, Wave{Name: WaveLate}) {
-		r.Waves = append(r.Waves, WaveState{Name: wave.Name, IsEmpty: wave.selects() && !slices.ContainsFunc(members, wave.fits)})
+		r.Waves = append(r.Waves, WaveState{Name: wave.Name, IsEmpty: wave.Selects() && !slices.ContainsFunc(members, wave.Fits)})
 	}
 	waves := assign(c.ID, s.Waves, members)
 	isChanged := false

@@ -51,7 +51,7 @@ func takeWave(run string, index int, wave Wave, members []Member, places []place
 	var fitting []int
 	orders := map[int]string{}
 	for _, i := range free {
-		if wave.fits(members[i]) {
+		if wave.Fits(members[i]) {
 			fitting, orders[i] = append(fitting, i), orderOf(run, wave, members[i])
 		}
 	}
@@ -75,11 +75,11 @@ func takeWave(run string, index int, wave Wave, members []Member, places []place
 	return places, slices.DeleteFunc(free, func(i int) bool { return places[i].index >= 0 })
 }
 
-// selects reports whether the wave has selectors.
-func (w Wave) selects() bool { return len(w.Clusters)+len(w.Labels) > 0 }
+// Selects reports whether the wave has selectors.
+func (w Wave) Selects() bool { return len(w.Clusters)+len(w.Labels) > 0 }
 
-// fits reports whether the wave's selectors fit the member.
-func (w Wave) fits(m Member) bool {
+// Fits reports whether the wave's selectors fit the member.
+func (w Wave) Fits(m Member) bool {
 	if len(w.Clusters) > 0 && !slices.Contains(w.Clusters, m.Cluster) {
 		return false
 	}

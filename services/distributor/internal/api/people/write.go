@@ -50,8 +50,11 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}
-		if binding, ok := outcome.Object.(*catalog.AccessBinding); ok {
-			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, missingOf(s.d.View, binding, all)...)
+		switch o := outcome.Object.(type) {
+		case *catalog.AccessBinding:
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, missingOf(s.d.View, o, all)...)
+		case *catalog.RolloutPolicy:
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, fleet.EmptyWaves(s.d.View, o, all)...)
 		}
 	}
 	return res, nil

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// EmptyWaves returns a warning for each wave of a policy whose clusters and labels select no service under
+// the policy: a rollout would wait at it. While no service is known to be under the policy, a wave may select
+// any cluster that the policy's project may use. applied are the objects that are applied with the policy,
+// which the view does not have if that is a dry run.
+func EmptyWaves(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
+	waves := slices.DeleteFunc(slices.Clone(policy.Spec.Strategy.Waves), func(w rollout.Wave) bool { return !w.Selects() })
+	if len(waves) == 0 {
+		return nil
+	}
+	s := newWaveSight(v, policy, applied)
+	isCovering, mayDerive := false, false
+	for service := range s.services {
+		cluster := s.cluster(service.Spec.Cluster)
+		if cluster == nil || s.policyOf(service, cluster) != policy.Name {
+			continue
+		}
+		isCovering = true
+		member := rollout.Member{Cluster: cluster.Name, Labels: service.Labels, ClusterLabels: cluster.Labels}
+		if waves = without(waves, member); len(waves) == 0 {
+			return nil
+		}
+	}
+	for _, object := range applied {
+		_, isGlobal := object.(*catalog.GlobalService)
+		mayDerive = mayDerive || isGlobal && objectname.Project(object.Key().Name) == objectname.Project(policy.Name)
+	}
+	subject, missing := "no service under the policy", "service"
+	if !isCovering || mayDerive {
+		// Labels of services that do not exist are not known.
+		for cluster := range s.clusters {
+			waves = without(waves, rollout.Member{Cluster: cluster.Name, ClusterLabels: cluster.Labels})
+		}
+		subject, missing = "no cluster that the policy's project may use", "cluster"
+	}
+	var warnings []string
+	for _, w := range waves {
+		warnings = append(warnings, fmt.Sprintf("wave %q selects %s, and rollouts wait at such a wave; correct its clusters or labels, or make a %s that it selects",
+			w.Name, subject, missing))
+	}
+	return warnings
+}
+
+// without returns the waves that a member does not fit.
+func without(waves []rollout.Wave, member rollout.Member) []rollout.Wave {
+	return slices.DeleteFunc(waves, func(w rollout.Wave) bool { return w.Fits(member) })
+}
+
+// waveSight is what there is when a policy has been applied with other objects.
+type waveSight struct {
+	view     *View
+	policies []*catalog.RolloutPolicy
+	own      *catalog.Project
+	applied  map[catalog.Key]catalog.Object
+}
+
+func newWaveSight(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) *waveSight {
+	s := &waveSight{view: v, applied: map[catalog.Key]catalog.Object{}}
+	for _, object := range applied {
+		s.applied[object.Key()] = object
+	}
+	s.own = projectBy(s.object, objectname.Project(policy.Name))
+	s.policies = slices.DeleteFunc(policies(v.Catalog), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
+	s.policies = append(s.policies, policy)
+	slices.SortStableFunc(s.policies, catalog.ComparePolicies)
+	return s
+}
+
+func (s *waveSight) object(key catalog.Key) (catalog.Object, bool) {
+	if object, ok := s.applied[key]; ok {
+		return object, true
+	}
+	return s.view.Object(key)
+}
+
+// cluster returns a cluster by its path, or nil.
+func (s *waveSight) cluster(name string) *catalog.Cluster {
+	object, _ := s.object(catalog.Key{Kind: catalog.KindCluster, Name: name})
+	cluster, _ := object.(*catalog.Cluster)
+	return cluster
+}
+
+// policyOf returns the name of the policy that decides about a service; empty: none does.
+func (s *waveSight) policyOf(service *catalog.Service, cluster *catalog.Cluster) string {
+	i := slices.IndexFunc(s.policies, func(p *catalog.RolloutPolicy) bool { return p.Covers(service, cluster.Labels) })
+	if i < 0 {
+		return ""
+	}
+	return s.policies[i].Name
+}
+
+// services yields each service as it is now. It is an iter.Seq.
+func (s *waveSight) services(yield func(*catalog.Service) bool) {
+	for _, object := range s.applied {
+		if service, ok := object.(*catalog.Service); ok && !yield(service) {
+			return
+		}
+	}
+	for _, key := range (Observations{s.view}).Keys(catalog.KindService) {
+		if _, isApplied := s.applied[key]; isApplied {
+			continue
+		}
+		if service, ok := s.view.Service(key.Name); ok && !yield(service) {
+			return
+		}
+	}
+}
+
+// clusters yields each cluster that the policy's project may use, as it is now. It is an iter.Seq.
+func (s *waveSight) clusters(yield func(*catalog.Cluster) bool) {
+	keys := (Observations{s.view}).Keys(catalog.KindCluster)
+	for key := range s.applied {
+		if _, isKnown := s.view.Object(key); key.Kind == catalog.KindCluster && !isKnown {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		cluster := s.cluster(key.Name)
+		if cluster == nil || s.own == nil || !s.own.MayUseCluster(projectBy(s.object, objectname.Project(key.Name)), cluster) {
+			continue
+		}
+		if !yield(cluster) {
+			return
+		}
+	}
+}
