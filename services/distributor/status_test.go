@@ -4,12 +4,15 @@
 package distributor_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -30,13 +33,39 @@ func (h *hub) problemOf(t *testing.T, kind string) *fleetv1.ProblemGroup {
 	return nil
 }
 
-// wantProblem waits for a problem of a kind with that severity, whose message contains a text.
+// wantProblem waits for a problem of a kind with that severity, whose message contains a text, and for a filter
+// that finds it.
 func (h *hub) wantProblem(t *testing.T, kind string, severity fleetv1.ProblemSeverity, message string) {
 	t.Helper()
 	await.True(t, "a problem of a "+kind+" with "+message, func() bool {
 		got := h.problemOf(t, kind)
 		return got.GetSeverity() == severity && strings.Contains(got.GetMessage(), message)
 	})
+	if kind == "Service" {
+		return // its status may show more than its problem, such as a pin
+	}
+	group := h.problemOf(t, kind)
+	var terms []string
+	if message != "" {
+		terms = append(terms, fmt.Sprintf("message~%q", message))
+	}
+	if group.GetReason() != errorsv1.Reason_REASON_UNSPECIFIED {
+		terms = append(terms, "reason="+strings.TrimPrefix(group.GetReason().String(), "REASON_"))
+	}
+	if group.GetFirstSince() != nil {
+		terms = append(terms, "since<1h")
+	}
+	find := func(filter string) string {
+		return selects(t, h.queries(t, adminToken), &fleetv1.FleetQuery{Kind: kind, Filter: filter})
+	}
+	for _, term := range terms {
+		if got := find(term); !slices.Contains(strings.Fields(got), group.GetExamples()[0]) {
+			t.Errorf("the filter %s selects %q, want %s with it", term, got, group.GetExamples()[0])
+		}
+	}
+	if got := find(`message~"of no problem"`); got != "" {
+		t.Errorf("a message that nothing has selects %q", got)
+	}
 }
 
 // TestEventsOfWhatServicesFollowFrom sends what waits for a person at a global service, and that it goes on.

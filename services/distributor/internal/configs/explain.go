@@ -43,7 +43,8 @@ type Shadow struct {
 // Status is what is known of the reads of a back end.
 type Status struct {
 	Entries, Failing int
-	// Problem is that of the path that failed last; nil: none is failing.
+	// Problem is that of the path that failed last, since the first of the failing ones fails; nil: none is
+	// failing.
 	Problem *catalog.Problem
 	ReadAt  time.Time
 }

@@ -13,6 +13,7 @@
 package find
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type Row struct {
 	// Phase is empty where the kind has none, or it is not known.
 	Phase   string
 	Problem *catalog.Problem
+	// Others are problems that the object has beside Problem.
+	Others []*catalog.Problem
 	// Since is when the problem began, or else the phase. Zero: not known.
 	Since time.Time
 	// Sources, Report and Synced belong to a service. Report is nil before the agent's first.
@@ -76,7 +79,7 @@ func Fields(kind catalog.Kind) filter.Schema {
 			{Name: "paused", Type: filter.Word, Values: truths(), About: "it is paused"},
 			{Name: "pinned", Type: filter.Word, Values: truths(), About: "leat rollback has pinned it to a revision"},
 		}
-	case catalog.KindGlobalService:
+	case catalog.KindGlobalService, catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend, catalog.KindNotifier:
 		fields = filter.Schema{
 			{Name: "reason", Type: filter.Word, About: "the reason of its problem, such as REMOVAL_HELD"},
 			{Name: "message", About: "the message of its problem"},
@@ -146,9 +149,9 @@ func (s *subject) Any(field, key string, match func(string) bool) bool {
 		}
 		return match(s.Phase)
 	case "reason":
-		return s.Problem != nil && match(s.Problem.Reason.String())
+		return s.anyProblem(func(p *catalog.Problem) bool { return match(p.Reason.String()) })
 	case "message":
-		return s.Problem != nil && match(s.Problem.Message)
+		return s.anyProblem(func(p *catalog.Problem) bool { return match(p.Message) })
 	case filter.FieldText:
 		return s.anyText(match)
 	}
@@ -168,6 +171,10 @@ func (s *subject) Any(field, key string, match func(string) bool) bool {
 		return field == "url" && match(o.Spec.URL)
 	}
 	return false
+}
+
+func (s *subject) anyProblem(match func(*catalog.Problem) bool) bool {
+	return s.Problem != nil && match(s.Problem) || slices.ContainsFunc(s.Others, match)
 }
 
 // matchPath compares both names of an object of the project default: people write it with and without the
@@ -246,7 +253,7 @@ func (s *subject) anyContent(match func(string) bool, of func(*catalog.Snapshot)
 
 // anyText looks at what people would look for.
 func (s *subject) anyText(match func(string) bool) bool {
-	if match(objectname.Display(s.Object.Meta().Name)) || s.Problem != nil && match(s.Problem.Message) {
+	if match(objectname.Display(s.Object.Meta().Name)) || s.anyProblem(func(p *catalog.Problem) bool { return match(p.Message) }) {
 		return true
 	}
 	service := s.service()

@@ -59,6 +59,32 @@ func (x *Index) Snapshot(kind catalog.Kind) Snapshot {
 	return Snapshot{Generation: x.generation, rows: rows.Copy()}
 }
 
+// Objects returns the objects of the rows, by name.
+func (s Snapshot) Objects() []catalog.Object {
+	objects := make([]catalog.Object, 0, s.rows.Len())
+	s.rows.Scan(func(_ string, row *Row) bool {
+		objects = append(objects, row.Object)
+		return true
+	})
+	return objects
+}
+
+// WithProblems returns the rows with problems that the fleet does not know, by the names of their objects. The
+// first one of each is the row's.
+func (s Snapshot) WithProblems(of map[string][]*catalog.Problem) Snapshot {
+	rows := s.rows.Copy()
+	for name, problems := range of {
+		known, ok := rows.Get(name)
+		if !ok || len(problems) == 0 {
+			continue
+		}
+		row := *known
+		row.Problem, row.Others, row.Since = problems[0], problems[1:], problems[0].Since
+		rows.Set(name, &row)
+	}
+	return Snapshot{Generation: s.Generation, rows: rows}
+}
+
 // Generation returns the generation of a snapshot that were taken now.
 func (x *Index) Generation() uint64 {
 	x.mu.Lock()

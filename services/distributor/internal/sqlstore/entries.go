@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -52,6 +53,8 @@ type failureColumn struct {
 	IsRefused bool   `json:"refused,omitempty"`
 	IsAbsent  bool   `json:"absent,omitempty"`
 	IsOverdue bool   `json:"overdue,omitempty"`
+	// Since is when the first of these reads failed, in microseconds. An earlier version stored 0.
+	Since int64 `json:"since,omitempty"`
 }
 
 // isReferredTo is the condition that a service refers to an entry of that table, be it a derived one.
@@ -129,6 +132,7 @@ func (e *Entries) Fail(ctx context.Context, backendUID, path string, failed conf
 		if failed.IsRefused || !row.Failure.v.IsRefused {
 			row.Failure = columnOf(failureColumn{
 				Message: failed.Message, IsRefused: failed.IsRefused, IsAbsent: failed.IsAbsent, IsOverdue: failed.IsOverdue,
+				Since: cmp.Or(row.Failure.v.Since, micros(at)),
 			})
 		}
 		row.Attempts++

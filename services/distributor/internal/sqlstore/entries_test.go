@@ -121,6 +121,11 @@ func testConfigEntries(t *testing.T, s subject) {
 	if config, _, err := s.Config(t.Context(), late); err != nil || len(config.Secrets) != 0 {
 		t.Errorf("got %d secrets, %v, for a service that came after a denial", len(config.Secrets), err)
 	}
+	// What failed first began the problem.
+	fail(configs.Failed{Message: "denied", IsRefused: true}, at.Add(4500*time.Millisecond))
+	if states, err := entries.Status(t.Context()); err != nil || !states[backend].Problem.Since.Equal(at.Add(3*time.Second).Truncate(time.Microsecond)) {
+		t.Errorf("got %+v, %v, want a problem since the denial", states[backend], err)
+	}
 	// Keys are rotated, and all of it opens by the new one alone.
 	if _, err := sqlstore.NewRotation(s.Store).RotateSealingKey(t.Context(), ""); err != nil {
 		t.Fatal(err)

@@ -188,7 +188,11 @@ func (e *Entries) Status(ctx context.Context) (map[string]configs.Status, error)
 		}
 		if f := row.Failure.v; f.Message != "" {
 			s.Failing++
-			s.Problem = &catalog.Problem{Reason: reason.ConfigStale, Message: row.Path + ": " + f.Message}
+			since := timeOf(f.Since)
+			if s.Problem != nil && (since.IsZero() || !s.Problem.Since.IsZero() && s.Problem.Since.Before(since)) {
+				since = s.Problem.Since
+			}
+			s.Problem = &catalog.Problem{Reason: reason.ConfigStale, Message: row.Path + ": " + f.Message, Since: since}
 			if f.IsRefused {
 				s.Problem.Reason = reason.ConfigMissing
 			}

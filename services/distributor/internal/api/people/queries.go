@@ -17,7 +17,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/wake"
@@ -34,6 +33,8 @@ import (
 const (
 	// queryPause is the least time between two messages of WatchQuery.
 	queryPause = time.Second
+	// standingPause is the least time between two looks of a WatchQuery at states that the database has alone.
+	standingPause = 5 * time.Second
 	// queriesAtOnce and queriesWaiting bound the queries of one person at a replica, whatever tokens they
 	// have: how many run, and how many wait for one to end.
 	queriesAtOnce  = 4
@@ -46,14 +47,25 @@ const (
 	maxProblems = 200
 )
 
+// QueriesDeps are the collaborators of [Queries], all required.
+type QueriesDeps struct {
+	// People decides who may call.
+	People *Service
+	// Standing knows what is wrong with what many services follow from.
+	Standing *standing.Reader
+	// These show the states of their kinds.
+	Rollouts     *Rollouts
+	FleetSources *FleetSources
+	Notifiers    *Notifiers
+}
+
 // Queries implements leat.fleet.v1.QueryService.
 type Queries struct {
-	// people decides who may call.
+	QueriesDeps
+
 	people *Service
 	index  *find.Index
 	views  *find.Views
-	// standing knows what is wrong with what many services follow from.
-	standing *standing.Reader
 	// spending is by the names of people.
 	spending *admission.Spending
 }
@@ -61,9 +73,9 @@ type Queries struct {
 var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
 
 // NewQueries returns the service that finds objects among many.
-func NewQueries(people *Service, others *standing.Reader) *Queries {
-	index := find.NewIndex(fleet.Finding{View: people.d.View})
-	return &Queries{people: people, index: index, views: find.NewViews(index), standing: others, spending: admission.NewSpending(admission.Allowance{
+func NewQueries(d QueriesDeps) *Queries {
+	index := find.NewIndex(fleet.Finding{View: d.People.d.View})
+	return &Queries{QueriesDeps: d, people: d.People, index: index, views: find.NewViews(index), spending: admission.NewSpending(admission.Allowance{
 		AtOnce: queriesAtOnce, Waiting: queriesWaiting, Burst: queryBurst, Share: queryShare,
 	})}
 }
@@ -84,23 +96,25 @@ func (s *Queries) QueryFleet(ctx context.Context, req *fleetv1.QueryFleetRequest
 	}
 	response := &fleetv1.QueryFleetResponse{Rows: c.rows(result), Total: int32(result.Total), Groups: groupsMessage(result)}
 	if req.GetDocuments() {
-		s.addDocuments(ctx, c, result, response.GetRows())
+		err = s.addDocuments(ctx, c, result, response.GetRows())
 	}
-	return response, nil
+	return response, err
 }
 
 // addDocuments adds the documents of rows, as the lists of their kinds show them.
-func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Result, rows []*fleetv1.FleetRow) {
+func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Result, rows []*fleetv1.FleetRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	records := make([]fleet.Record, len(result.Rows))
 	for i, row := range result.Rows {
 		records[i] = c.shown(c.view.Describe(row.Object))
 	}
-	if len(records) > 0 && records[0].Object.Key().Kind == catalog.KindRepository {
-		s.people.updateMirrors(ctx, records)
+	documents, err := s.documents(ctx, records)
+	for i := range documents {
+		rows[i].Document = documents[i]
 	}
-	for i := range rows {
-		rows[i].Document = fleetdoc.Of(objectMessage(records[i]))
-	}
+	return err
 }
 
 // fleetQueryOf returns the query of a request. The error is a *fielderr.Error.
@@ -155,7 +169,12 @@ func (s *Queries) ask(ctx context.Context, c *caller, q *find.Query) (*find.Resu
 	case catalog.KindService, catalog.KindCluster, catalog.KindRepository:
 		result, err = s.views.Run(ctx, q, c.rights, viewer)
 	default:
-		result, err = q.Run(ctx, s.index.Snapshot(q.Kind()), viewer(), time.Now())
+		snapshot, err := s.snapshot(ctx, q.Kind())
+		if err != nil {
+			return nil, err
+		}
+		result, err = q.Run(ctx, snapshot, viewer(), time.Now())
+		return result, queryError(err)
 	}
 	return result, queryError(err)
 }
@@ -239,8 +258,9 @@ type queryWatch struct {
 	// hasDocuments is true if rows carry their documents.
 	hasDocuments bool
 	send         func(*fleetv1.WatchQueryResponse) error
-	// generation is that of the index at the latest look.
+	// generation is that of the index at the latest look, and looked when that was.
 	generation uint64
+	looked     time.Time
 	// sent is the window as the caller has it, and counts what they were told beside it.
 	sent   map[string]*fleetv1.FleetRow
 	window []string
@@ -252,6 +272,7 @@ type queryWatch struct {
 func (w *queryWatch) look(ctx context.Context, must bool) error {
 	generation := w.service.index.Generation()
 	rights := w.caller.view.Rights(w.caller.person)
+	must = must || isStanding(w.query.Kind()) && time.Since(w.looked) >= standingPause
 	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
 		return nil
 	}
@@ -263,7 +284,7 @@ func (w *queryWatch) look(ctx context.Context, must bool) error {
 	if err != nil {
 		return err
 	}
-	w.generation = generation
+	w.generation, w.looked = generation, time.Now()
 	result, err := w.service.ask(ctx, w.caller, w.query)
 	end()
 	if err != nil {
@@ -271,7 +292,9 @@ func (w *queryWatch) look(ctx context.Context, must bool) error {
 	}
 	rows := w.caller.rows(result)
 	if w.hasDocuments {
-		w.service.addDocuments(ctx, w.caller, result, rows)
+		if err := w.service.addDocuments(ctx, w.caller, result, rows); err != nil {
+			return err
+		}
 	}
 	message := w.difference(rows, &fleetv1.WatchQueryResponse{Total: int32(result.Total), Groups: groupsMessage(result)})
 	if message == nil {

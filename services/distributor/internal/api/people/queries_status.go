@@ -37,7 +37,7 @@ func (w *statusWalk) others(ctx context.Context) error {
 		}
 		objects = append(objects, seen...)
 	}
-	items, err := w.queries.standing.Problems(ctx, objects)
+	items, err := w.queries.Standing.Problems(ctx, objects)
 	if errors.Is(err, catalog.ErrUnavailable) {
 		w.queries.people.d.Logger.WarnContext(ctx, "status is shown without rollouts, fleet sources, back ends and notifiers", slog.Any("error", err))
 		items, err = []problems.Item{{

@@ -23,7 +23,7 @@ import (
 func TestSecQueriesOfOnePersonAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewQueries(&Service{}, nil)
+		s := NewQueries(QueriesDeps{People: &Service{}})
 		eve := &caller{Identity: identity.Identity{Kind: identity.KindUser, Name: "eve"}}
 		ada := &caller{Identity: identity.Identity{Kind: identity.KindUser, Name: "ada"}}
 		var ends []func()
