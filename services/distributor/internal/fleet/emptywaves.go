@@ -12,16 +12,24 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
+// mostLooks bounds how often a service is compared with a policy for the warnings of one apply. A million takes some
+// tenths of a second.
+const mostLooks = 1_000_000
+
 // EmptyWaves returns a warning for each wave of a policy whose clusters and labels select no service under
 // the policy: a rollout would wait at it. While no service is known to be under the policy, a wave may select
 // any cluster that the policy's project may use. applied are the objects that are applied with the policy,
-// which the view does not have if that is a dry run.
+// which the view does not have if that is a dry run. In a fleet that is too large for a look at every service
+// there are no warnings, and the first rollout says it.
 func EmptyWaves(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
 	waves := slices.DeleteFunc(slices.Clone(policy.Spec.Strategy.Waves), func(w rollout.Wave) bool { return !w.Selects() })
 	if len(waves) == 0 {
 		return nil
 	}
 	s := newWaveSight(v, policy, applied)
+	if s.looks() > mostLooks {
+		return nil
+	}
 	isCovering, mayDerive := false, false
 	for service := range s.services {
 		cluster := s.cluster(service.Spec.Cluster)
@@ -77,6 +85,17 @@ func newWaveSight(v *View, policy *catalog.RolloutPolicy, applied []catalog.Obje
 	s.policies = append(s.policies, policy)
 	slices.SortStableFunc(s.policies, catalog.ComparePolicies)
 	return s
+}
+
+// looks returns how often a service is compared with a policy for all policies that are applied together.
+func (s *waveSight) looks() int {
+	together := 0
+	for key := range s.applied {
+		if key.Kind == catalog.KindRolloutPolicy {
+			together++
+		}
+	}
+	return (s.view.Totals().Services + len(s.applied)) * len(s.policies) * together
 }
 
 func (s *waveSight) object(key catalog.Key) (catalog.Object, bool) {
