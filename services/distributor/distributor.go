@@ -256,8 +256,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		}),
 		People: people.Deps{
 			View: view, Editor: editor, Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
-			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store), Objects: objects, Logger: logger,
-			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
+			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store),
+			Objects: objects, Releases: sqlstore.RolloutsOf(store), Logger: logger, Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{

@@ -4,6 +4,8 @@
 package distributor_test
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,6 +63,29 @@ func (h *hub) waitCompleted(t *testing.T, number int64) {
 	res, err := h.rollouts(t, adminToken).ReplayRollout(t.Context(), &fleetv1.ReplayRolloutRequest{Name: "waves", Number: number})
 	if err != nil || res.GetDifference() != "" || res.GetDecisions() == 0 {
 		t.Errorf("replaying rollout %d: got %v, %v", number, res, err)
+	}
+}
+
+// checkNamed checks that the answer to an edit of all services, or of their global service, names the rollout that
+// brings it.
+func checkNamed(t *testing.T, edit string, res *fleetv1.ApplyResponse, number int64) {
+	t.Helper()
+	named := 0
+	for _, outcome := range res.GetOutcomes() {
+		if outcome.GetAction() == fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
+			continue
+		}
+		rollout := cmp.Or(outcome.GetDocument().GetService().GetStatus().GetRollout(), outcome.GetDocument().GetGlobalService().GetStatus().GetRollout())
+		text := fmt.Sprintf("rollout %d of rolloutpolicy waves brings it, and %d of %d services have it; leat rollout status waves shows each",
+			number, rollout.GetArrived(), rollout.GetTotal())
+		if rollout.GetPolicy() != "waves" || rollout.GetNumber() != number || rollout.GetTotal() < 3 || rollout.GetArrived() > 1 ||
+			!slices.Equal(outcome.GetWarnings(), []string{text}) {
+			t.Errorf("edit %s: got %v and the warnings %q, want rollout %d", edit, rollout, outcome.GetWarnings(), number)
+		}
+		named++
+	}
+	if named == 0 {
+		t.Errorf("edit %s: got %v, want an outcome that names a rollout", edit, res)
 	}
 }
 
@@ -122,11 +147,7 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 		{func() { spec.Sources[0].Repository = "extra" }, "c1e in shop, recreate=true tag=v2", []string{"source repository demo -> extra"}},
 	} {
 		edit.change()
-		for _, outcome := range h.apply(t, documents()...).GetOutcomes()[1:] { // the canary may have it already
-			if !slices.Equal(outcome.GetWarnings(), []string{"held by rolloutpolicy waves until its rollout admits it"}) {
-				t.Errorf("edit %d: got the warnings %q", i+1, outcome.GetWarnings())
-			}
-		}
+		checkNamed(t, edit.shape, h.apply(t, documents()...), int64(i+1))
 		h.waitCanary(t, int64(i+1))
 		if changes := latestRollout(t, h, "waves").GetChanges(); !slices.Equal(changes, edit.phrases) {
 			t.Errorf("edit %d: got that the rollout changes %q, want %q", i+1, changes, edit.phrases)

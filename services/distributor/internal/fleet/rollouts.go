@@ -251,6 +251,57 @@ func (r Rollouts) configHeld(isMeant func(*catalog.Service) bool) (first *catalo
 	return first
 }
 
+// Edited is what an edit of a service, or of a global service, asks of the services under a policy.
+type Edited struct {
+	// Policy decides about Service, which is the one that was edited, or the first derived one that waits. Nil: the
+	// edit concerns no policy.
+	Policy  *catalog.RolloutPolicy
+	Service *catalog.Service
+	// Want has the spec and the configuration that the edit asks for.
+	Want catalog.Release
+	// Waits is true if the service has another release until a rollout admits this one. IsBehind is true if that is
+	// not known yet, because the services of the global service are being derived.
+	Waits, IsBehind bool
+}
+
+// Edited returns what an edit of an object asks for.
+func (r Rollouts) Edited(object catalog.Object) Edited {
+	v, edited := r.View, Edited{}
+	switch o := object.(type) {
+	case *catalog.Service:
+		edited.Service, _ = v.Service(o.Name)
+	case *catalog.GlobalService:
+		mayDecide := func(p *catalog.RolloutPolicy) bool { return objectname.Project(p.Name) == objectname.Project(o.Name) }
+		if !slices.ContainsFunc(policies(v.Catalog), mayDecide) {
+			return edited
+		}
+		edited.IsBehind = isBehind(v.Catalog, o.Name)
+		for _, member := range GlobalMembers(v, o.Name, "") {
+			if member.Service.Derived == nil {
+				continue
+			}
+			if edited.Service == nil || v.admitted.isHeld(member.Service) {
+				edited.Service = member.Service
+			}
+			if v.admitted.isHeld(member.Service) {
+				break
+			}
+		}
+	}
+	if edited.Service == nil {
+		return edited
+	}
+	edited.Policy = policyOf(v.Catalog, edited.Service)
+	edited.Want = catalog.Release{Spec: v.admitted.staged.of(edited.Service.Spec), Config: edited.Service.ConfigName}
+	edited.Waits = v.admitted.isHeld(edited.Service)
+	return edited
+}
+
+// IsBroughtBy reports whether a release has the spec and the configuration that the edit asks for.
+func (e Edited) IsBroughtBy(release catalog.Release) bool {
+	return release.IsOf(e.Want.Spec) && (release.Config == "" || release.Config == e.Want.Config)
+}
+
 // Warning says that an edit of an object waits for a rollout, as a sentence, or "".
 func (r Rollouts) Warning(object catalog.Object) string {
 	v := r.View

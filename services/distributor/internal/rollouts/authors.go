@@ -84,8 +84,8 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 		m, uid := &members[i], members[i].writtenUID()
 		next := m.Held.Release()
 		if member := to[m.Service.UID]; member != nil {
-			from := start.release(member.From)
-			next = start.release(member.To)
+			from := start.Release(member.From)
+			next = start.Release(member.To)
 			hasOtherConfig := next.Config != from.Config
 			if hasOtherConfig {
 				configured = append(configured, m.Service)

@@ -69,7 +69,7 @@ func (r *Record) Changes() []string {
 			continue
 		}
 		seen[names] = true
-		from, to := r.Start.release(p.From), r.Start.release(p.To)
+		from, to := r.Start.Release(p.From), r.Start.Release(p.To)
 		for _, held := range to.Content {
 			if was := find(from.Content, held.Source); was != nil && was.Snapshot.Digest != held.Snapshot.Digest {
 				add("content")

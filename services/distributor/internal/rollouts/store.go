@@ -69,8 +69,8 @@ type Start struct {
 	Specs map[string]*catalog.StagedSpec `json:"specs,omitempty"`
 }
 
-// release returns what a name stands for.
-func (s *Start) release(name string) catalog.Release {
+// Release returns what a name stands for.
+func (s *Start) Release(name string) catalog.Release {
 	return catalog.Release{Spec: s.Specs[s.SpecOf[name]], Config: s.ConfigOf[name], Content: s.Contents[name]}
 }
 

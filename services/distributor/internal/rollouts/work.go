@@ -185,7 +185,7 @@ func standingOf(members []Seen, record *Record) *standing {
 	for _, m := range members {
 		content := m.heldOf()
 		if from, ok := began[m.Service.UID]; ok {
-			content = record.Start.release(from).Content
+			content = record.Start.Release(from).Content
 		}
 		for _, held := range content {
 			contents.add(held.Source, held)
@@ -313,7 +313,7 @@ func (s Seen) member(refused refusals, before *Record, replaced map[string]strin
 	from := s.Held.Release()
 	to := s.target(from, refused)
 	if began, ok := replaced[s.Service.UID]; ok {
-		earlier := before.Start.release(began)
+		earlier := before.Start.Release(began)
 		if earlier.Spec == nil {
 			earlier.Spec = from.Spec
 		}
@@ -435,7 +435,7 @@ func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progre
 	}
 	kept := ""
 	for _, name := range names {
-		release := record.Start.release(name)
+		release := record.Start.Release(name)
 		switch {
 		case !slices.Equal(tried.Digests, digestsOf(release.Content)):
 		case s.isOfConfig(tried, release) && (release.Spec == nil || tried.SpecDigest == "" || tried.SpecDigest == digests.of(s, release.Spec)):
@@ -650,7 +650,7 @@ func (r *Record) isNewer(known *memory) bool {
 		if p == nil || !m.isMember() {
 			continue
 		}
-		release := r.Start.release(p.To)
+		release := r.Start.Release(p.To)
 		if release.Spec == nil {
 			release.Spec = m.Held.Spec
 		}
@@ -683,7 +683,7 @@ func (r *Record) admissions(decisions []rollout.Decision) []catalog.Admission {
 		if kind == rollout.Withdraw {
 			key = p.From
 		}
-		release := r.Start.release(key)
+		release := r.Start.Release(key)
 		all = append(all, catalog.Admission{ServiceUID: p.UID, Service: p.Name, Run: r.ID, Content: release.Content, Spec: release.Spec, Config: release.Config})
 	}
 	return all
@@ -705,7 +705,7 @@ func (r *Record) refuse() {
 		}
 	}
 	for _, p := range r.Run.Members {
-		from, to := r.Start.release(p.From), r.Start.release(p.To)
+		from, to := r.Start.Release(p.From), r.Start.Release(p.To)
 		hasOtherSpec := to.Spec != nil && !from.IsOf(to.Spec)
 		hasOtherConfig := to.Config != "" && from.Config != to.Config
 		switch {

@@ -17,6 +17,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
+// maxBrought bounds the members of one question of Brings.
+const maxBrought = 500
+
 // Rollouts keeps rollouts, and who drives them. It is safe for concurrent use.
 type Rollouts struct{ store *Store }
 
@@ -332,6 +335,32 @@ func (s *Rollouts) Page(ctx context.Context, policyUID string, number int64, aft
 		return nil, nil, rollouts.ErrNotFound
 	}
 	return row.outline(), members, err
+}
+
+// Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their uids;
+// none to one that does not take part. Errors: rollouts.ErrNotFound.
+func (s *Rollouts) Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error) {
+	row, releases := new(runRow), map[string]catalog.Release{}
+	err := s.store.read(ctx, "read what a rollout brings", func(ctx context.Context, tx bun.Tx) error {
+		if err := numberedRun(outlined(tx.NewSelect().Model(row)).Column("start"), policyUID, 0).Scan(ctx); err != nil {
+			return err
+		}
+		var members []*rollout.Progress
+		for some := range slices.Chunk(serviceUIDs, maxBrought) {
+			query := tx.NewSelect().Where("run_id = ?", row.ID).Where("uid IN (?)", bun.In(some))
+			if err := list(ctx, query, &members, (*rolloutMemberRow).progress); err != nil {
+				return err
+			}
+		}
+		for _, member := range members {
+			releases[member.UID] = row.Start.v.Release(member.To)
+		}
+		return nil
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, rollouts.ErrNotFound
+	}
+	return row.outline(), releases, err
 }
 
 // Log implements rollouts.People.

@@ -613,7 +613,7 @@ type ApplyOutcome struct {
 	Action ApplyAction `protobuf:"varint,1,opt,name=action,proto3,enum=leat.fleet.v1.ApplyAction" json:"action,omitempty"`
 	// The object as it is now.
 	Document *Document `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
-	// What a person should know of the outcome, as sentences: the edit waits for a rollout.
+	// What a person should know of the outcome, as sentences: which rollout brings the edit, or that the edit waits for one.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -618,7 +618,10 @@ type GlobalServiceStatus struct {
 	// spec.clusters.when.
 	Held int32 `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
 	// Agrees to the removal from the held clusters, in spec.removal.confirmation. Empty if none is held.
-	HeldDigest    string `protobuf:"bytes,8,opt,name=held_digest,json=heldDigest,proto3" json:"held_digest,omitempty"`
+	HeldDigest string `protobuf:"bytes,8,opt,name=held_digest,json=heldDigest,proto3" json:"held_digest,omitempty"`
+	// The rollout that brings an edit to the first service that the edit concerns. Set in the answer to the apply of that edit alone,
+	// and only if one has begun.
+	Rollout       *EditRollout `protobuf:"bytes,9,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +710,13 @@ func (x *GlobalServiceStatus) GetHeldDigest() string {
 		return x.HeldDigest
 	}
 	return ""
+}
+
+func (x *GlobalServiceStatus) GetRollout() *EditRollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
 }
 
 // GlobalServiceMember is a cluster that a global service selects.
@@ -1452,7 +1462,7 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\vmax_percent\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01H\x00R\n" +
 	"maxPercent\x88\x01\x01\x12(\n" +
 	"\fconfirmation\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\fconfirmationB\x0e\n" +
-	"\f_max_percent\"\x87\x02\n" +
+	"\f_max_percent\"\xbd\x02\n" +
 	"\x13GlobalServiceStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\x05R\ahealthy\x12\x1c\n" +
@@ -1462,7 +1472,8 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\aproblem\x18\x06 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12\x12\n" +
 	"\x04held\x18\a \x01(\x05R\x04held\x12\x1f\n" +
 	"\vheld_digest\x18\b \x01(\tR\n" +
-	"heldDigest\"\xde\x01\n" +
+	"heldDigest\x124\n" +
+	"\arollout\x18\t \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\"\xde\x01\n" +
 	"\x13GlobalServiceMember\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\tR\amatched\x12\x1c\n" +
@@ -1565,8 +1576,9 @@ var file_leat_fleet_v1_global_service_proto_goTypes = []any{
 	(*structpb.Struct)(nil),                  // 29: google.protobuf.Struct
 	(*v1.GitRef)(nil),                        // 30: leat.type.v1.GitRef
 	(*v1.Problem)(nil),                       // 31: leat.type.v1.Problem
-	(*Service)(nil),                          // 32: leat.fleet.v1.Service
-	(*v1.Page)(nil),                          // 33: leat.type.v1.Page
+	(*EditRollout)(nil),                      // 32: leat.fleet.v1.EditRollout
+	(*Service)(nil),                          // 33: leat.fleet.v1.Service
+	(*v1.Page)(nil),                          // 34: leat.type.v1.Page
 }
 var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
 	24, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
@@ -1588,34 +1600,35 @@ var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
 	29, // 16: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
 	30, // 17: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
 	31, // 18: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
-	32, // 19: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
-	31, // 20: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
-	0,  // 21: leat.fleet.v1.CreateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 22: leat.fleet.v1.CreateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 23: leat.fleet.v1.GetGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	33, // 24: leat.fleet.v1.ListGlobalServicesRequest.page:type_name -> leat.type.v1.Page
-	0,  // 25: leat.fleet.v1.ListGlobalServicesResponse.global_services:type_name -> leat.fleet.v1.GlobalService
-	0,  // 26: leat.fleet.v1.UpdateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 27: leat.fleet.v1.UpdateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	33, // 28: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
-	8,  // 29: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
-	9,  // 30: leat.fleet.v1.GlobalServiceService.CreateGlobalService:input_type -> leat.fleet.v1.CreateGlobalServiceRequest
-	11, // 31: leat.fleet.v1.GlobalServiceService.GetGlobalService:input_type -> leat.fleet.v1.GetGlobalServiceRequest
-	13, // 32: leat.fleet.v1.GlobalServiceService.ListGlobalServices:input_type -> leat.fleet.v1.ListGlobalServicesRequest
-	15, // 33: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:input_type -> leat.fleet.v1.UpdateGlobalServiceRequest
-	17, // 34: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:input_type -> leat.fleet.v1.DeleteGlobalServiceRequest
-	19, // 35: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
-	10, // 36: leat.fleet.v1.GlobalServiceService.CreateGlobalService:output_type -> leat.fleet.v1.CreateGlobalServiceResponse
-	12, // 37: leat.fleet.v1.GlobalServiceService.GetGlobalService:output_type -> leat.fleet.v1.GetGlobalServiceResponse
-	14, // 38: leat.fleet.v1.GlobalServiceService.ListGlobalServices:output_type -> leat.fleet.v1.ListGlobalServicesResponse
-	16, // 39: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:output_type -> leat.fleet.v1.UpdateGlobalServiceResponse
-	18, // 40: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:output_type -> leat.fleet.v1.DeleteGlobalServiceResponse
-	20, // 41: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
-	36, // [36:42] is the sub-list for method output_type
-	30, // [30:36] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	32, // 19: leat.fleet.v1.GlobalServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	33, // 20: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
+	31, // 21: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
+	0,  // 22: leat.fleet.v1.CreateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 23: leat.fleet.v1.CreateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 24: leat.fleet.v1.GetGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	34, // 25: leat.fleet.v1.ListGlobalServicesRequest.page:type_name -> leat.type.v1.Page
+	0,  // 26: leat.fleet.v1.ListGlobalServicesResponse.global_services:type_name -> leat.fleet.v1.GlobalService
+	0,  // 27: leat.fleet.v1.UpdateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
+	0,  // 28: leat.fleet.v1.UpdateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
+	34, // 29: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
+	8,  // 30: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
+	9,  // 31: leat.fleet.v1.GlobalServiceService.CreateGlobalService:input_type -> leat.fleet.v1.CreateGlobalServiceRequest
+	11, // 32: leat.fleet.v1.GlobalServiceService.GetGlobalService:input_type -> leat.fleet.v1.GetGlobalServiceRequest
+	13, // 33: leat.fleet.v1.GlobalServiceService.ListGlobalServices:input_type -> leat.fleet.v1.ListGlobalServicesRequest
+	15, // 34: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:input_type -> leat.fleet.v1.UpdateGlobalServiceRequest
+	17, // 35: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:input_type -> leat.fleet.v1.DeleteGlobalServiceRequest
+	19, // 36: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
+	10, // 37: leat.fleet.v1.GlobalServiceService.CreateGlobalService:output_type -> leat.fleet.v1.CreateGlobalServiceResponse
+	12, // 38: leat.fleet.v1.GlobalServiceService.GetGlobalService:output_type -> leat.fleet.v1.GetGlobalServiceResponse
+	14, // 39: leat.fleet.v1.GlobalServiceService.ListGlobalServices:output_type -> leat.fleet.v1.ListGlobalServicesResponse
+	16, // 40: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:output_type -> leat.fleet.v1.UpdateGlobalServiceResponse
+	18, // 41: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:output_type -> leat.fleet.v1.DeleteGlobalServiceResponse
+	20, // 42: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_global_service_proto_init() }

@@ -968,7 +968,9 @@ type ServiceStatus struct {
 	// The global service that it is derived from: NAME, or PROJECT/NAME. Empty for a service of its own.
 	GlobalService string `protobuf:"bytes,8,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
 	// What people decided about this one of a global service's services. Unset: nothing.
-	Exception     *ServiceException `protobuf:"bytes,17,opt,name=exception,proto3" json:"exception,omitempty"`
+	Exception *ServiceException `protobuf:"bytes,17,opt,name=exception,proto3" json:"exception,omitempty"`
+	// The rollout that brings an edit. Set in the answer to the apply of that edit alone, and only if one has begun.
+	Rollout       *EditRollout `protobuf:"bytes,18,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1071,13 @@ func (x *ServiceStatus) GetGlobalService() string {
 func (x *ServiceStatus) GetException() *ServiceException {
 	if x != nil {
 		return x.Exception
+	}
+	return nil
+}
+
+func (x *ServiceStatus) GetRollout() *EditRollout {
+	if x != nil {
+		return x.Rollout
 	}
 	return nil
 }
@@ -1268,6 +1277,79 @@ func (x *ContentHold) GetWaitsFor() string {
 	return ""
 }
 
+// EditRollout is the rollout that brings an edit of a service or of a global service.
+type EditRollout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The policy, as its project's members name it.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Its number among those of the policy.
+	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// The members that the change concerns.
+	Total int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	// Those of them that have it, healthily.
+	Arrived       int32 `protobuf:"varint,4,opt,name=arrived,proto3" json:"arrived,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditRollout) Reset() {
+	*x = EditRollout{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditRollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditRollout) ProtoMessage() {}
+
+func (x *EditRollout) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditRollout.ProtoReflect.Descriptor instead.
+func (*EditRollout) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *EditRollout) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *EditRollout) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *EditRollout) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *EditRollout) GetArrived() int32 {
+	if x != nil {
+		return x.Arrived
+	}
+	return 0
+}
+
 // SourceStatus is the content of a source.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1284,7 +1366,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1378,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1391,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -1371,7 +1453,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1465,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1478,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Revision) GetNumber() int64 {
@@ -1581,7 +1663,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x0fforce_conflicts\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\x0eforceConflicts\x123\n" +
 	"\x12prune_confirmation\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x04R\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
-	"\x11_create_namespace\"\xe7\x03\n" +
+	"\x11_create_namespace\"\x9d\x04\n" +
 	"\rServiceStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1592,7 +1674,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12.\n" +
 	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\x12%\n" +
 	"\x0eglobal_service\x18\b \x01(\tR\rglobalService\x12=\n" +
-	"\texception\x18\x11 \x01(\v2\x1f.leat.fleet.v1.ServiceExceptionR\texception\"\xad\x01\n" +
+	"\texception\x18\x11 \x01(\v2\x1f.leat.fleet.v1.ServiceExceptionR\texception\x124\n" +
+	"\arollout\x18\x12 \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\"\xad\x01\n" +
 	"\x10ServiceException\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12-\n" +
 	"\x12prune_confirmation\x18\x02 \x01(\tR\x11pruneConfirmation\x12\x0e\n" +
@@ -1607,7 +1690,12 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\tpinned_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bpinnedAt\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
 	"\fspec_changes\x18\a \x03(\tR\vspecChanges\x12\x1b\n" +
-	"\twaits_for\x18\b \x01(\tR\bwaitsFor\"\xb0\x01\n" +
+	"\twaits_for\x18\b \x01(\tR\bwaitsFor\"m\n" +
+	"\vEditRollout\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\x12\x18\n" +
+	"\aarrived\x18\x04 \x01(\x05R\aarrived\"\xb0\x01\n" +
 	"\fSourceStatus\x122\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +
@@ -1652,7 +1740,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
@@ -1667,81 +1755,83 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
 	(*ServiceException)(nil),      // 11: leat.fleet.v1.ServiceException
 	(*ContentHold)(nil),           // 12: leat.fleet.v1.ContentHold
-	(*SourceStatus)(nil),          // 13: leat.fleet.v1.SourceStatus
-	(*Revision)(nil),              // 14: leat.fleet.v1.Revision
-	nil,                           // 15: leat.fleet.v1.ServiceConfig.ValuesEntry
-	nil,                           // 16: leat.fleet.v1.ServiceConfig.SecretsEntry
-	nil,                           // 17: leat.fleet.v1.ServiceConfig.ReferencesEntry
-	(*v1.Metadata)(nil),           // 18: leat.type.v1.Metadata
-	(*v1.AgentSettings)(nil),      // 19: leat.type.v1.AgentSettings
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 21: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 22: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 23: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 25: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 26: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 27: leat.type.v1.Source
-	(v11.Renderer)(0),             // 28: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 29: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 30: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 31: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 32: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 33: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 34: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 35: leat.distributor.v1.Timings
+	(*EditRollout)(nil),           // 13: leat.fleet.v1.EditRollout
+	(*SourceStatus)(nil),          // 14: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 15: leat.fleet.v1.Revision
+	nil,                           // 16: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 17: leat.fleet.v1.ServiceConfig.SecretsEntry
+	nil,                           // 18: leat.fleet.v1.ServiceConfig.ReferencesEntry
+	(*v1.Metadata)(nil),           // 19: leat.type.v1.Metadata
+	(*v1.AgentSettings)(nil),      // 20: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 22: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 23: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 24: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 26: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 27: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 28: leat.type.v1.Source
+	(v11.Renderer)(0),             // 29: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 30: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 31: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 32: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 33: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 34: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 35: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 36: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	18, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	19, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	19, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
-	20, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	21, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	20, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
-	18, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	20, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	21, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	22, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	21, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	19, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	22, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	23, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	24, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	25, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	26, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	18, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	23, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	24, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	25, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	26, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	27, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	19, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
 	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	27, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	28, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	28, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	29, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
 	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
 	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	29, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	30, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	15, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	16, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	17, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	24, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	31, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	32, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	13, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	33, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	30, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	31, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	16, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	17, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	18, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	25, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	32, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	33, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	14, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	34, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
 	12, // 31: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
 	11, // 32: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
-	20, // 33: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
-	20, // 34: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	34, // 35: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	32, // 36: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	20, // 37: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 38: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	32, // 39: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	20, // 40: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	20, // 41: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	20, // 42: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	20, // 43: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	35, // 44: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	13, // 33: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	21, // 34: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
+	21, // 35: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	35, // 36: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	33, // 37: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	21, // 38: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 39: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	33, // 40: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	21, // 41: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	21, // 42: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	21, // 43: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	21, // 44: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	36, // 45: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1757,7 +1847,7 @@ func file_leat_fleet_v1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -68,6 +68,7 @@ type Deps struct {
 	Audit      Audit
 	Configs    Configs
 	Objects    *fanout.Hub[catalog.Key]
+	Releases   Releases
 	Logger     *slog.Logger
 	// Version is the hub's.
 	Version string

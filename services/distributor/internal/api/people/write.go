@@ -41,13 +41,23 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	}
 	res := &fleetv1.ApplyResponse{Outcomes: make([]*fleetv1.ApplyOutcome, len(outcomes))}
 	all := wire.Each(outcomes, func(o catalog.Outcome) catalog.Object { return o.Object })
+	begun := editRollouts(nil)
+	if !req.GetDryRun() {
+		if begun, err = s.awaitRollouts(ctx, outcomes); err != nil {
+			return nil, wire.Error(err)
+		}
+	}
 	for i, outcome := range outcomes {
 		record := s.d.View.Describe(outcome.Object)
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
 			record.Global = fleet.PreviewGlobal(s.d.View, global, all...)
 		}
-		res.Outcomes[i] = &fleetv1.ApplyOutcome{Action: actionMessage(outcome.Action), Document: fleetdoc.Of(objectMessage(c.shown(record)))}
-		if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
+		message := objectMessage(c.shown(record))
+		res.Outcomes[i] = &fleetv1.ApplyOutcome{Action: actionMessage(outcome.Action), Document: fleetdoc.Of(message)}
+		if rollout := begun[outcome.Object.Key()]; rollout != nil {
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, rollout.says())
+			rollout.addTo(message)
+		} else if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}
 		switch o := outcome.Object.(type) {

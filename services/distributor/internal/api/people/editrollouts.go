@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/amount"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+)
+
+const (
+	// beginTimeout bounds how long the answer to an edit waits for the rollout that brings it, which another
+	// replica may begin. None begins while another one is under way, or while something of the edit is missing.
+	beginTimeout = 3 * time.Second
+	// beginPause is the pause between two looks.
+	beginPause = 100 * time.Millisecond
+)
+
+// Releases knows what rollouts bring; sqlstore.Rollouts implements it.
+type Releases interface {
+	// Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their
+	// uids. Errors: rollouts.ErrNotFound.
+	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error)
+}
+
+// editRollout is the rollout that brings an edit.
+type editRollout struct {
+	policy *catalog.RolloutPolicy
+	of     *rollouts.Outline
+}
+
+// editRollouts are by the key of the edited object.
+type editRollouts map[catalog.Key]*editRollout
+
+// says names the rollout, and how many members have the edit.
+func (r *editRollout) says() string {
+	name, m := objectname.Display(r.policy.Name), r.message()
+	return fmt.Sprintf("rollout %d of rolloutpolicy %s brings it, and %d of %s it; leat rollout status %s shows each",
+		m.GetNumber(), name, m.GetArrived(), amount.Of(m.GetTotal(), "service")+has(m.GetTotal()), name)
+}
+
+func has(n int32) string {
+	if n == 1 {
+		return " has"
+	}
+	return " have"
+}
+
+func (r *editRollout) message() *fleetv1.EditRollout {
+	m := rolloutMessage(r.policy, r.of)
+	return &fleetv1.EditRollout{Policy: m.GetPolicy(), Number: m.GetNumber(), Total: m.GetTotal(), Arrived: m.GetArrived()}
+}
+
+// addTo puts the rollout into the status of an object.
+func (r *editRollout) addTo(object proto.Message) {
+	switch o := object.(type) {
+	case *fleetv1.Service:
+		o.Status.Rollout = r.message()
+	case *fleetv1.GlobalService:
+		o.Status.Rollout = r.message()
+	}
+}
+
+// awaitRollouts returns the rollouts that bring edits of services and global services. It waits for those that
+// have not begun, and leaves out those that do not begin in time.
+func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome) (editRollouts, error) {
+	open, found := map[catalog.Key]catalog.Object{}, editRollouts{}
+	for _, outcome := range outcomes {
+		if outcome.Action != catalog.ActionUnchanged {
+			open[outcome.Object.Key()] = outcome.Object
+		}
+	}
+	waiting := map[catalog.Key]bool{} // edits that have waited for a rollout
+	for deadline := time.Now().Add(beginTimeout); ; {
+		if err := s.findRollouts(ctx, open, waiting, found); err != nil {
+			return nil, err
+		}
+		if len(open) == 0 || !time.Now().Before(deadline) {
+			return found, nil
+		}
+		if err := backoff.Wait(ctx, beginPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// findRollouts moves edits whose rollouts have begun from open to found, and drops those that need none.
+func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog.Object, waiting map[catalog.Key]bool, found editRollouts) error {
+	edits, policies, services := map[catalog.Key]fleet.Edited{}, map[string]*catalog.RolloutPolicy{}, map[string][]string{}
+	for key, object := range open {
+		edit := fleet.Rollouts{View: s.d.View}.Edited(object)
+		if waiting[key] = waiting[key] || edit.Waits; edit.Policy == nil {
+			if !edit.IsBehind {
+				delete(open, key)
+			}
+			continue
+		}
+		edits[key], policies[edit.Policy.UID] = edit, edit.Policy
+		services[edit.Policy.UID] = append(services[edit.Policy.UID], edit.Service.UID)
+	}
+	for uid, policy := range policies {
+		latest, releases, err := s.d.Releases.Brings(ctx, uid, services[uid])
+		if err != nil && !errors.Is(err, rollouts.ErrNotFound) {
+			return err
+		}
+		for key, edit := range edits {
+			if edit.Policy.UID != uid {
+				continue
+			}
+			release, takesPart := releases[edit.Service.UID]
+			isBrought := takesPart && edit.IsBroughtBy(release) && !edit.IsBehind
+			switch {
+			case isBrought && (waiting[key] || !latest.Run.State.HasEnded()):
+				found[key] = &editRollout{policy: policy, of: latest}
+				delete(open, key)
+			case !edit.IsBehind && !edit.Waits:
+				delete(open, key)
+			}
+		}
+	}
+	return nil
+}
