@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -17,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
@@ -74,8 +77,8 @@ func (r *editRollout) addTo(object proto.Message) {
 }
 
 // awaitRollouts returns the rollouts that bring edits of services and global services. It waits for those that
-// have not begun, and leaves out those that do not begin in time.
-func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome) (editRollouts, error) {
+// have not begun, and leaves out those that do not begin in time. The edits are stored, so an error is logged.
+func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome) editRollouts {
 	open, found := map[catalog.Key]catalog.Object{}, editRollouts{}
 	for _, outcome := range outcomes {
 		if outcome.Action != catalog.ActionUnchanged {
@@ -85,13 +88,11 @@ func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome)
 	waiting := map[catalog.Key]bool{} // edits that have waited for a rollout
 	for deadline := time.Now().Add(beginTimeout); ; {
 		if err := s.findRollouts(ctx, open, waiting, found); err != nil {
-			return nil, err
+			s.d.Logger.WarnContext(ctx, "edit stored, but its rollout is not known", slog.Any("error", err))
+			return found
 		}
-		if len(open) == 0 || !time.Now().Before(deadline) {
-			return found, nil
-		}
-		if err := backoff.Wait(ctx, beginPause); err != nil {
-			return nil, err
+		if len(open) == 0 || !time.Now().Before(deadline) || backoff.Wait(ctx, beginPause) != nil {
+			return found
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog
 				continue
 			}
 			release, takesPart := releases[edit.Service.UID]
-			isBrought := takesPart && edit.IsBroughtBy(release) && !edit.IsBehind
+			isBrought := takesPart && edit.IsBroughtBy(release) && !edit.IsBehind && isBringing(latest.Run.State)
 			switch {
 			case isBrought && (waiting[key] || !latest.Run.State.HasEnded()):
 				found[key] = &editRollout{policy: policy, of: latest}
@@ -131,4 +132,9 @@ func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog
 		}
 	}
 	return nil
+}
+
+// isBringing reports whether a rollout in a state brings its change to members, or has brought it to all.
+func isBringing(state rollout.State) bool {
+	return slices.Contains([]rollout.State{rollout.Running, rollout.Paused, rollout.Halted, rollout.Completed}, state)
 }

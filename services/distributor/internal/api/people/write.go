@@ -36,17 +36,13 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	if err != nil {
 		return nil, wire.Error(err)
 	}
+	begun := editRollouts(nil)
 	if !req.GetDryRun() {
 		s.follow(ctx)
+		begun = s.awaitRollouts(ctx, outcomes)
 	}
 	res := &fleetv1.ApplyResponse{Outcomes: make([]*fleetv1.ApplyOutcome, len(outcomes))}
 	all := wire.Each(outcomes, func(o catalog.Outcome) catalog.Object { return o.Object })
-	begun := editRollouts(nil)
-	if !req.GetDryRun() {
-		if begun, err = s.awaitRollouts(ctx, outcomes); err != nil {
-			return nil, wire.Error(err)
-		}
-	}
 	for i, outcome := range outcomes {
 		record := s.d.View.Describe(outcome.Object)
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
