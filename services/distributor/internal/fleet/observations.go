@@ -69,7 +69,7 @@ func seenOf(object catalog.Object) notify.Seen {
 	key, meta := object.Key(), object.Meta()
 	project, name := objectname.Split(key.Name)
 	return notify.Seen{
-		ID: string(key.Kind) + "/" + meta.UID, Kind: key.Kind, Name: name, Project: project, CreatedAt: meta.CreatedAt,
+		ID: string(key.Kind) + "/" + meta.UID, UID: meta.UID, Kind: key.Kind, Name: name, Project: project, CreatedAt: meta.CreatedAt,
 		Event: notice.Event{Project: project},
 	}
 }

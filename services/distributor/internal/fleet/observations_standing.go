@@ -51,6 +51,11 @@ func (o AllObservations) See(key catalog.Key) (notify.Seen, bool) {
 		return o.global(object), true
 	case *catalog.RolloutPolicy, *catalog.FleetSource, *catalog.ConfigBackend:
 		return o.lookedUp(object), true
+	case *catalog.Notifier:
+		// One of all projects belongs to the hub, and to no project whose notifiers could be told of it.
+		seen := o.lookedUp(object)
+		seen.Project, seen.Event.Project = object.Project(), object.Project()
+		return seen, true
 	}
 	return o.Observations.See(key)
 }
@@ -58,7 +63,7 @@ func (o AllObservations) See(key catalog.Key) (notify.Seen, bool) {
 // Learn implements notify.Fleet.
 func (o AllObservations) Learn(ctx context.Context) error {
 	var objects []catalog.Object
-	for _, key := range o.Keys(catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend) {
+	for _, key := range o.Keys(catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend, catalog.KindNotifier) {
 		if object := o.View.find(key); object != nil {
 			objects = append(objects, object)
 		}

@@ -47,6 +47,9 @@ const (
 	GlobalServiceRecovered Kind = "globalservice.recovered"
 	ConfigBackendFailing   Kind = "configbackend.failing"
 	ConfigBackendRecovered Kind = "configbackend.recovered"
+	// Other notifiers are told of one that has given messages up.
+	NotifierFailing   Kind = "notifier.failing"
+	NotifierRecovered Kind = "notifier.recovered"
 	// Test is an example that a person has asked for. No filter names it.
 	Test Kind = "test"
 )
@@ -58,6 +61,7 @@ func Kinds() []Kind {
 		ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
 		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
+		NotifierFailing, NotifierRecovered,
 	}
 }
 
@@ -67,6 +71,7 @@ func DefaultKinds() []Kind {
 		ServiceFailed, ServiceDegraded, ServiceRecovered, ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
 		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
+		NotifierFailing, NotifierRecovered,
 	}
 }
 
@@ -246,7 +251,8 @@ func Example(kind Kind, id string, at time.Time) Message {
 	case RepositoryFailing, RepositoryRecovered:
 		e.Service, e.Cluster, e.Repository, e.Commit, e.Version = "", "", "example", "", ""
 	case RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
-		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered:
+		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
+		NotifierFailing, NotifierRecovered:
 		e.Service, e.Cluster, e.Named, e.Commit, e.Version = "", "", "example", "", ""
 	}
 	return Message{ID: id, Kind: kind, Cause: "example", LastTime: at}.Add(e)
@@ -266,6 +272,7 @@ var said = map[Kind][3]string{
 	GlobalServiceFailing: {"global service", "global services", "cannot be derived everywhere"}, GlobalServiceWaiting: {"global service", "global services", "waits for a person"},
 	GlobalServiceRecovered: {"global service", "global services", "is derived again"},
 	ConfigBackendFailing:   {"back end", "back ends", "cannot be read"}, ConfigBackendRecovered: {"back end", "back ends", "can be read again"},
+	NotifierFailing: {"notifier", "notifiers", "has given messages up"}, NotifierRecovered: {"notifier", "notifiers", "has no message left that it gave up"},
 }
 
 // maxNamed bounds the objects that a default text names.

@@ -8,7 +8,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 )
 
-// events are those of a kind of objects that services follow from. An empty one does not exist.
+// events are those of a kind of standingKinds. An empty one does not exist.
 type events struct{ failing, waiting, recovered notice.Kind }
 
 // standingEvents are by the kind of the object.
@@ -17,11 +17,12 @@ var standingEvents = map[catalog.Kind]events{
 	catalog.KindFleetSource:   {notice.FleetSourceFailing, notice.FleetSourceWaiting, notice.FleetSourceRecovered},
 	catalog.KindGlobalService: {notice.GlobalServiceFailing, notice.GlobalServiceWaiting, notice.GlobalServiceRecovered},
 	catalog.KindConfigBackend: {notice.ConfigBackendFailing, "", notice.ConfigBackendRecovered},
+	catalog.KindNotifier:      {notice.NotifierFailing, "", notice.NotifierRecovered},
 }
 
-// standingKinds are the kinds of objects that services follow from.
+// standingKinds are the kinds of objects that services follow from, and notifiers.
 func standingKinds() []catalog.Kind {
-	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindGlobalService, catalog.KindConfigBackend}
+	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindGlobalService, catalog.KindConfigBackend, catalog.KindNotifier}
 }
 
 // of returns the event of a change of class.

@@ -35,6 +35,7 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 		}},
 		"source":   {catalog.KindFleetSource, []look{{notify.Failing, "fleetsource.failing"}, {notify.Waits, "fleetsource.waiting"}, {notify.Well, "fleetsource.recovered"}}},
 		"global":   {catalog.KindGlobalService, []look{{notify.Waits, "globalservice.waiting"}, {notify.Well, "globalservice.recovered"}}},
+		"notifier": {catalog.KindNotifier, []look{{notify.Failing, "notifier.failing"}, {notify.Well, "notifier.recovered"}}},
 		"back end": {catalog.KindConfigBackend, []look{{notify.Failing, "configbackend.failing"}, {notify.Well, "configbackend.recovered"}}},
 	} {
 		state := notify.State{}
@@ -56,6 +57,16 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 				}
 			}
 		}
+	}
+	told := notify.Seen{UID: notifier().UID, Kind: catalog.KindNotifier, Project: notifier().Project(), Class: notify.Failing}
+	if notify.Covers(notifier(), told) {
+		t.Error("a notifier is told of itself")
+	}
+	if told.UID = "another"; !notify.Covers(notifier(), told) {
+		t.Error("a notifier is not told of another one of its project")
+	}
+	if told.Project = ""; notify.Covers(notifier(), told) {
+		t.Error("a project's notifier is told of one of the hub")
 	}
 	backend := notify.Seen{Kind: catalog.KindConfigBackend, Project: "shop", Class: notify.Failing}
 	if notify.Covers(notifier(), backend) {

@@ -48,6 +48,7 @@ type Commit struct{ Repository, ID string }
 type Seen struct {
 	// ID names the object and never another one that has its name later.
 	ID   string
+	UID  string
 	Kind catalog.Kind
 	// Name is the object's, without its project.
 	Name string
@@ -241,6 +242,8 @@ func Covers(n *catalog.Notifier, seen Seen) bool {
 	isSeen := own == "" || seen.Project == own || slices.Contains(seen.Readers, own)
 	switch {
 	case !seen.Kind.InProject() && own != "": // it is the hub's
+		return false
+	case seen.Kind == catalog.KindNotifier && seen.UID == n.UID: // it could not say so
 		return false
 	case !isSeen, len(s.Projects) > 0 && !slices.Contains(s.Projects, seen.Project):
 		return false
