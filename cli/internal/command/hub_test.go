@@ -5,6 +5,7 @@ package command_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -170,7 +171,7 @@ func awaitOutput(ts *testscript.TestScript, _ bool, args []string) {
 	await.Success(hubOf(ts).t, args[0]+" in the output of "+strings.Join(args[1:], " "), func(context.Context) error {
 		err := ts.Exec(args[1], args[2:]...)
 		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
-			return fmt.Errorf("it ended with %v and printed %s%s", err, out, ts.ReadFile("stderr"))
+			return errors.Join(err, fmt.Errorf("it printed %s%s", out, ts.ReadFile("stderr")))
 		}
 		return nil
 	})
