@@ -347,7 +347,7 @@ func (s *Rollouts) Brings(ctx context.Context, policyUID string, serviceUIDs []s
 		}
 		var members []*rollout.Progress
 		for some := range slices.Chunk(serviceUIDs, maxBrought) {
-			query := tx.NewSelect().Where("run_id = ?", row.ID).Where("uid IN (?)", bun.In(some))
+			query := tx.NewSelect().Where("run_id = ?", row.ID).Where("uid IN (?)", bun.List(some))
 			if err := list(ctx, query, &members, (*rolloutMemberRow).progress); err != nil {
 				return err
 			}
