@@ -27,3 +27,11 @@ func Are[N int | int32 | int64](n N) string {
 	}
 	return "are"
 }
+
+// Have returns the verb for that many owners: "has" for one, and else "have".
+func Have[N int | int32 | int64](n N) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}

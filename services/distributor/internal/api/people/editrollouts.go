@@ -27,9 +27,10 @@ const (
 	// beginTimeout bounds how long the answer to an edit waits for the rollout that brings it, which another
 	// replica may begin. None begins while another one is under way, or while something of the edit is missing.
 	beginTimeout = 3 * time.Second
-	// beginPause is the pause between two looks.
-	beginPause = 100 * time.Millisecond
 )
+
+// lookAgain spaces the looks meanwhile. One at a global service reads all its members, so there are few.
+var lookAgain = backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second}
 
 // Releases knows what rollouts bring; sqlstore.Rollouts implements it.
 type Releases interface {
@@ -50,15 +51,8 @@ type editRollouts map[catalog.Key]*editRollout
 // says names the rollout, and how many members have the edit.
 func (r *editRollout) says() string {
 	name, m := objectname.Display(r.policy.Name), r.message()
-	return fmt.Sprintf("rollout %d of rolloutpolicy %s brings it, and %d of %s it; leat rollout status %s shows each",
-		m.GetNumber(), name, m.GetArrived(), amount.Of(m.GetTotal(), "service")+has(m.GetTotal()), name)
-}
-
-func has(n int32) string {
-	if n == 1 {
-		return " has"
-	}
-	return " have"
+	return fmt.Sprintf("rollout %d of rolloutpolicy %s brings it, and %d of %s %s it; leat rollout status %s shows each",
+		m.GetNumber(), name, m.GetArrived(), amount.Of(m.GetTotal(), "service"), amount.Have(m.GetTotal()), name)
 }
 
 func (r *editRollout) message() *fleetv1.EditRollout {
@@ -86,12 +80,13 @@ func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome)
 		}
 	}
 	waiting := map[catalog.Key]bool{} // edits that have waited for a rollout
-	for deadline := time.Now().Add(beginTimeout); ; {
+	deadline := time.Now().Add(beginTimeout)
+	for attempt := 0; ; attempt++ {
 		if err := s.findRollouts(ctx, open, waiting, found); err != nil {
 			s.d.Logger.WarnContext(ctx, "edit stored, but its rollout is not known", slog.Any("error", err))
 			return found
 		}
-		if len(open) == 0 || !time.Now().Before(deadline) || backoff.Wait(ctx, beginPause) != nil {
+		if len(open) == 0 || !time.Now().Before(deadline) || backoff.Wait(ctx, lookAgain.Delay(attempt)) != nil {
 			return found
 		}
 	}

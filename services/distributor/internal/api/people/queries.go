@@ -63,9 +63,8 @@ type QueriesDeps struct {
 type Queries struct {
 	QueriesDeps
 
-	people *Service
-	index  *find.Index
-	views  *find.Views
+	index *find.Index
+	views *find.Views
 	// spending is by the names of people.
 	spending *admission.Spending
 }
@@ -75,14 +74,14 @@ var _ fleetv1connect.QueryServiceHandler = (*Queries)(nil)
 // NewQueries returns the service that finds objects among many.
 func NewQueries(d QueriesDeps) *Queries {
 	index := find.NewIndex(fleet.Finding{View: d.People.d.View})
-	return &Queries{QueriesDeps: d, people: d.People, index: index, views: find.NewViews(index), spending: admission.NewSpending(admission.Allowance{
+	return &Queries{QueriesDeps: d, index: index, views: find.NewViews(index), spending: admission.NewSpending(admission.Allowance{
 		AtOnce: queriesAtOnce, Waiting: queriesWaiting, Burst: queryBurst, Share: queryShare,
 	})}
 }
 
 // QueryFleet implements QueryServiceHandler.
 func (s *Queries) QueryFleet(ctx context.Context, req *fleetv1.QueryFleetRequest) (*fleetv1.QueryFleetResponse, error) {
-	c, err := s.people.person(ctx)
+	c, err := s.People.person(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +213,7 @@ func (c *caller) viewer(q *find.Query) find.Viewer {
 
 // WatchQuery implements QueryServiceHandler.
 func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest, stream *connect.ServerStream[fleetv1.WatchQueryResponse]) error {
-	c, err := s.people.person(ctx)
+	c, err := s.People.person(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,7 +237,7 @@ func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest
 		},
 		Beat: func() error {
 			// They may have left, be in other groups, or hold other bindings, some of which may have ended.
-			if watch.caller, err = s.people.person(ctx); err != nil {
+			if watch.caller, err = s.People.person(ctx); err != nil {
 				return err
 			}
 			if err := watch.look(ctx, true); err != nil {
@@ -330,7 +329,7 @@ func (w *queryWatch) difference(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQ
 
 // GetFleetStatus implements QueryServiceHandler.
 func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatusRequest) (*fleetv1.GetFleetStatusResponse, error) {
-	c, err := s.people.person(ctx)
+	c, err := s.People.person(ctx)
 	if err != nil {
 		return nil, err
 	}

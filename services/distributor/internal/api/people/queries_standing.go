@@ -45,7 +45,7 @@ func (s *Queries) snapshot(ctx context.Context, kind catalog.Kind) (find.Snapsho
 func (s *Queries) documents(ctx context.Context, records []fleet.Record) ([]*fleetv1.Document, error) {
 	switch records[0].Object.Key().Kind { //nolint:exhaustive // the view knows the states of the others
 	case catalog.KindRepository:
-		s.people.updateMirrors(ctx, records)
+		s.People.updateMirrors(ctx, records)
 	case catalog.KindRolloutPolicy:
 		return statedDocuments(s.Rollouts.withStatus(ctx, records))
 	case catalog.KindFleetSource:
@@ -53,7 +53,7 @@ func (s *Queries) documents(ctx context.Context, records []fleet.Record) ([]*fle
 	case catalog.KindNotifier:
 		return statedDocuments(s.Notifiers.withStatus(ctx, records))
 	case catalog.KindConfigBackend:
-		return statedDocuments(s.people.backendsShown(ctx, records...), nil)
+		return statedDocuments(s.People.backendsShown(ctx, records...), nil)
 	}
 	return wire.Each(records, func(record fleet.Record) *fleetv1.Document { return fleetdoc.Of(objectMessage(record)) }), nil
 }

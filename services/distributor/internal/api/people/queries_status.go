@@ -39,7 +39,7 @@ func (w *statusWalk) others(ctx context.Context) error {
 	}
 	items, err := w.queries.Standing.Problems(ctx, objects)
 	if errors.Is(err, catalog.ErrUnavailable) {
-		w.queries.people.d.Logger.WarnContext(ctx, "status is shown without rollouts, fleet sources, back ends and notifiers", slog.Any("error", err))
+		w.queries.People.d.Logger.WarnContext(ctx, "status is shown without rollouts, fleet sources, back ends and notifiers", slog.Any("error", err))
 		items, err = []problems.Item{{
 			Severity: problems.Warning, Kind: kindHub, Path: "database", Reason: reason.DependencyUnavailable,
 			Message: "the database does not answer, so states of rollouts, fleet sources, back ends and notifiers are not known",
