@@ -74,7 +74,7 @@ annotations:
 serviceAccountName: {{ .name }}
 automountServiceAccountToken: false
 enableServiceLinks: false
-# 3 s of the pause before the stop, 25 s for running calls (LEAT_DRAIN_TIMEOUT), and some to spare.
+# 12 s of the pause before the stop, 25 s for running calls (LEAT_DRAIN_TIMEOUT), and some to spare.
 terminationGracePeriodSeconds: 45
 securityContext: { runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: { type: RuntimeDefault } }
 topologySpreadConstraints:
