@@ -39,6 +39,8 @@ type Params struct {
 	HubCA []byte
 	// HubKeys are the keys by which an agent that is dialled knows the hub.
 	HubKeys []string
+	// Image is the agent's image. Empty: that of the shipped manifest, with the tag Release.
+	Image string
 	// Release is the tag of the agent's image. Empty: the shipped manifest's.
 	Release string
 }
@@ -106,7 +108,11 @@ func configured(document string, p Params) (string, error) {
 		return "", fmt.Errorf("the shipped Deployment has %d containers, want one", len(containers))
 	}
 	container, _ := containers[0].(map[string]any)
-	if image, _ := container["image"].(string); p.Release != "" {
+	image, _ := container["image"].(string)
+	switch {
+	case p.Image != "":
+		container["image"] = p.Image
+	case p.Release != "":
 		container["image"] = image[:strings.LastIndex(image, ":")+1] + p.Release
 	}
 	variables, _ := container["env"].([]any)

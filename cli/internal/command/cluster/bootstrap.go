@@ -80,7 +80,7 @@ to create clusters and join tokens in the project and, for labels, to be an admi
 				return err
 			}
 			text, err := printed(made, agentmanifest.Params{
-				JoinToken: made.GetSecret(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM(), Release: app.Build().Release(),
+				JoinToken: made.GetSecret(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM(), Image: how.image, Release: app.Build().Release(),
 			}, how.format)
 			if err != nil {
 				return err
@@ -106,6 +106,7 @@ to create clusters and join tokens in the project and, for labels, to be an admi
 	cmd.Flags().Var(&life, "expires", "how long it is valid, such as 12h or 30d; 90d at most (default: 24 hours)")
 	cmd.Flags().StringVar(&request.Description, "description", "", "a sentence for people")
 	cmd.Flags().StringVar(&how.hubURL, "hub-url", "", "where the agents reach the hub (default: where leat reaches it)")
+	how.imageFlag(cmd)
 	cmd.Flags().StringVarP(&how.format, "output", "o", "text", strings.Join(bootstrapForms, ", "))
 	return cmd
 }

@@ -52,7 +52,8 @@ func create(s *session.Session) *cobra.Command {
 within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.
 
 With -o kubernetes, print the manifest of the agent instead, with its token and the hub's address, for kubectl of that cluster. The agent
-reaches the hub at the address that leat uses; --hub-url names another one. It trusts the certificates that leat trusts (--ca-file).`,
+reaches the hub at the address that leat uses; --hub-url names another one. It trusts the certificates that leat trusts (--ca-file).
+leat cluster token NAME -o kubernetes prints the manifest again, with another token.`,
 		Example: `  leat cluster create berlin
   leat cluster create berlin -o kubernetes | kubectl --context berlin apply -f -
   leat cluster create berlin --label stage=prod --description "the old one"
@@ -70,24 +71,44 @@ reaches the hub at the address that leat uses; --hub-url names another one. It t
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE; may be given more than once")
 	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
 	cmd.Flags().StringVar(&endpoint, "agent-endpoint", "", "HOST:PORT at which the hub dials the agent, for a cluster that may open no connections")
-	cmd.Flags().StringVar(&how.hubURL, "hub-url", "", "where the agent reaches the hub (default: where leat reaches it)")
-	cmd.Flags().StringVarP(&how.format, "output", "o", "text", "text or kubernetes")
+	how.flags(cmd)
 	return cmd
 }
 
 func token(s *session.Session) *cobra.Command {
-	return &cobra.Command{
+	how := start{}
+	cmd := &cobra.Command{
 		Use:   "token NAME",
 		Short: "Print a new join token for a cluster's agent",
 		Long: `Make a join token for the agent of a cluster that is in the fleet already, for example because the first one has
-expired or the agent has lost its key. The token alone is printed on the standard output.`,
+expired or the agent has lost its key. The token alone is printed on the standard output.
+
+With -o kubernetes, print the manifest of the agent with the new token instead, as leat cluster create does.`,
 		Example: `  leat cluster token berlin
-  leat cluster token berlin > join-token`,
+  leat cluster token berlin > join-token
+  leat cluster token berlin -o kubernetes | kubectl --context berlin apply -f -`,
 		Args: name,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			return printToken(ctx, s, c, s.Reference("Cluster", args[0]))
+			if err := how.validate(); err != nil {
+				return err
+			}
+			named := s.Reference("Cluster", args[0])
+			if how.format == "text" {
+				return printToken(ctx, s, c, named)
+			}
+			found, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
+			if err != nil {
+				return err
+			}
+			join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: named})
+			if err != nil {
+				return err
+			}
+			return printManifest(s, c, found.GetCluster(), join, how, "has a new token")
 		}),
 	}
+	how.flags(cmd)
+	return cmd
 }
 
 func revoke(s *session.Session) *cobra.Command {
@@ -145,12 +166,30 @@ func name(_ *cobra.Command, args []string) error {
 // start is how the agent of a new cluster is to be started.
 type start struct {
 	hubURL string // empty: that of the client
+	image  string // of the agent; empty: that of the release
 	format string // text or kubernetes
 }
 
-func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fleetv1.Cluster, how start) error {
+func (how *start) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&how.hubURL, "hub-url", "", "where the agent reaches the hub (default: where leat reaches it)")
+	how.imageFlag(cmd)
+	cmd.Flags().StringVarP(&how.format, "output", "o", "text", "text or kubernetes")
+}
+
+func (how *start) imageFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&how.image, "image", "", "the agent's image in the manifest, such as one of your registry (default: that of this release)")
+}
+
+func (how *start) validate() error {
 	if how.format != "text" && how.format != "kubernetes" {
 		return failure.Usage("there is no output form %q, want text or kubernetes", how.format)
+	}
+	return nil
+}
+
+func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fleetv1.Cluster, how start) error {
+	if err := how.validate(); err != nil {
+		return err
 	}
 	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
 		return err
@@ -160,23 +199,11 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	if err != nil {
 		return err
 	}
-	until := join.GetExpireTime().AsTime().Local().Format(time.DateTime)
-	endpoint, hubURL := cluster.GetSpec().GetAgentEndpoint(), cmp.Or(how.hubURL, c.Server())
 	if how.format == "kubernetes" {
-		params := agentmanifest.Params{
-			JoinToken: join.GetJoinToken(), HubURL: hubURL, HubCA: c.CAPEM(), HubKeys: join.GetHubKeys(), Release: app.Build().Release(),
-		}
-		if endpoint != "" { // the agent makes no connection, and knows the hub by its keys
-			params.HubURL, params.HubCA = "", nil
-		}
-		text, err := agentmanifest.Render(params)
-		if err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(s.Err, "cluster/%s created; the token works once, until %s\n", name, until)
-		_, err = fmt.Fprint(s.Out, text)
-		return err
+		return printManifest(s, c, cluster, join, how, "created")
 	}
+	until := expiry(join)
+	endpoint, hubURL := cluster.GetSpec().GetAgentEndpoint(), cmp.Or(how.hubURL, c.Server())
 	if endpoint != "" {
 		_, err = fmt.Fprintf(s.Out, instructionsDialled, name, endpoint, strings.Join(join.GetHubKeys(), ","), join.GetJoinToken(), until)
 		return err
@@ -187,6 +214,29 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	}
 	_, err = fmt.Fprintf(s.Out, instructions, name, hubURL, join.GetJoinToken(), until, trust)
 	return err
+}
+
+// printManifest prints the agent's manifest for a cluster, and says what happened to the cluster.
+func printManifest(s *session.Session, c *client.Client, cluster *fleetv1.Cluster, join *fleetv1.CreateJoinTokenResponse, how start, happened string) error {
+	params := agentmanifest.Params{
+		JoinToken: join.GetJoinToken(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM(), HubKeys: join.GetHubKeys(),
+		Image: how.image, Release: app.Build().Release(),
+	}
+	if cluster.GetSpec().GetAgentEndpoint() != "" { // the agent makes no connection, and knows the hub by its keys
+		params.HubURL, params.HubCA = "", nil
+	}
+	text, err := agentmanifest.Render(params)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(s.Err, "cluster/%s %s; the token works once, until %s\n", document.Reference(cluster.GetMetadata()), happened, expiry(join))
+	_, err = fmt.Fprint(s.Out, text)
+	return err
+}
+
+// expiry returns when a join token ends, for people.
+func expiry(join *fleetv1.CreateJoinTokenResponse) string {
+	return join.GetExpireTime().AsTime().Local().Format(time.DateTime)
 }
 
 // trusted returns the line with the certificates that an agent has to trust, where leat was given
@@ -234,7 +284,7 @@ func printToken(ctx context.Context, s *session.Session, c *client.Client, clust
 	}
 	if terminal.IsTerminal(s.Out) {
 		defer func() {
-			_, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", join.GetExpireTime().AsTime().Local().Format(time.DateTime))
+			_, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", expiry(join))
 		}()
 	}
 	_, err = fmt.Fprintln(s.Out, join.GetJoinToken())
