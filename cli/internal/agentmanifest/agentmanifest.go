@@ -39,9 +39,9 @@ type Params struct {
 	HubCA []byte
 	// HubKeys are the keys by which an agent that is dialled knows the hub.
 	HubKeys []string
-	// Image is the agent's image. Empty: that of the shipped manifest, with the tag Release.
+	// Image is the agent's image with its tag. Empty: the shipped manifest's.
 	Image string
-	// Release is the tag of the agent's image. Empty: the shipped manifest's.
+	// Release is the tag of the shipped manifest's image. Empty: as it is shipped.
 	Release string
 }
 

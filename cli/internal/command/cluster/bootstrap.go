@@ -66,6 +66,9 @@ to create clusters and join tokens in the project and, for labels, to be an admi
   leat cluster bootstrap create edge- -o helm --file values.yaml`,
 		Args: prefix,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := how.validateImage(); err != nil {
+				return err
+			}
 			switch {
 			case !slices.Contains(bootstrapForms, how.format):
 				return failure.Usage("there is no output form %q, want one of %s", how.format, strings.Join(bootstrapForms, ", "))

@@ -20,11 +20,13 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/terminal"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // New is `leat cluster`.
@@ -94,6 +96,9 @@ With -o kubernetes, print the manifest of the agent with the new token instead, 
 			}
 			named := s.Reference("Cluster", args[0])
 			if how.format == "text" {
+				if how.hubURL != "" {
+					return failure.Usage("--hub-url is for the manifest: print that with -o kubernetes")
+				}
 				return printToken(ctx, s, c, named)
 			}
 			found, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
@@ -184,6 +189,14 @@ func (how *start) validate() error {
 	if how.format != "text" && how.format != "kubernetes" {
 		return failure.Usage("there is no output form %q, want text or kubernetes", how.format)
 	}
+	return how.validateImage()
+}
+
+// validateImage returns a failure if an image is named for an output that has none.
+func (how *start) validateImage() error {
+	if how.image != "" && how.format != "kubernetes" {
+		return failure.Usage("--image is for the manifest: print that with -o kubernetes")
+	}
 	return nil
 }
 
@@ -191,10 +204,15 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	if err := how.validate(); err != nil {
 		return err
 	}
-	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
-		return err
-	}
 	name := document.Reference(cluster.GetMetadata())
+	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
+		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_ALREADY_EXISTS {
+			return err
+		}
+		exists := failure.From(err, c.Server())
+		exists.Advice = "To install its agent, run leat cluster token " + name + " -o kubernetes, which prints the manifest with another token."
+		return exists
+	}
 	join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: name})
 	if err != nil {
 		return err
@@ -229,8 +247,10 @@ func printManifest(s *session.Session, c *client.Client, cluster *fleetv1.Cluste
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(s.Err, "cluster/%s %s; the token works once, until %s\n", document.Reference(cluster.GetMetadata()), happened, expiry(join))
-	_, err = fmt.Fprint(s.Out, text)
+	if _, err := fmt.Fprint(s.Out, text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Err, "cluster/%s %s; the token works once, until %s\n", document.Reference(cluster.GetMetadata()), happened, expiry(join))
 	return err
 }
 
@@ -282,11 +302,11 @@ func printToken(ctx context.Context, s *session.Session, c *client.Client, clust
 	if err != nil {
 		return err
 	}
-	if terminal.IsTerminal(s.Out) {
-		defer func() {
-			_, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", expiry(join))
-		}()
+	if _, err := fmt.Fprintln(s.Out, join.GetJoinToken()); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintln(s.Out, join.GetJoinToken())
+	if terminal.IsTerminal(s.Out) {
+		_, err = fmt.Fprintf(s.Err, "It works once, until %s.\n", expiry(join))
+	}
 	return err
 }
