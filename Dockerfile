@@ -3,10 +3,12 @@
 #
 # One file for every Go deployable and for the command line:
 #
-#   docker build --build-arg SERVICE=gitcache -t leat/gitcache .        also distributor, tunnel and agent
-#   docker build --target cli -t leat/leat .                            the command line
-#   docker build --build-arg SERVICE=gitcache --target git …            with the git executable, for LEAT_GITCACHE_BACKEND=git
-#   docker build --target demo-git -t leat/demo-git .                   the demo repository of docker-compose.yml
+#   docker build --build-arg SERVICE=gitcache -t ghcr.io/leatdev/leat/gitcache:0.1.0-dev .    also distributor, tunnel and agent
+#   docker build --target cli -t ghcr.io/leatdev/leat/leat:0.1.0-dev .                        the command line
+#   docker build --build-arg SERVICE=gitcache --target git …                                  with git, for LEAT_GITCACHE_BACKEND=git
+#   docker build --target demo-git -t ghcr.io/leatdev/leat/demo-git:0.1.0-dev .               the demo repository of docker-compose.yml
+#
+# deploy/images.env has the names.
 #
 # VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY and GOFLAGS are for builds behind a module
 # proxy of your own. `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.

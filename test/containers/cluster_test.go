@@ -83,7 +83,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
 		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
 		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL="+origin, "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
-		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", "leat/agent")
+		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", e.own.Image("agent"))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the last of what the agent logged:\n%s", e.logs(t, "leat-test-agent"))

@@ -42,7 +42,7 @@ func TestSecImagesContainOnlyTheProgram(t *testing.T) {
 		if name == "leat" {
 			program, home, check = "leat", "drwx------ 65532/65532 home/leat/", nil
 		}
-		image := e.image(t, "leat/"+name)
+		image := e.image(t, e.own.Image(name))
 		c := image.Config
 		if c.User != "65532:65532" || len(c.Volumes) > 0 || !slices.Equal(c.Entrypoint, []string{"/usr/local/bin/" + program}) {
 			t.Errorf("%s: got user %q, volumes %v, entry point %v", name, c.User, c.Volumes, c.Entrypoint)
@@ -56,7 +56,7 @@ func TestSecImagesContainOnlyTheProgram(t *testing.T) {
 			}
 		}
 		var others []string
-		for _, file := range e.files(t, "leat/"+name) {
+		for _, file := range e.files(t, e.own.Image(name)) {
 			isFolder := strings.HasPrefix(file, "drwxr-xr-x 0/0 ")
 			if !isFolder && file != home && file != "-rwxr-xr-x 0/0 usr/local/bin/"+program && !strings.HasSuffix(file, " etc/ssl/certs/ca-certificates.crt") {
 				others = append(others, file)
@@ -78,11 +78,12 @@ func TestImagesAreReproducible(t *testing.T) {
 	if _, err := e.run(t, nil, "tools/containers/compiled.sh", "--others", "tunnel"); err != nil {
 		t.Fatal(err)
 	}
+	again := e.own.Name("tunnel") + ":again"
 	// A flag that `go build` ignores makes every step new. With --no-cache the engine would compile
 	// the packages of others, too.
-	e.build(t, "--build-arg", "SERVICE=tunnel", "--build-arg", "GOFLAGS=-run="+rand.Text(), "--tag", "leat/tunnel:again", ".")
-	defer e.ask(t, "image", "rm", "leat/tunnel:again")
-	first, second := e.image(t, "leat/tunnel").RootFS.Layers, e.image(t, "leat/tunnel:again").RootFS.Layers
+	e.build(t, "--build-arg", "SERVICE=tunnel", "--build-arg", "GOFLAGS=-run="+rand.Text(), "--tag", again, ".")
+	defer e.ask(t, "image", "rm", again)
+	first, second := e.image(t, e.own.Image("tunnel")).RootFS.Layers, e.image(t, again).RootFS.Layers
 	if !slices.Equal(first, second) {
 		t.Errorf("got layers %v and %v, want the same ones", first, second)
 	}

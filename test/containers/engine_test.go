@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/test/supply"
 )
 
 // There is one stack, and builds share one cache, so a test holds the lock of what it changes.
@@ -29,6 +30,8 @@ type engine struct {
 	docker, compose string
 	// services are those of the compose file that are brought up.
 	services []string
+	// own says how the images are named that `make containers` has built.
+	own supply.Own
 	// env are the variables that every command gets besides the test's own.
 	env []string
 }
@@ -40,7 +43,13 @@ func requireEngine(t *testing.T) *engine {
 	if compose == "" {
 		t.Skip("LEAT_CONTAINERS_COMPOSE is not set: images and docker-compose.yml are left to `make containers`")
 	}
-	return &engine{docker: os.Getenv("LEAT_CONTAINERS_DOCKER"), compose: compose, services: strings.Fields(os.Getenv("LEAT_CONTAINERS_SERVICES"))}
+	own, err := supply.ReadOwn(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &engine{
+		docker: os.Getenv("LEAT_CONTAINERS_DOCKER"), compose: compose, services: strings.Fields(os.Getenv("LEAT_CONTAINERS_SERVICES")), own: own,
+	}
 }
 
 // requireStack returns the engine with these variables for its commands. Until the test ends it has the

@@ -33,7 +33,7 @@ func newPerson(t *testing.T, e *engine, folder string) *person {
 func (p *person) leatArgs() []string {
 	return []string{
 		"run", "--rm", "--network", "host", "--user", "0:0", "--volume", p.folder + ":/documents:ro", "--env", "LEAT_SERVER=" + origin,
-		"--env", "LEAT_TOKEN=" + p.token, "--env", "LEAT_CA_FILE=/documents/ca.crt", "leat/leat",
+		"--env", "LEAT_TOKEN=" + p.token, "--env", "LEAT_CA_FILE=/documents/ca.crt", p.engine.own.Image("leat"),
 	}
 }
 

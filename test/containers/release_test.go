@@ -46,7 +46,7 @@ func TestReleasesHaveTheImagesOfTheDockerfile(t *testing.T) {
 	}
 	builds.Lock()
 	defer builds.Unlock()
-	const name = "leat/tunnel:release"
+	name := e.own.Name("tunnel") + ":release"
 	e.build(t, "--build-arg", "SERVICE=tunnel", "--build-arg", "VERSION="+version.Number(), "--build-arg", "REVISION="+revision,
 		"--tag", name, checkout)
 	defer e.ask(t, "image", "rm", name)

@@ -17,6 +17,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/leatdev/leat/test/supply"
 )
 
 // loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none. All
@@ -251,8 +253,8 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
 	for name, s := range project.Services {
-		isOurs := strings.HasPrefix(s.Image, "leat/") // their images have a check
-		if isOurs == (s.HealthCheck != nil) && name != "collector" && name != "demo" {
+		hasOwn := hasOwnImage(t, s) // which has a check
+		if hasOwn == (s.HealthCheck != nil) && name != "collector" && name != "demo" {
 			t.Errorf("%s: got the health check %v", name, s.HealthCheck)
 		}
 	}
@@ -268,17 +270,21 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 }
 
 // TestComposeBuildsEachImageOnce requires that no two services build one tag, which fails where the
-// engine keeps images in containerd, and that an image of ours is never downloaded.
+// engine keeps images in containerd, and that an image of ours is never downloaded: that of a registry
+// may be of another commit.
 func TestComposeBuildsEachImageOnce(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
 	built := map[string]int{}
 	for name, s := range project.Services {
-		if !strings.HasPrefix(s.Image, "leat/") {
+		if !hasOwnImage(t, s) {
+			if s.Build != nil {
+				t.Errorf("%s: builds %s, a name of somebody else", name, s.Image)
+			}
 			continue
 		}
 		if s.PullPolicy != types.PullPolicyNever {
-			t.Errorf("%s: got the pull policy %q for %s, which others may own at Docker Hub", name, s.PullPolicy, s.Image)
+			t.Errorf("%s: got the pull policy %q for %s, want what this checkout builds", name, s.PullPolicy, s.Image)
 		}
 		built[s.Image] += 0
 		if s.Build != nil {
@@ -290,6 +296,16 @@ func TestComposeBuildsEachImageOnce(t *testing.T) {
 			t.Errorf("%d services build %s, want 1", count, image)
 		}
 	}
+}
+
+// hasOwnImage reports whether a service runs an image that is built from this repository.
+func hasOwnImage(t *testing.T, s types.ServiceConfig) bool {
+	t.Helper()
+	image, err := supply.ParseImage(s.Image)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	return own(t).Has(image)
 }
 
 // TestSecComposeServicesListenOnTheHubsNetwork requires that a service which shares the networks of

@@ -13,15 +13,12 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// registry is where the charts look for images unless they are given another one.
-const registry = "docker.io"
-
 // packImage writes the layout and the inventory of the image of a program, for the platforms that it
 // is compiled for.
 func (m *maker) packImage(p program, variants []built) error {
-	repository := "leat/" + p.name
+	repository := m.own.Name(p.name)
 	image := ocilayout.Image{
-		Name: registry + "/" + repository + ":" + m.version.Number(), Tag: m.version.Number(), Created: m.checkout.time, Config: p.image.Config,
+		Name: repository + ":" + m.version.Number(), Tag: m.version.Number(), Created: m.checkout.time, Config: p.image.Config,
 	}
 	content := supply.ImageContent{Name: repository, Version: m.version.Number()}
 	for _, b := range variants {

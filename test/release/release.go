@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/test/charts"
+	"github.com/leatdev/leat/test/supply"
 )
 
 // Params says what is released.
@@ -78,8 +79,12 @@ func Make(ctx context.Context, p Params) (err error) {
 	if _, err := releaseIn(p.Out); err != nil {
 		return err
 	}
+	own, err := supply.ReadOwn(p.Top)
+	if err != nil {
+		return err
+	}
 	m := &maker{
-		version: p.Version, checkout: source, report: p.Report, folder: filepath.Join(p.Out, making, "release"),
+		version: p.Version, checkout: source, report: p.Report, own: own, folder: filepath.Join(p.Out, making, "release"),
 		sums: map[string]string{}, made: map[set][]artifact{},
 	}
 	if m.report == nil {
@@ -125,6 +130,8 @@ type maker struct {
 	version  Version
 	checkout checkout
 	report   func(line string)
+	// own says how images are named.
+	own supply.Own
 	// folder is where the files of the release gather.
 	folder string
 	// work is where files are that a step needs and that are not part of the release.

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/test/charts"
 	"github.com/leatdev/leat/test/release"
 	"github.com/leatdev/leat/test/release/recipe"
+	"github.com/leatdev/leat/test/supply"
 )
 
 // top is the root of the tree.
@@ -53,7 +54,7 @@ func main() { println(app.Build().Version, app.Build().Commit) }
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"Dockerfile", "LICENSE", "README.md", "deploy/image/ca-certificates.crt", "internal/app/build.go"} {
+	for _, name := range []string{"Dockerfile", "LICENSE", "README.md", "deploy/image/ca-certificates.crt", "deploy/images.env", "internal/app/build.go"} {
 		content, err := os.ReadFile(filepath.Join(top, name))
 		if err != nil {
 			t.Fatal(err)
@@ -107,6 +108,16 @@ func commit(t *testing.T, dir string) {
 	t.Helper()
 	git(t, dir, "add", "--all")
 	git(t, dir, "commit", "--quiet", "--allow-empty", "--message", "x")
+}
+
+// own returns how the images of this checkout are named.
+func own(t *testing.T) supply.Own {
+	t.Helper()
+	o, err := supply.ReadOwn(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 // params are those of a small release: one program, for the platform on which the test can run it.
@@ -174,7 +185,7 @@ func TestRelease(t *testing.T) {
 	revision := git(t, dir, "rev-parse", "HEAD")
 	checkProgram(t, filepath.Join(folder, program+".tar.gz"))
 	checkSums(t, folder, len(files)-1)
-	for name, about := range map[string]string{program: "tunnel", image: "leat/tunnel"} {
+	for name, about := range map[string]string{program: "tunnel", image: own(t).Name("tunnel")} {
 		checkInventory(t, files[name+".cdx.json"], about)
 	}
 	index := checkImage(t, dir, filepath.Join(folder, image+".oci.tar"), revision)
@@ -303,6 +314,10 @@ func checkImage(t *testing.T, dir, file, revision string) v1.Hash {
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("got %+v, %v, want one image", manifest, err)
 	}
+	charted := own(t).Name("tunnel") + ":1.2.3-rc.1" // which the chart of the release runs
+	if name := manifest.Manifests[0].Annotations["io.containerd.image.name"]; name != charted {
+		t.Errorf("containerd imports the image as %s, want %s", name, charted)
+	}
 	id := manifest.Manifests[0].Digest
 	index, err := list.ImageIndex(id)
 	if err != nil {
@@ -349,7 +364,7 @@ func checkImage(t *testing.T, dir, file, revision string) v1.Hash {
 // about the image by the digest that registries know.
 func checkProvenance(t *testing.T, files map[string]string, revision string, index v1.Hash) {
 	t.Helper()
-	want, got := map[string]string{"leat/tunnel": index.Hex}, map[string]string{}
+	want, got := map[string]string{own(t).Name("tunnel"): index.Hex}, map[string]string{}
 	for line := range strings.Lines(files[release.Sums]) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		if !slices.Contains(statements, name) {
@@ -407,9 +422,9 @@ func checkChart(t *testing.T, folder, name string) {
 		t.Fatal(err)
 	}
 	values := map[string]any{"database": map[string]any{"mode": "trial"}}
-	images := []string{"leat/gitcache:1.2.3-rc.1", "leat/distributor:1.2.3-rc.1", "leat/tunnel:1.2.3-rc.1"}
+	programs := []string{"gitcache", "distributor", "tunnel"}
 	if name == charts.Agent {
-		images = []string{"leat/agent:1.2.3-rc.1"}
+		programs = []string{"agent"}
 		values = map[string]any{"hub": map[string]any{"url": "https://leat.example.com"}, "join": map[string]any{"token": "x"}}
 	}
 	if c.Metadata.Version != "1.2.3-rc.1" || c.Metadata.AppVersion != "1.2.3-rc.1" {
@@ -420,8 +435,8 @@ func checkChart(t *testing.T, folder, name string) {
 		t.Fatal(err)
 	}
 	text := strings.Join(charts.Documents(rendered), "\n")
-	for _, image := range images {
-		if !strings.Contains(text, image) {
+	for _, program := range programs {
+		if image := own(t).Name(program) + ":1.2.3-rc.1"; !strings.Contains(text, "image: "+image+"\n") {
 			t.Errorf("chart %s: does not run %s", name, image)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // ImageContent is what an inventory of an image lists.
 type ImageContent struct {
-	// Name is the repository, such as leat/gitcache.
+	// Name is the repository, such as registry.example.com/team/web.
 	Name, Version string
 	// Digest is the SHA-256 of the image's index, in hexadecimal digits.
 	Digest string

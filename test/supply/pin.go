@@ -58,9 +58,6 @@ func (i Image) String() string {
 	return s
 }
 
-// IsOwn reports whether the image is built from this repository.
-func (i Image) IsOwn() bool { return i.Registry == "" && strings.HasPrefix(i.Name, "leat/") }
-
 // Images returns the image references in a Dockerfile, a Compose file or a manifest. It omits
 // stages of the same Dockerfile, and "scratch".
 func Images(content string) []string {
@@ -78,14 +75,14 @@ func Images(content string) []string {
 }
 
 // Unpinned returns the images of a content that are not Leat's own and have no digest.
-func Unpinned(content string) ([]Image, error) {
+func Unpinned(content string, own Own) ([]Image, error) {
 	var found []Image
 	for _, text := range Images(content) {
 		image, err := ParseImage(text)
 		if err != nil {
 			return nil, err
 		}
-		if !image.IsOwn() && image.Digest == "" {
+		if !own.Has(image) && image.Digest == "" {
 			found = append(found, image)
 		}
 	}
@@ -97,6 +94,8 @@ type Registries struct {
 	Client *http.Client
 	// Scheme is the URL scheme of registries: https; tests use http.
 	Scheme string
+	// Own are Leat's own images, which have no digest to ask for: they are built from the same commit.
+	Own Own
 }
 
 // Pin returns the content with the current digest of every image that is not Leat's own, and the
@@ -107,7 +106,7 @@ func (r Registries) Pin(ctx context.Context, content string) (pinned string, ima
 		if err != nil {
 			return "", nil, err
 		}
-		if image.IsOwn() {
+		if r.Own.Has(image) {
 			continue
 		}
 		if image.Tag == "" {

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -256,10 +257,11 @@ func TestPin(t *testing.T) {
 	t.Parallel()
 	host, digest := registry(t, false)
 	image := host + "/some/image:1.2"
-	registries := supply.Registries{Client: http.DefaultClient, Scheme: "http"}
+	own := supply.Own{Repository: "registry.example.com/ours", Tag: "1.2.3"}
+	registries := supply.Registries{Client: http.DefaultClient, Scheme: "http", Own: own}
 	for name, content := range map[string]string{
 		"Dockerfile": "FROM IMAGE AS build\nFROM build\nCOPY --from=build /x /x\nFROM scratch\n",
-		"Compose":    "services:\n  x:\n    image: IMAGE\n  own:\n    image: leat/gitcache\n",
+		"Compose":    "services:\n  x:\n    image: IMAGE\n  own:\n    image: registry.example.com/ours/x:1.2.3\n",
 		"manifest":   "      containers:\n        - name: x\n          image: IMAGE # a comment\n        - image: IMAGE\n",
 	} {
 		once := strings.ReplaceAll(content, "IMAGE", image)
@@ -270,8 +272,8 @@ func TestPin(t *testing.T) {
 		if want := strings.ReplaceAll(content, "IMAGE", image+"@"+digest); pinned != want || len(images) == 0 {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, pinned, want)
 		}
-		before, err1 := supply.Unpinned(once)
-		after, err2 := supply.Unpinned(pinned)
+		before, err1 := supply.Unpinned(once, own)
+		after, err2 := supply.Unpinned(pinned, own)
 		if err1 != nil || err2 != nil || len(before) == 0 || len(after) != 0 {
 			t.Errorf("%s: got %v and %v, %v and %v without a digest, want none after they were pinned", name, before, after, err1, err2)
 		}
@@ -298,7 +300,7 @@ func TestParseImage(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for _, good := range []string{
-		"redis:7.4-alpine", "otel/opentelemetry-collector:0.140.0", "gcr.io/distroless/static-debian12:nonroot", "localhost:5000/a/b:c", "leat/gitcache",
+		"redis:7.4-alpine", "otel/opentelemetry-collector:0.140.0", "gcr.io/distroless/static-debian12:nonroot", "localhost:5000/a/b:c", "some/image",
 		"redis:7.4-alpine@" + digest, "redis@" + digest,
 	} {
 		if image, err := supply.ParseImage(good); err != nil || image.String() != good {
@@ -308,6 +310,34 @@ func TestParseImage(t *testing.T) {
 	for _, bad := range []string{"", "Redis:7", "redis:7@sha256:abc", "redis:7@" + digest + "0", "redis:7@md5:" + strings.Repeat("0", 32), "redis:7@sha256:" + strings.Repeat("0A", 32), "redis: 7"} {
 		if image, err := supply.ParseImage(bad); err == nil {
 			t.Errorf("%q: got %+v, want an error", bad, image)
+		}
+	}
+}
+
+func TestReadOwn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		content string
+		want    supply.Own
+	}{
+		"both":     {"# IMAGE_TAG=0\nIMAGE_REPOSITORY=registry.example.com/ours\nIMAGE_TAG=1.2.3-dev\n", supply.Own{Repository: "registry.example.com/ours", Tag: "1.2.3-dev"}},
+		"no tag":   {"IMAGE_REPOSITORY=registry.example.com/ours\n", supply.Own{}},
+		"a script": {"IMAGE_REPOSITORY=registry.example.com/ours\nIMAGE_TAG=$(date)\n", supply.Own{}},
+	} {
+		top := t.TempDir()
+		if err := errors.Join(os.Mkdir(filepath.Join(top, "deploy"), 0o700), os.WriteFile(filepath.Join(top, "deploy", "images.env"), []byte(c.content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := supply.ReadOwn(top); got != c.want || (err == nil) != (c.want != supply.Own{}) {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+	own := supply.Own{Repository: "registry.example.com/ours", Tag: "1.2.3"}
+	for text, want := range map[string]bool{
+		own.Image("x"): true, own.Name("x") + ":other": true, "registry.example.com/oursx/x:1.2.3": false, "ours/x:1.2.3": false, "redis:7.4-alpine": false,
+	} {
+		if image, err := supply.ParseImage(text); err != nil || own.Has(image) != want {
+			t.Errorf("%s: got its own: %t, %v, want %t", text, !want, err, want)
 		}
 	}
 }

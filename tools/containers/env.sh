@@ -11,6 +11,10 @@ export DOCKER_HOST="unix://$cache/docker.sock" DOCKER_BUILDKIT=1
 # Debian's client: it builds with BuildKit without a plug-in. Another docker on PATH may be anything.
 docker=/usr/bin/docker
 mkdir -p "$cache"
+. "$top/deploy/images.env"
+
+# own prints the name of a program's image.
+own() { printf '%s/%s:%s\n' "$IMAGE_REPOSITORY" "$1" "$IMAGE_TAG"; }
 
 # build is `docker build`, which prints its failure alone. The engine asks its client every few seconds whether it is there, and gives it up on a machine
 # that is busy enough. Such a build begins again.

@@ -34,7 +34,7 @@ step "what this machine has compiled"
 revision=$(git -C "$top" rev-parse HEAD)
 # image makes an image by the Dockerfile.
 image() {
-	name=leat/$1
+	name=$(own "$1")
 	shift
 	step "image $name"
 	build --build-arg "REVISION=$revision" --tag "$name" "$@" "$top"

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/cli/internal/agentmanifest"
+	"github.com/leatdev/leat/internal/app"
 )
 
 func TestRender(t *testing.T) {
@@ -71,7 +72,7 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: got Secret %+v, want the token", name, secret)
 		}
 		spec := deployment.Spec.Template.Spec
-		if image, want := spec.Containers[0].Image, "leat/agent:"+cmp.Or(c.params.Release, "dev"); image != want {
+		if image, want := spec.Containers[0].Image, "ghcr.io/leatdev/leat/agent:"+cmp.Or(c.params.Release, app.Version()); image != want {
 			t.Errorf("%s: got image %s, want %s", name, image, want)
 		}
 		got := map[string]string{}

@@ -33,7 +33,7 @@ var epoch = time.Unix(0, 0)
 
 // Image is an image for several platforms.
 type Image struct {
-	// Name is the whole reference, such as docker.io/leat/gitcache:0.1.0. Tag is its last part.
+	// Name is the whole reference, such as registry.example.com/team/web:1.2.3. Tag is its last part.
 	Name, Tag string
 	// Created is the time at which the image counts as made.
 	Created time.Time

@@ -27,7 +27,7 @@ import (
 
 // image has two variants with the same files but for the program.
 func image() ocilayout.Image {
-	i := ocilayout.Image{Name: "docker.io/leat/x:1.2.3", Tag: "1.2.3", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	i := ocilayout.Image{Name: "registry.example.com/team/x:1.2.3", Tag: "1.2.3", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	i.Config.User, i.Config.WorkingDir, i.Config.Entrypoint = "65532:65532", "/", []string{"/bin/x"}
 	i.Config.Labels = map[string]string{"org.opencontainers.image.title": "X"}
 	i.Config.Healthcheck = &ocilayout.Healthcheck{Test: []string{"CMD", "/bin/x", "health"}, Interval: 5 * time.Second, Retries: 6}

@@ -23,7 +23,7 @@ build() {
 	"$here/images.sh" golang redis postgres busybox pause coredns
 	"$here/compiled.sh" "${services[@]}"
 	for service in "${services[@]}"; do
-		"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$(git -C "$top" rev-parse HEAD)" --tag "leat/$service:dev" "$top"
+		"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$(git -C "$top" rev-parse HEAD)" --tag "$(own "$service")" "$top"
 	done
 }
 
@@ -31,7 +31,7 @@ build() {
 inputs() {
 	{
 		cd "$top"
-		git ls-files -z --cached --others --exclude-standard -- Dockerfile .dockerignore deploy/image gen internal render services ':!*_test.go' \
+		git ls-files -z --cached --others --exclude-standard -- Dockerfile .dockerignore deploy/image{,s.env} gen internal render services ':!*_test.go' \
 			tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{images.sh,wget.sh,coredns,kubernetes} |
 			xargs -0 sha256sum
 		go version
@@ -40,8 +40,8 @@ inputs() {
 }
 
 archive() {
-	local images=("${services[@]/%/:dev}")
-	"$docker" save --output "$home/images.tar" "${images[@]/#/leat/}" "${others[@]}"
+	local images=("${services[@]/%/:$IMAGE_TAG}")
+	"$docker" save --output "$home/images.tar" "${images[@]/#/$IMAGE_REPOSITORY/}" "${others[@]}"
 }
 
 mkdir -p "$home"

@@ -130,13 +130,17 @@ func authorities(file string) error {
 
 // pinned fails if a file names an image without a digest.
 func pinned(out io.Writer, files []string) error {
+	own, err := supply.ReadOwn(".")
+	if err != nil {
+		return err
+	}
 	count := 0
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		images, err := supply.Unpinned(string(content))
+		images, err := supply.Unpinned(string(content), own)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -152,7 +156,11 @@ func pinned(out io.Writer, files []string) error {
 }
 
 func pin(ctx context.Context, out io.Writer, files []string) error {
-	registries := supply.Registries{Client: &http.Client{Timeout: time.Minute}, Scheme: "https"}
+	own, err := supply.ReadOwn(".")
+	if err != nil {
+		return err
+	}
+	registries := supply.Registries{Client: &http.Client{Timeout: time.Minute}, Scheme: "https", Own: own}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
