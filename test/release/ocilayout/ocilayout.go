@@ -103,6 +103,14 @@ func Write(w io.Writer, scratch string, image Image) (digest.Digest, error) {
 	return id, archive.Tar(w, image.Created, entries)
 }
 
+// Size returns the bytes of the compressed layer of a variant, which is what a registry stores and a
+// node pulls; its documents have a few hundred more. It keeps the layer in the folder scratch, and
+// leaves it there.
+func Size(scratch string, variant Variant) (int64, error) {
+	layer, _, err := blobs{scratch: scratch, entries: map[digest.Digest]archive.Entry{}}.layer(variant.Files)
+	return layer.Size, err
+}
+
 // blobs are those of a layout. A blob that two variants share is in it once.
 type blobs struct {
 	scratch string

@@ -127,6 +127,13 @@ func TestLayout(t *testing.T) {
 		if diff := cmp.Diff(files, filesOf(t, variant)); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
+		document, err := variant.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size, err := ocilayout.Size(t.TempDir(), image().Variants[at]); err != nil || size != document.Layers[0].Size {
+			t.Errorf("got the size %d, %v, want %d, which the manifest has", size, err, document.Layers[0].Size)
+		}
 	}
 }
 
