@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -182,13 +183,20 @@ func (c *cluster) webhookSecret(t *testing.T) string {
 	return strings.TrimSpace(string(secret))
 }
 
-// report reports a push with a secret, and returns the status of the answer.
+// report reports a push to the front with a secret, and returns the status of the answer.
 func (c *cluster) report(t *testing.T, secret string) int {
 	t.Helper()
-	body := fmt.Sprintf(`{"repository":{"clone_url":%q}}`, c.upstream)
+	return c.reportTo(t, origin, secret)
+}
+
+// reportTo is [cluster.report] to the server of a URL. Each report has a text of its own, as it has of a Git host, which
+// names the commit: gitcache does nothing about one that it has received before.
+func (c *cluster) reportTo(t *testing.T, server, secret string) int {
+	t.Helper()
+	body := fmt.Sprintf(`{"after":%q,"repository":{"clone_url":%q}}`, rand.Text(), c.upstream)
 	sum := hmac.New(sha256.New, []byte(secret))
 	sum.Write([]byte(body))
-	return c.call(t, http.MethodPost, "/webhooks/github", http.Header{
+	return c.callTo(t, http.MethodPost, server+"/webhooks/github", http.Header{
 		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(sum.Sum(nil))}, "X-Github-Event": {"push"}, "Content-Type": {"application/json"},
 	}, body)
 }
@@ -196,7 +204,13 @@ func (c *cluster) report(t *testing.T, secret string) int {
 // call sends a request to the front and returns the status of the answer, 0 if there was none.
 func (c *cluster) call(t *testing.T, method, path string, header http.Header, body string) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(body))
+	return c.callTo(t, method, origin+path, header, body)
+}
+
+// callTo is [cluster.call] for a whole URL.
+func (c *cluster) callTo(t *testing.T, method, url string, header http.Header, body string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,9 +225,11 @@ func (c *cluster) call(t *testing.T, method, path string, header http.Header, bo
 }
 
 // checkCuts cuts one replica after another off from Redis or the database, while all others still reach it. A commit
-// arrives, and people reach the cluster.
+// arrives, and people reach the cluster. The commit is reported to a gitcache that is not cut off, which has it fetched.
+// It does not arrive as long as the agent's distributor follows the events of the other gitcache. Before the first cut
+// it follows one of the two, so in one of the two cuts it has to leave a stream.
 func (c *cluster) checkCuts(t *testing.T) {
-	header := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}
+	header, secret := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}, c.webhookSecret(t)
 	for _, cut := range []struct{ service, store string }{
 		{"gitcache-1", "redis"}, {"gitcache-2", "redis"}, {"distributor-1", "database"}, {"distributor-2", "database"}, {"tunnel-1", "redis"}, {"tunnel-2", "redis"},
 	} {
@@ -221,6 +237,13 @@ func (c *cluster) checkCuts(t *testing.T) {
 		c.engine.ask(t, "network", "disconnect", network, container(cut.service))
 		value := "without-" + cut.service
 		c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap(value)})
+		connected := "gitcache-1"
+		if cut.service == connected {
+			connected = "gitcache-2"
+		}
+		if got := c.reportTo(t, "http://"+net.JoinHostPort(c.engine.address(t, connected, "hub"), "8702"), secret); got != http.StatusAccepted {
+			t.Errorf("%s is cut off: %s answers a webhook with %d, want %d", cut.service, connected, got, http.StatusAccepted)
+		}
 		c.arrives(t, value)
 		c.answers(t, header)
 		c.engine.ask(t, "network", "connect", network, container(cut.service))
