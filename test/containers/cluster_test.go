@@ -84,6 +84,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 	e.ask(t, "run", "--detach", "--name", "leat-test-agent", "--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
 		"--tmpfs", "/var/lib/leat:uid=65532,gid=65532,mode=0700", "--volume", kubeconfig+":/etc/leat/kubeconfig:ro", "--volume", authority+":/etc/leat/ca.crt:ro",
 		"--env", "LEAT_AGENT_JOIN_TOKEN="+join, "--env", "LEAT_AGENT_HUB_URL="+origin, "--env", "LEAT_AGENT_HUB_CA_FILE=/etc/leat/ca.crt",
+		"--env", "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+net.JoinHostPort(e.address(t, "collector", "telemetry"), "4318"),
 		"--env", "LEAT_AGENT_KUBECONFIG=/etc/leat/kubeconfig", "--env", "LEAT_AGENT_DATA_DIR=/var/lib/leat", "--env", "LEAT_LISTEN_ADDR=127.0.0.1:8703", e.own.Image("agent"))
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -288,8 +289,8 @@ func (c *cluster) checkKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		await.Success(t, service+" to be healthy again", func(context.Context) error {
-			state := c.engine.ask(t, "inspect", "--format", "{{ .State.StartedAt }} {{ .State.Health.Status }}", container(service))
-			if begun, health, _ := strings.Cut(state, " "); begun == started || health != "healthy" {
+			state := c.engine.ask(t, "inspect", "--format", "{{ .State.StartedAt }} {{ .State.Status }} {{ if .State.Health }}{{ .State.Health.Status }}{{ end }}", container(service))
+			if begun, health, _ := strings.Cut(state, " "); begun == started || health != healthOf(service) {
 				return fmt.Errorf("got %s", state)
 			}
 			return nil
@@ -302,7 +303,7 @@ func (c *cluster) checkKills(t *testing.T) {
 		}
 		value := fmt.Sprintf("killed-%d", i)
 		c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap(value)})
-		c.report(t, secret) // what is lost here costs a poll
+		c.report(t, secret) // a report that is lost costs a poll
 		c.arrives(t, value)
 		c.answers(t, header)
 	}

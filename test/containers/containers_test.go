@@ -89,10 +89,11 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 }
 
-// TestCompose brings the stack up, delivers through it, takes it down, and brings it up again.
+// TestCompose brings the stack up with the profile observe, delivers through it, takes it down, and brings it up again.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	e, folder := requireStack(t), t.TempDir()
+	e, folder := requireStack(t, "COMPOSE_PROFILES=observe"), t.TempDir()
+	e.services = append(e.services, observers...)
 	e.up(t)
 	for _, service := range e.services {
 		e.checkHealth(t, service)
@@ -106,22 +107,30 @@ func TestCompose(t *testing.T) {
 	t.Run("a commit arrives", cluster.checkDelivery)
 	t.Run("kubectl through the front", cluster.checkKubectl)
 	t.Run("a webhook is taken", cluster.checkWebhook)
+	t.Run("a push and a request are one trace each", cluster.checkTrace)
+	t.Run("metrics and dashboards", cluster.checkMetrics)
+	t.Run("nothing waits for telemetry", cluster.checkSilence)
 	t.Run("replicas are cut off from their store", cluster.checkCuts)
 	t.Run("processes are killed", cluster.checkKills)
-	t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) })
-	t.Run("down leaves no volume without a name", e.checkVolumes)
+	if t.Run("services end with 0 and come back", func(t *testing.T) { e.checkRestart(t, cluster) }) { // else the logs are needed
+		t.Run("down leaves no volume without a name", e.checkVolumes)
+	}
 }
 
 func (e *engine) checkHealth(t *testing.T, service string) {
 	t.Helper()
-	state := e.ask(t, "inspect", "--format", "{{ .State.Status }} {{ if .State.Health }}{{ .State.Health.Status }}{{ end }} {{ .RestartCount }}", container(service))
-	want := "running healthy 0"
-	if service == "collector" { // it has no health check
-		want = "running  0"
-	}
-	if state != want {
+	state := e.ask(t, "inspect", "--format", "{{ .RestartCount }} {{ .State.Status }} {{ if .State.Health }}{{ .State.Health.Status }}{{ end }}", container(service))
+	if want := "0 " + healthOf(service); state != want {
 		t.Errorf("%s after up --wait: got %q, want %q", service, state, want)
 	}
+}
+
+// healthOf returns the state of a service that is well, and its health.
+func healthOf(service string) string {
+	if service == "collector" { // it has no health check
+		return "running"
+	}
+	return "running healthy"
 }
 
 // checkListeners connects to each service from the other side of each network.
@@ -146,13 +155,13 @@ func (e *engine) checkListeners(t *testing.T) {
 			}
 		}
 	}
-	// Of the machine, the stack has the front's port alone.
-	for _, port := range []string{"8443", "8700", "8701", "8702", "8705", "8790"} {
+	// Of the machine, the stack has the ports of the front, of metrics and of traces.
+	for _, port := range []string{"8443", "9090", "16686", "4318", "8700", "8701", "8702", "8705", "8790", "8888"} {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
 		if err == nil {
 			_ = connection.Close()
 		}
-		if isOpen := port == "8443"; isOpen != (err == nil) {
+		if isOpen := port == "8443" || port == "9090" || port == "16686"; isOpen != (err == nil) {
 			t.Errorf("port %s of the machine: got %v", port, err)
 		}
 	}

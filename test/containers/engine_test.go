@@ -65,7 +65,7 @@ func requireStack(t *testing.T, env ...string) *engine {
 	t.Cleanup(down)
 	t.Cleanup(func() {
 		if t.Failed() {
-			logs, err := e.run(t, nil, e.compose, "--profile", "*", "logs", "--no-color", "--tail", "40")
+			logs, err := e.run(t, nil, e.compose, "--profile", "*", "logs", "--no-color", "--tail", "200")
 			t.Logf("the last of what the containers logged: %v\n%s", err, logs)
 		}
 	})

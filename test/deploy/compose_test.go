@@ -16,6 +16,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"golang.org/x/mod/modfile"
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/test/supply"
@@ -48,7 +49,7 @@ func TestComposeProfiles(t *testing.T) {
 	t.Parallel()
 	core := []string{"distributor-1", "distributor-2", "front", "gitcache-1", "gitcache-2", "init", "postgres", "redis", "tunnel-1", "tunnel-2"}
 	observe, demo := []string{"collector", "dashboards", "metrics", "traces"}, []string{"demo", "demo-agent", "demo-cluster", "demo-fleet", "demo-git", "demo-token"}
-	const collector = "http://collector:4317"
+	const collector = "http://collector:4318"
 	for profile, want := range map[string]struct {
 		services []string
 		endpoint string
@@ -370,7 +371,8 @@ func TestComposeMetricsAreComplete(t *testing.T) {
 	if err := yaml.Unmarshal(read(t, top, "deploy", "compose", "prometheus.yml"), &file); err != nil {
 		t.Fatal(err)
 	}
-	var targets, want []string
+	var targets []string
+	want := []string{"collector:8888", "traces:8888"}
 	for _, c := range file.Configs {
 		for _, s := range c.Static {
 			targets = append(targets, s.Targets...)
@@ -427,6 +429,45 @@ func TestComposeDashboardsAreShown(t *testing.T) {
 	for name, want := range map[string]string{"GF_AUTH_ANONYMOUS_ENABLED": "true", "GF_AUTH_BASIC_ENABLED": "false", "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"} {
 		if got := s.Environment[name]; got == nil || *got != want {
 			t.Errorf("%s: want %s", name, want)
+		}
+	}
+}
+
+// TestComposeObservesWithWhatWasTested requires that the images of the profile observe have the
+// versions that tools/ builds for the tests.
+func TestComposeObservesWithWhatWasTested(t *testing.T) {
+	t.Parallel()
+	project := loadCompose(t)
+	for service, built := range map[string]struct {
+		modules, path string
+		tag           func(major, minor, patch int) string
+	}{
+		"collector": {"tools/containers/otelcol", "go.opentelemetry.io/collector/otelcol", func(major, minor, patch int) string {
+			return fmt.Sprintf("otel/opentelemetry-collector:%d.%d.%d", major, minor, patch)
+		}},
+		// Its modules are those of version 1, whose last program was released with 2.13.
+		"traces": {"tools/containers/jaeger", "github.com/jaegertracing/jaeger", func(_, minor, patch int) string {
+			return fmt.Sprintf("jaegertracing/jaeger:2.%d.%d", minor-63, patch)
+		}},
+		// https://github.com/prometheus/prometheus#prometheus-code-base
+		"metrics": {"tools/prometheus", "github.com/prometheus/prometheus", func(_, minor, patch int) string {
+			return fmt.Sprintf("prom/prometheus:v%d.%d.%d", minor/100, minor%100, patch)
+		}},
+	} {
+		file, err := modfile.Parse("go.mod", read(t, top, built.modules, "go.mod"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == built.path })
+		if at < 0 {
+			t.Fatalf("%s/go.mod does not name %s", built.modules, built.path)
+		}
+		var major, minor, patch int
+		if _, err := fmt.Sscanf(file.Require[at].Mod.Version, "v%d.%d.%d", &major, &minor, &patch); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := project.Services[service].Image, built.tag(major, minor, patch); got != want {
+			t.Errorf("%s: got %s, want %s, which %s builds", service, got, want, built.modules)
 		}
 	}
 }

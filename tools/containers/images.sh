@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
-# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s and, for a Kubernetes node, busybox
-# pause coredns. An image is made again when something that it is made of changes.
+# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s otelcol jaeger prometheus and,
+# for a Kubernetes node, busybox pause coredns. An image is made again when something that it is made of changes.
 set -eu
 . "$(dirname "$0")/env.sh"
 work=$(mktemp -d "$cache/image-XXXXXX")
@@ -16,6 +16,8 @@ image() {
 	build --label "leat.inputs=$2" --tag "$1" --file "$work/Dockerfile" "$work"
 }
 isCurrent() { [ "$("$docker" image inspect --format '{{ index .Config.Labels "leat.inputs" }}' "$1" 2>/dev/null)" = "$2" ]; }
+# named prints the image of a repository with the tag that docker-compose.yml gives it.
+named() { sed -n "s|^ *image: \($1:.*\)\$|\1|p" "$top/docker-compose.yml"; }
 sum() { (cat "$here/images.sh" "$here/root.sh" "$@") | sha256sum | cut -c1-16; }
 
 # golang is the builder: Go, a shell, install, and the modules of the services and of the command line as a proxy of files.
@@ -131,7 +133,7 @@ nginx() {
 
 # k3s is like rancher/k3s: its entry point, its volumes, kubectl. The control plane is that of make kube, whose nodes are simulated.
 k3s() {
-	name=$(sed -n 's|^ *image: \(rancher/k3s:.*\)$|\1|p' "$top/docker-compose.yml")
+	name=$(named rancher/k3s)
 	mkdir -p "$work/root/opt/kubernetes/www"
 	# A line for each file, in the order of their names below /opt/kubernetes.
 	go -C "$top/internal" run ./localkube/cmd/leat-kube build 2>/dev/null >"$work/files"
@@ -155,6 +157,67 @@ k3s() {
 		VOLUME /var/log
 		ENTRYPOINT ["/bin/k3s"]
 		CMD ["agent"]
+	END
+}
+
+# otelcol is like otel/opentelemetry-collector: one program, and nothing that could ask for its health.
+otelcol() {
+	name=$(named otel/opentelemetry-collector)
+	program=$("$here/programs.sh" otelcol)
+	inputs=$(sum "$program")
+	isCurrent "$name" "$inputs" && return
+	mkdir -p "$work/root"
+	cp "$program" "$work/root/otelcol"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		USER 10001:10001
+		ENTRYPOINT ["/otelcol"]
+		CMD ["--config", "/etc/otelcol/config.yaml"]
+		EXPOSE 4317 4318
+	END
+}
+
+# jaeger is like jaegertracing/jaeger: busybox, as Alpine has it, and a volume at /tmp.
+jaeger() {
+	name=$(named jaegertracing/jaeger)
+	program=$("$here/programs.sh" jaeger)
+	inputs=$(sum "$program")
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root"
+	mkdir -p "$work/root/cmd/jaeger"
+	cp "$program" "$work/root/cmd/jaeger/jaeger-linux"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin JAEGER_LISTEN_HOST=0.0.0.0
+		EXPOSE 4317 4318 13133 16686
+		VOLUME ["/tmp"]
+		ENTRYPOINT ["/cmd/jaeger/jaeger-linux"]
+		USER 10001
+	END
+}
+
+# prometheus is like prom/prometheus: busybox, the user nobody, a volume at /prometheus. Its page is missing.
+prometheus() {
+	name=$(named prom/prometheus)
+	program=$("$here/programs.sh" prometheus)
+	inputs=$(sum "$program")
+	isCurrent "$name" "$inputs" && return
+	"$here/root.sh" "$work/root"
+	mkdir -p "$work/root/prometheus" "$work/root/etc/prometheus"
+	cp "$program" "$work/root/bin/prometheus"
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		RUN chown nobody:nogroup /prometheus /etc/prometheus
+		ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+		USER nobody
+		EXPOSE 9090
+		VOLUME ["/prometheus"]
+		WORKDIR /prometheus
+		ENTRYPOINT ["/bin/prometheus"]
+		CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
 	END
 }
 

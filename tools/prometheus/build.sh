@@ -6,7 +6,7 @@
 # which takes some minutes of CPU.
 set -eu
 cd "$(dirname "$0")"
-export GOWORK=off GOFLAGS=-mod=readonly
+export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 # a container has no libraries for it
 
 version=$(go list -m -f '{{.Version}}' github.com/prometheus/prometheus)
 pins=$(cat go.mod go.sum build.sh | sha256sum | cut -c1-12)
@@ -18,7 +18,7 @@ if [ ! -e "$home/prometheus" ]; then
 	work=$(mktemp -d "$cache/building-XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	# Without service discovery, which is most of its dependencies. The module has no web interface: that is built by Node.
-	go build -buildvcs=false -tags remove_all_sd -ldflags '-s -w' -o "$work/prometheus" github.com/prometheus/prometheus/cmd/prometheus
+	go build -buildvcs=false -trimpath -tags remove_all_sd -ldflags '-s -w' -o "$work/prometheus" github.com/prometheus/prometheus/cmd/prometheus
 	mv -T "$work" "$home" 2>/dev/null || [ -e "$home/prometheus" ] # another process may have been faster
 fi
 echo "$home/prometheus"

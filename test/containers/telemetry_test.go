@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package containers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/await"
+)
+
+// observers are the services of the profile observe that run here. The fourth, dashboards, has no
+// image: Grafana's page is not built from Go modules.
+var observers = []string{"collector", "traces", "metrics"}
+
+// What people open on this machine.
+const (
+	tracesURL  = "http://127.0.0.1:16686"
+	metricsURL = "http://127.0.0.1:9090"
+)
+
+// checkTrace requires that a push is one trace, from the webhook to the cluster, and a request of a
+// person another one, from the front to the cluster.
+func (c *cluster) checkTrace(t *testing.T) {
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("traced")})
+	c.report(t, c.webhookSecret(t))
+	c.arrives(t, "traced")
+	c.answers(t, http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}})
+	for operation, want := range map[string][]string{
+		"webhook.receive":          {"gitcache", "distributor", "agent"},
+		"GET /clusters/{cluster}/": {"tunnel", "agent"},
+	} {
+		await.Success(t, "the trace of "+operation+" across "+strings.Join(want, ", "), func(ctx context.Context) error {
+			var found struct {
+				Data []struct {
+					Processes map[string]struct{ ServiceName string }
+				}
+			}
+			query := url.Values{"service": {want[0]}, "operation": {operation}, "limit": {"100"}}
+			if err := ask(ctx, tracesURL+"/api/traces?"+query.Encode(), &found); err != nil {
+				return err
+			}
+			var seen []map[string]bool
+			for _, trace := range found.Data {
+				services := map[string]bool{}
+				for _, p := range trace.Processes {
+					services[p.ServiceName] = true
+				}
+				if !slices.ContainsFunc(want, func(service string) bool { return !services[service] }) {
+					return nil
+				}
+				seen = append(seen, services)
+			}
+			return fmt.Errorf("got traces of %v", seen)
+		})
+	}
+}
+
+// checkMetrics requires that Prometheus scrapes every service, takes the queries of the dashboards,
+// and has each metric of the hub that they name.
+func (c *cluster) checkMetrics(t *testing.T) {
+	want := map[string]string{"collector:8888": "up", "traces:8888": "up"}
+	for _, service := range c.engine.services {
+		if kind, _, isReplica := strings.Cut(service, "-"); isReplica && slices.Contains(ours, kind) {
+			want[service+":8790"] = "up"
+		}
+	}
+	await.Success(t, "a scrape of each service", func(ctx context.Context) error {
+		var targets struct {
+			Data struct {
+				ActiveTargets []struct {
+					Labels            struct{ Instance string }
+					Health, LastError string
+				}
+			}
+		}
+		if err := ask(ctx, metricsURL+"/api/v1/targets", &targets); err != nil {
+			return err
+		}
+		got := map[string]string{}
+		for _, target := range targets.Data.ActiveTargets {
+			got[target.Labels.Instance] = target.Health + target.LastError
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("got %v, want %v", got, want)
+		}
+		return nil
+	})
+	// The hub refuses a request without a token, so that its metric exists, too.
+	c.call(t, http.MethodGet, "/clusters/berlin/api", nil, "")
+	for _, query := range dashboardQueries(t) {
+		if err := ask(t.Context(), metricsURL+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), new(any)); err != nil {
+			t.Error(err)
+		}
+		for _, metric := range hubMetric.FindAllString(query, -1) {
+			await.Success(t, "a scrape of "+metric, func(ctx context.Context) error {
+				var found struct{ Data []any }
+				err := ask(ctx, metricsURL+"/api/v1/series?"+url.Values{"match[]": {metric}}.Encode(), &found)
+				if err == nil && len(found.Data) == 0 {
+					err = errors.New("no service has it")
+				}
+				return err
+			})
+		}
+	}
+}
+
+var hubMetric = regexp.MustCompile(`\bleat_[a-z_]+`)
+
+// dashboardQueries returns the queries of the dashboards' panels, as Grafana sends them for all replicas.
+func dashboardQueries(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(top, "deploy", "dashboards", "*.json"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("got %d dashboards, %v", len(paths), err)
+	}
+	var queries []string
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dashboard struct {
+			Panels []struct{ Targets []struct{ Expr string } }
+		}
+		if err := json.Unmarshal(text, &dashboard); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		before := len(queries)
+		for _, panel := range dashboard.Panels {
+			for _, target := range panel.Targets {
+				queries = append(queries, strings.NewReplacer("$instance", ".*", "$__rate_interval", "1m").Replace(target.Expr))
+			}
+		}
+		if len(queries) == before {
+			t.Errorf("%s has no queries", path)
+		}
+	}
+	return queries
+}
+
+// ask reads the JSON of a page.
+func ask(ctx context.Context, page string, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", page, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+// checkSilence stops what carries telemetry, and delivers without it.
+func (c *cluster) checkSilence(t *testing.T) {
+	for _, service := range observers {
+		c.engine.ask(t, "pause", container(service))
+	}
+	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("silent")})
+	c.report(t, c.webhookSecret(t))
+	c.arrives(t, "silent")
+	c.answers(t, http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}})
+	for _, service := range observers {
+		c.engine.ask(t, "unpause", container(service))
+	}
+}
