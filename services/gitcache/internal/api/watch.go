@@ -18,6 +18,11 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
+// probeTimeout bounds the question whether the log answers. The client of Redis dials again and again, for 40 seconds.
+// A caller that has left a stream here comes back to this replica as likely as to another one, and hears of no change
+// until it is sent away.
+const probeTimeout = 3 * time.Second
+
 type watchStream = connect.ServerStream[gitcachev1.WatchRepositoriesResponse]
 
 // WatchRepositories implements the call.
@@ -28,13 +33,20 @@ func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRe
 		if token, err = s.sendStates(ctx, req.GetIncludeSubmodules(), stream); err != nil {
 			return err
 		}
-	} else if err := s.Events.Probe(ctx, token); err != nil {
+	} else if err := s.probe(ctx, token); err != nil {
 		return toError(err, "")
 	}
 	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{ResumeToken: token, Synced: true}); err != nil {
 		return fmt.Errorf("send synced: %w", err)
 	}
 	return s.follow(ctx, token, req.GetIncludeSubmodules(), stream)
+}
+
+// probe returns nil if a stream can be resumed here after token.
+func (s *Service) probe(ctx context.Context, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return s.Events.Probe(ctx, token)
 }
 
 // sendStates sends the state of every repository, and returns the token from which live events

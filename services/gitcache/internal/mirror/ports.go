@@ -171,7 +171,7 @@ type EventLog interface {
 	// follow.
 	States(ctx context.Context) ([]Event, string, error)
 	// Probe returns nil if the log answers, and has all events after token. ErrResumeExpired: some have
-	// been dropped. ErrDependency: it does not answer.
+	// been dropped. ErrDependency: it does not answer, or not before ctx is done.
 	Probe(ctx context.Context, token string) error
 	// Read returns events after token, oldest first. It blocks until there is one, or ctx is done;
 	// then it returns none. Its errors are those of Probe.
