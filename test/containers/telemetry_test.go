@@ -168,16 +168,16 @@ func ask(ctx context.Context, page string, answer any) error {
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// checkSilence stops what carries telemetry, and delivers without it.
+// checkSilence freezes what carries telemetry, and delivers without it.
 func (c *cluster) checkSilence(t *testing.T) {
+	var frozen []string
 	for _, service := range observers {
-		c.engine.ask(t, "pause", container(service))
+		frozen = append(frozen, container(service))
 	}
+	c.engine.ask(t, append([]string{"pause"}, frozen...)...)
+	defer c.engine.ask(t, append([]string{"unpause"}, frozen...)...)
 	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("silent")})
 	c.report(t, c.webhookSecret(t))
 	c.arrives(t, "silent")
 	c.answers(t, http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}})
-	for _, service := range observers {
-		c.engine.ask(t, "unpause", container(service))
-	}
 }
