@@ -94,16 +94,16 @@ func (f *fleet) add(t *testing.T) int {
 	t.Helper()
 	number := len(f.replicas)
 	name, addr, dir := fmt.Sprintf("gitcache-%d", number), loopback.Addr(t), t.TempDir()
-	wire := newWire(t, f.redis.Addr())
+	redis, door := newWire(t, f.redis.Addr()), newWire(t, addr)
 	replica := &process{
-		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir, redis: wire,
+		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir, redis: redis, door: door,
 		env: []string{
 			"LEAT_LISTEN_ADDR=" + addr,
-			"LEAT_REDIS_URL=" + wire.url(),
+			"LEAT_REDIS_URL=redis://" + redis.addr() + "/0",
 			"LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceGitCache),
 			"LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ","),
 			"LEAT_GITCACHE_DATA_DIR=" + dir,
-			"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
+			"LEAT_GITCACHE_ADVERTISE_URL=http://" + door.addr(),
 			"LEAT_GITCACHE_LEASE_TTL=" + f.scale.lease.String(),
 			"LEAT_GITCACHE_REBALANCE=2s",
 			"HTTP_PROXY=" + f.egress.proxy(t, name, f.upstream.URL()),

@@ -69,6 +69,7 @@ type process struct {
 	name, binary, addr, log string
 	dir                     string // the data folder
 	redis                   *wire  // its connection to Redis
+	door                    *wire  // where other replicas of gitcache reach it
 	// probed is the setting of the address that answers probes. Empty: that of the internal listener.
 	probed string
 	env    []string

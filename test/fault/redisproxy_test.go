@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// wire is one replica's connection to Redis: a TCP proxy that can be cut, slowed down and
-// redirected.
+// wire is one replica's connection to Redis, or that of the other replicas to it: a TCP proxy that can be cut, slowed
+// down and redirected.
 type wire struct {
 	listener net.Listener
 
@@ -40,7 +40,7 @@ func newWire(t *testing.T, target string) *wire {
 	return w
 }
 
-func (w *wire) url() string { return "redis://" + w.listener.Addr().String() + "/0" }
+func (w *wire) addr() string { return w.listener.Addr().String() }
 
 func (w *wire) serve(serving *sync.WaitGroup) {
 	for {

@@ -73,7 +73,7 @@ func TestOwnerDiesWhileUpstreamIsDown(t *testing.T) {
 	}
 	await.Poll(t, "the survivor to own everything", pause, func() (bool, string) {
 		for _, owner := range f.owners(t, 1) {
-			if owner != f.replicas[1].url() {
+			if owner != "http://"+f.replicas[1].door.addr() {
 				return false, owner
 			}
 		}
@@ -128,7 +128,7 @@ func (f *fleet) awaitOwns(t *testing.T, replica int) {
 	t.Helper()
 	await.True(t, f.replicas[replica].name+" to own something", func() bool {
 		for _, owner := range f.owners(t, replica) {
-			if owner == f.replicas[replica].url() {
+			if owner == "http://"+f.replicas[replica].door.addr() {
 				return true
 			}
 		}

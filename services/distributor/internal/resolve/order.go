@@ -24,6 +24,30 @@ const (
 // errDoubted stands for an answer that is older than what is known.
 var errDoubted = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than what is known"}
 
+// errLagging stands for an answer of a mirror that has not heard yet of what an event told.
+var errLagging = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than an event that told of it"}
+
+// hear remembers how fresh the mirror is that an event tells of. The last event counts, and not the latest time: the
+// owner of today may have a clock that is behind that of the owner before.
+func (l *Loop) hear(event Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if event.Mirror == nil || event.Mirror.FreshAt.IsZero() {
+		delete(l.told, event.Repository)
+		return
+	}
+	l.told[event.Repository] = event.Mirror.FreshAt
+}
+
+// lags reports whether an answer is older than what the last event of the repository told of. A replica of gitcache
+// answers from its own mirror where it cannot reach the owner, and that one may not hold yet what the owner fetched. The
+// answer is good, and has to be asked for again: no other event tells of what it lacks.
+func (l *Loop) lags(source catalog.Source, answer Answer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !answer.FreshAt.IsZero() && answer.FreshAt.Before(l.told[source.Repository])
+}
+
 // weigh compares an answer with what is known. A source is resolved at whatever replica of gitcache
 // has its repository, and while that changes hands, the next one's mirror may lag behind.
 func (l *Loop) weigh(ctx context.Context, source catalog.Source, answer Answer) (Answer, error) {

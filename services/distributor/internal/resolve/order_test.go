@@ -52,6 +52,66 @@ func TestAMirrorThatLagsIsDoubted(t *testing.T) {
 	})
 }
 
+// TestAnAnswerFromBeforeTheEventIsAskedForAgain has an event tell of a commit, and gitcache answer from a mirror that
+// has not copied it yet, as a replica does that cannot reach the owner.
+func TestAnAnswerFromBeforeTheEventIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	source := branch("demo", "main")
+	w := newWorld(source)
+	began := time.Unix(1_000, 0)
+	w.answersAsOf(began, "one", nil)
+	run(t, w, func(t *testing.T, l *resolve.Loop) {
+		holds := func(fresh time.Time, commit string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.answersAsOf(fresh, commit, nil)
+		}
+		check := func(when, want string) {
+			t.Helper()
+			r := w.Resolution(source)
+			if r.Snapshot.Commit != want || r.Problem != nil {
+				t.Errorf("%s: got %s with %v, want %s without a problem", when, r.Snapshot.Commit, r.Problem, want)
+			}
+		}
+		tell := func(fresh time.Time) {
+			l.Observe(resolve.Event{
+				Repository: "demo", ChangedRefs: []string{"refs/heads/main"}, Mirror: &catalog.Mirror{FreshAt: fresh},
+			})
+		}
+		quiet := func(when string) {
+			t.Helper()
+			before := w.count(source)
+			pass(5 * time.Minute)
+			if got := w.count(source) - before; got != 0 {
+				t.Errorf("%s: got %d more questions, want none", when, got)
+			}
+		}
+		second, third := began.Add(time.Minute), began.Add(2*time.Minute)
+		tell(third)
+		pass(time.Minute)
+		check("the replica lags behind", "one")
+		holds(second, "two")
+		pass(31 * time.Second)
+		check("the replica copied what is not the latest", "two")
+		holds(third, "three")
+		pass(31 * time.Second)
+		check("the replica caught up", "three")
+		quiet("the replica caught up")
+
+		behind := began.Add(time.Second)
+		holds(behind, "three")
+		tell(behind)
+		pass(time.Second)
+		check("the next owner has a clock that is behind", "three")
+		quiet("the next owner has a clock that is behind")
+
+		tell(third)
+		l.Observe(resolve.Event{Repository: "demo", AllRefs: true})
+		pass(time.Minute)
+		quiet("the repository is gone")
+	})
+}
+
 // TestTheStoreComesFirst has a snapshot stored before it is shown, so that other replicas find it,
 // unless the store does not answer.
 func TestTheStoreComesFirst(t *testing.T) {

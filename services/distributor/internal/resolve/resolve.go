@@ -102,6 +102,8 @@ type Loop struct {
 	asked map[catalog.Source]struct{}
 	// doubted is since when nothing but answers that are older than what is known came.
 	doubted map[catalog.Source]time.Time
+	// told is how fresh the mirror of a repository is, by the last event that told of it.
+	told map[string]time.Time
 	// storing is false while the store does not answer.
 	storing atomic.Bool
 }
@@ -115,6 +117,7 @@ func New(p Params) *Loop {
 	l := &Loop{
 		p: p, queue: newQueue(), failures: map[catalog.Source]int{}, saved: map[catalog.Source]catalog.Snapshot{},
 		asked: map[catalog.Source]struct{}{}, doubted: map[catalog.Source]time.Time{},
+		told: map[string]time.Time{},
 	}
 	l.storing.Store(true)
 	return l
@@ -136,6 +139,7 @@ type Event struct {
 // Observe takes an event, and asks for the sources that it may concern. It does not wait for the
 // answers.
 func (l *Loop) Observe(event Event) {
+	l.hear(event)
 	l.p.Board.SetMirror(event.Repository, event.Mirror)
 	for _, source := range l.p.Board.SourcesOf(event.Repository) {
 		if event.concerns(source) || l.unsettled(source) {
@@ -274,7 +278,9 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	}
 	next := outcome(l.p.Board.Resolution(source), answer, err)
 	if err == nil {
-		err = l.putUp(ctx, source, next, item.traceparent)
+		if err = l.putUp(ctx, source, next, item.traceparent); err == nil && l.lags(source, answer) {
+			err = errLagging
+		}
 	} else {
 		l.p.Board.Resolved(ctx, source, next, item.traceparent)
 		l.learn(ctx, source)
