@@ -48,6 +48,7 @@ kube-router)
 esac
 # reduced copies a module to $source, with components.go.in as its list of components, and prints the go.mod that uses the copy.
 reduced() {
+	go mod download "$1" # list knows no folder of a module that was never downloaded
 	cp -r "$(go list -m -f '{{.Dir}}' "$1")" "$source/module"
 	chmod -R u+w "$source/module"
 	list=$source/module/cmd/jaeger/internal/components.go
