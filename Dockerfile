@@ -20,7 +20,7 @@ WORKDIR /src
 
 FROM go AS build
 ARG SERVICE
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 # The module files first: dependencies stay cached while code changes.
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
@@ -44,7 +44,7 @@ RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-ce
 
 # The command line contains the services: `leat up` runs them in its own process.
 FROM go AS build-cli
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
 COPY render/go.mod render/go.sum render/
@@ -76,7 +76,7 @@ RUN apt-get update \
 
 FROM with-git AS git
 ARG SERVICE
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 ARG REVISION
 RUN test "${SERVICE}" = gitcache
 COPY --from=build /out/usr/local/bin/ /usr/local/bin/
@@ -100,7 +100,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     && find /git -exec touch -d @0 {} +
 
 FROM with-git AS demo-git
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 ARG REVISION
 COPY --from=build-demo-git /git/usr/local/bin/ /usr/local/bin/
 COPY --from=build-demo-git /git/var/lib/ /var/lib/
@@ -117,7 +117,7 @@ ENTRYPOINT ["/usr/local/bin/leat-git", "-dir", "/var/lib/leat", "-listen", ":808
 
 # The command line, the certificate authorities that it trusts, and a folder for its configuration, which is the home of its user.
 FROM scratch AS cli
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 ARG REVISION
 COPY --from=build-cli /out/ /
 ENV HOME=/home/leat
@@ -136,7 +136,7 @@ ENTRYPOINT ["/usr/local/bin/leat"]
 # The folder is not a VOLUME, because each container would get a volume that nobody named and that outlives it.
 FROM scratch
 ARG SERVICE
-ARG VERSION=dev
+ARG VERSION=0.1.0-dev
 ARG REVISION
 COPY --from=build /out/ /
 USER 65532:65532

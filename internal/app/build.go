@@ -62,7 +62,7 @@ func describe(info BuildInfo, read *debug.BuildInfo) BuildInfo {
 // Release returns the version of a release as the tags of its images have it, and nothing for another
 // build.
 func (b BuildInfo) Release() string {
-	if b.Version == "dev" || strings.HasSuffix(b.Version, "-dev") {
+	if strings.HasSuffix(b.Version, "-dev") {
 		return ""
 	}
 	return strings.TrimPrefix(b.Version, "v")

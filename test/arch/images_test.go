@@ -153,8 +153,8 @@ func TestCheckImages(t *testing.T) {
 	}
 }
 
-// TestVersionOnTheWayIsEverywhere requires that images of a checkout have its version as their tag, and
-// both charts as theirs.
+// TestVersionOnTheWayIsEverywhere requires that images of a checkout have its version as their tag, the Dockerfile as
+// what their programs say, and both charts as theirs.
 func TestVersionOnTheWayIsEverywhere(t *testing.T) {
 	t.Parallel()
 	own, want := ownImages(t), app.Version()
@@ -170,6 +170,14 @@ func TestVersionOnTheWayIsEverywhere(t *testing.T) {
 			got[file+" "+m[1]] = m[2]
 		}
 		maps.Copy(expected, map[string]string{file + " version": want, file + " appVersion": want})
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(root(t), "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range regexp.MustCompile(`(?m)^ARG VERSION=(.*)$`).FindAllStringSubmatch(string(dockerfile), -1) {
+		place := fmt.Sprintf("Dockerfile, ARG VERSION %d", i+1)
+		got[place], expected[place] = m[1], want
 	}
 	if diff := cmp.Diff(expected, got); diff != "" {
 		t.Errorf("versions (-internal/app +files):\n%s", diff)
