@@ -454,6 +454,13 @@ func TestCanaryOfNobody(t *testing.T) {
 		res, err := people.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
 		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 2
 	})
+	for number, want := range map[int64]string{0: `"waves" has had no rollout yet`, 7: "leat rollout list waves"} {
+		_, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves", Number: number})
+		wantReason(t, err, "NOT_FOUND")
+		if message := rpcerr.Message(err); !strings.Contains(message, want) {
+			t.Errorf("rollout %d of a policy without one: got %q, want %q in it", number, message, want)
+		}
+	}
 	moveTo(h, second)
 	await.True(t, "the rollout to wait for a person", func() bool {
 		r := latestRollout(t, h, "waves")

@@ -124,7 +124,7 @@ func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutReques
 	for res := new(fleetv1.GetRolloutResponse); ; {
 		of, members, err := r.d.Rollouts.Page(ctx, policy.UID, req.GetNumber(), after, chunk)
 		if err != nil {
-			return nil, rolloutError(policy, err)
+			return nil, rolloutError(policy, req.GetNumber(), err)
 		}
 		res.Rollout = c.rollout(policy, of)
 		for _, m := range members {
@@ -207,7 +207,7 @@ func (r *Rollouts) ReplayRollout(ctx context.Context, req *fleetv1.ReplayRollout
 	}
 	log, err := r.d.Rollouts.Log(ctx, policy.UID, req.GetNumber())
 	if err != nil {
-		return nil, rolloutError(policy, err)
+		return nil, rolloutError(policy, req.GetNumber(), err)
 	}
 	return &fleetv1.ReplayRolloutResponse{Events: int64(len(log.Events)), Decisions: int64(len(log.Decisions)), Difference: log.Replay()}, nil
 }
@@ -254,7 +254,8 @@ func (c *caller) cause() func(rollout.Failure) string {
 	}
 }
 
-func rolloutError(policy *catalog.RolloutPolicy, err error) error {
+// rolloutError returns err as callers see it; number is that of the rollout they asked for, or 0 for the latest.
+func rolloutError(policy *catalog.RolloutPolicy, number int64, err error) error {
 	if refused, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_ROLLOUT_REFUSED, refused.Message)
 	}
@@ -262,12 +263,22 @@ func rolloutError(policy *catalog.RolloutPolicy, err error) error {
 		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ROLLOUT_BY_AUTHOR, author.Error())
 	}
 	if errors.Is(err, rollouts.ErrNotFound) {
-		return rpcerr.NotFound("rollout", objectname.Display(policy.Name))
+		return noRollout(objectname.Display(policy.Name), number)
 	}
 	if errors.Is(err, rollouts.ErrMoved) {
 		return wire.Error(catalog.ErrConflict)
 	}
 	return wire.Error(err)
+}
+
+// noRollout tells a policy without a rollout from a number that no rollout of it has. The policy exists, so its name is
+// not what is wrong.
+func noRollout(policy string, number int64) error {
+	message := fmt.Sprintf("rolloutpolicy %q has had no rollout yet; one begins when a service that it covers changes", policy)
+	if number != 0 {
+		message = fmt.Sprintf("rolloutpolicy %q has no rollout %d; \"leat rollout list %s\" lists those it has", policy, number, policy)
+	}
+	return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_NOT_FOUND, message)
 }
 
 // tell has the latest rollout of a policy take a person's event. The replica that drives rollouts may
@@ -279,7 +290,7 @@ func (r *Rollouts) tell(
 	for range maxTells {
 		record, findErr := r.d.Rollouts.Find(ctx, policy.UID, 0)
 		if findErr != nil {
-			return nil, rolloutError(policy, findErr)
+			return nil, rolloutError(policy, 0, findErr)
 		}
 		e, eventErr := eventOf(record)
 		if eventErr != nil {
@@ -288,7 +299,7 @@ func (r *Rollouts) tell(
 		e.At, e.Reason = catalog.Now(), catalog.OriginOf(ctx).Reason
 		step, refusal := record.Follow(e)
 		if refusal != nil {
-			return nil, rolloutError(policy, refusal)
+			return nil, rolloutError(policy, 0, refusal)
 		}
 		err = r.d.Rollouts.Tell(ctx, catalog.Change{Verb: verb, Kind: string(catalog.KindRolloutPolicy), Name: policy.Name, UID: policy.UID}, step)
 		if err == nil {
@@ -298,7 +309,7 @@ func (r *Rollouts) tell(
 			break
 		}
 	}
-	return nil, rolloutError(policy, err)
+	return nil, rolloutError(policy, 0, err)
 }
 
 // withStatus returns the messages of policies with their latest rollouts.
