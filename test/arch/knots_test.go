@@ -84,7 +84,7 @@ var tangles = map[string]tangle{
 	"services/agent/internal/uplink":            {9, measured, "a connection, its requests and what it says of itself call each other"},
 	"services/distributor":                      {11, measured, "one assembly in pieces"},
 	"services/distributor/internal/api/people":  {30, measured, "calls and conversions of all kinds"},
-	"services/distributor/internal/catalog":     {59, measured, "values, checks and edits of all kinds"},
+	"services/distributor/internal/catalog":     {56, measured, "values, checks and edits of all kinds"},
 	"services/distributor/internal/fleet":       {26, measured, "the copy of all kinds, and what is derived from it"},
 	"services/distributor/internal/rollouts":    {8, measured, "one loop, its work and its sight"},
 	"services/distributor/internal/sqlstore":    {42, measured, "rows of all kinds, and the composing of configurations"},

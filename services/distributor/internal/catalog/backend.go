@@ -7,15 +7,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/netip"
-	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 )
@@ -87,6 +83,41 @@ func (b *ConfigBackend) sameSpec(other Object) bool {
 
 func (b *ConfigBackend) clone() Object { return new(*b) }
 
+func (b *ConfigBackend) normalize() { b.Spec.normalize() }
+
+func (b *ConfigBackend) settle(stored Object) error {
+	have, _ := stored.(*ConfigBackend)
+	return b.settleSecrets(have)
+}
+
+func (b *ConfigBackend) reachable() error {
+	if b.Spec.kind() == nil {
+		return nil
+	}
+	field, text := b.Spec.kind().dials()
+	if host := hostOf(text); isLocal(host) {
+		return fielderr.New(field, "%q is an address of the hub's own machine or its link, which it does not dial", host)
+	}
+	return nil
+}
+
+func (b *ConfigBackend) checkReferences(context.Context, Tx) error      { return nil }
+func (b *ConfigBackend) checkSettled(context.Context, Tx) error         { return nil }
+func (b *ConfigBackend) checkQuota(context.Context, Tx, *Project) error { return nil }
+
+func (b *ConfigBackend) secrets() map[string]any {
+	secrets := map[string]any{}
+	if b.Spec.Credential != "" {
+		secrets[camelCase(b.Spec.kind().credentialField())] = b.Spec.Credential
+	}
+	if b.Spec.WebhookSecret != "" {
+		secrets["spec.webhookSecret"] = b.Spec.WebhookSecret
+	}
+	return secrets
+}
+
+func (b *ConfigBackend) changesRelease(Object) bool { return false }
+
 // Public returns the back end without its credential.
 func (b *ConfigBackend) Public() *ConfigBackend {
 	shown := *b
@@ -109,12 +140,12 @@ func (s ConfigBackendSpec) Allows(place string) bool {
 	return slices.ContainsFunc(s.AllowedPaths, func(glob string) bool { return matchesPath(glob, place) })
 }
 
-// settle gives a spec its one stored form. It works on a clone.
-func (s *ConfigBackendSpec) settle() {
+// normalize gives a spec its one stored form. It works on a clone.
+func (s *ConfigBackendSpec) normalize() {
 	s.AllowedPaths, s.Projects = asSet(s.AllowedPaths), asSet(s.Projects)
 	s.Refresh, s.MaxStale = s.Refresh.Truncate(time.Second), s.MaxStale.Truncate(time.Second)
 	if k := s.kind(); k != nil {
-		k.settle(s)
+		k.normalize(s)
 	}
 }
 
@@ -181,24 +212,6 @@ func (b *ConfigBackend) validateBackendName() error {
 func validateHookSecret(text secret.Text) error {
 	if n := len(text); n != 0 && (n < minHookSecret || n > maxHookSecret) {
 		return fielderr.New("spec.webhook_secret", "has %d bytes; it must have %d to %d", n, minHookSecret, maxHookSecret)
-	}
-	return nil
-}
-
-// publicBackend refuses a back end at the hub's own machine or link.
-func publicBackend(object Object) error {
-	b, ok := object.(*ConfigBackend)
-	if !ok || b.Spec.kind() == nil {
-		return nil
-	}
-	field, text := b.Spec.kind().dials()
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil //nolint:nilerr // Validate has refused it
-	}
-	host := u.Hostname()
-	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
-		return fielderr.New(field, "%q is an address of the hub's own machine or its link, which it does not dial", host)
 	}
 	return nil
 }

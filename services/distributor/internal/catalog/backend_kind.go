@@ -25,7 +25,7 @@ type backendKind interface {
 	// dials returns the URL that the hub dials because the document says so, and its field. Empty: none.
 	dials() (field, url string)
 	// settle gives the kind its one stored form. It does not change the receiver.
-	settle(s *ConfigBackendSpec)
+	normalize(s *ConfigBackendSpec)
 	// validate returns an error that names the field.
 	validate(credential secret.Text) error
 }
@@ -135,12 +135,12 @@ type EnvironmentBackend struct {
 	withoutURL
 }
 
-func (b *FilesBackend) name() string              { return "files" }
-func (b *FilesBackend) settle(*ConfigBackendSpec) {}
+func (b *FilesBackend) name() string                 { return "files" }
+func (b *FilesBackend) normalize(*ConfigBackendSpec) {}
 func (b *FilesBackend) validate(secret.Text) error {
 	return ValidateName("spec.files.root", b.Root)
 }
 
-func (b *EnvironmentBackend) name() string               { return "environment" }
-func (b *EnvironmentBackend) settle(*ConfigBackendSpec)  {}
-func (b *EnvironmentBackend) validate(secret.Text) error { return nil }
+func (b *EnvironmentBackend) name() string                 { return "environment" }
+func (b *EnvironmentBackend) normalize(*ConfigBackendSpec) {}
+func (b *EnvironmentBackend) validate(secret.Text) error   { return nil }

@@ -43,7 +43,7 @@ func (b *KubernetesBackend) credentialField() string {
 func (b *KubernetesBackend) target() string             { return b.URL }
 func (b *KubernetesBackend) dials() (field, url string) { return "spec.kubernetes.url", b.URL }
 
-func (b *KubernetesBackend) settle(s *ConfigBackendSpec) {
+func (b *KubernetesBackend) normalize(s *ConfigBackendSpec) {
 	settled := *b
 	settled.URL = strings.TrimRight(b.URL, "/")
 	s.Kubernetes = &settled
@@ -103,7 +103,7 @@ func (b *HTTPBackend) credentialField() string {
 func (b *HTTPBackend) target() string             { return b.URL }
 func (b *HTTPBackend) dials() (field, url string) { return "spec.http.url", b.URL }
 
-func (b *HTTPBackend) settle(s *ConfigBackendSpec) {
+func (b *HTTPBackend) normalize(s *ConfigBackendSpec) {
 	settled := *b
 	settled.URL = strings.TrimRight(b.URL, "/")
 	s.HTTP = &settled
@@ -147,8 +147,8 @@ var (
 	azureVaultAt = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,22}[a-z0-9]\.vault\.(azure\.net|azure\.cn|usgovcloudapi\.net)$`)
 )
 
-func (b *AWSBackend) name() string              { return "aws" }
-func (b *AWSBackend) settle(*ConfigBackendSpec) {}
+func (b *AWSBackend) name() string                 { return "aws" }
+func (b *AWSBackend) normalize(*ConfigBackendSpec) {}
 
 func (b *AWSBackend) validate(secret.Text) error {
 	switch {
@@ -168,8 +168,8 @@ type GCPBackend struct {
 	Project string `json:"project"`
 }
 
-func (b *GCPBackend) name() string              { return "gcp" }
-func (b *GCPBackend) settle(*ConfigBackendSpec) {}
+func (b *GCPBackend) name() string                 { return "gcp" }
+func (b *GCPBackend) normalize(*ConfigBackendSpec) {}
 
 func (b *GCPBackend) validate(secret.Text) error {
 	if !gcpProject.MatchString(b.Project) {
@@ -188,7 +188,7 @@ type AzureBackend struct {
 func (b *AzureBackend) name() string               { return "azure" }
 func (b *AzureBackend) dials() (field, url string) { return "spec.azure.url", b.URL }
 
-func (b *AzureBackend) settle(s *ConfigBackendSpec) {
+func (b *AzureBackend) normalize(s *ConfigBackendSpec) {
 	s.Azure = &AzureBackend{URL: strings.TrimRight(b.URL, "/")}
 }
 

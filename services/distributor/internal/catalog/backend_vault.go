@@ -59,7 +59,7 @@ func (b *VaultBackend) target() string { return strings.TrimSpace(b.URL + " " + 
 
 func (b *VaultBackend) dials() (field, url string) { return "spec.vault.url", b.URL }
 
-func (b *VaultBackend) settle(s *ConfigBackendSpec) {
+func (b *VaultBackend) normalize(s *ConfigBackendSpec) {
 	settled := *b
 	settled.URL = strings.TrimRight(b.URL, "/")
 	s.Vault = &settled

@@ -4,6 +4,8 @@
 package catalog
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -102,6 +104,28 @@ func (b *AccessBinding) sameSpec(other Object) bool {
 
 func (b *AccessBinding) clone() Object { return new(*b) }
 
+func (b *AccessBinding) normalize()          { b.Spec.normalize() }
+func (b *AccessBinding) settle(Object) error { return nil }
+func (b *AccessBinding) reachable() error    { return nil }
+
+func (b *AccessBinding) checkReferences(ctx context.Context, tx Tx) error {
+	if _, isBuiltin := BuiltinRole(b.Spec.Role); isBuiltin {
+		return nil
+	}
+	key := Key{KindRole, string(b.Spec.Role)}
+	if _, err := tx.Get(ctx, key); errors.Is(err, ErrNotFound) {
+		return &ReferenceError{Key: key, Path: "spec.role"}
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (b *AccessBinding) checkSettled(context.Context, Tx) error         { return nil }
+func (b *AccessBinding) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (b *AccessBinding) secrets() map[string]any                        { return nil }
+func (b *AccessBinding) changesRelease(Object) bool                     { return false }
+
 // Expired reports whether the binding has ended.
 func (b *AccessBinding) Expired(at time.Time) bool {
 	return !b.Spec.ExpiresAt.IsZero() && !at.Before(b.Spec.ExpiresAt)
@@ -149,9 +173,9 @@ func (r LabelRequirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It
+// normalize gives a spec its one stored form: lists without order are sorted, and empty ones nil. It
 // works on a clone.
-func (s *AccessBindingSpec) settle() {
+func (s *AccessBindingSpec) normalize() {
 	s.Users, s.Groups, s.ClusterGroups = asSet(s.Users), asSet(s.Groups), asSet(s.ClusterGroups)
 	s.Clusters.Names, s.Services, s.Repositories = asSet(s.Clusters.Names), asSet(s.Services), asSet(s.Repositories)
 	s.Projects.Names = asSet(s.Projects.Names)

@@ -9,6 +9,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -115,7 +116,10 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
+// Object answers every question that the catalog has of its kind. A kind without an answer does not compile: one that
+// names nothing, or holds no secret, says so.
+//
+// It is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
 // *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService, a *RolloutPolicy or a *FleetSource.
 type Object interface {
 	// Key names the object.
@@ -125,6 +129,27 @@ type Object interface {
 	// Validate checks everything that can be checked without looking at other objects; the error is
 	// a *fielderr.Error.
 	Validate() error
+	// reachable refuses an endpoint at the hub's own machine or link, as far as the object says so itself: a name may
+	// lead there, too, which is seen when it is dialled.
+	reachable() error
+	// normalize gives the stored form to what has several spellings. It is called on a clone.
+	normalize()
+	// settle takes over from the stored object what an edit cannot set, or leaves alone by saying nothing. stored is nil
+	// for a new object. It is called on a clone. An error means that a secret would be sent elsewhere than it was given
+	// for, or that something else is fixed.
+	settle(stored Object) error
+	// checkReferences refuses what the object names and does not exist, or its project may not use.
+	checkReferences(ctx context.Context, tx Tx) error
+	// checkSettled checks what a written object says of objects that the same edit may write after it.
+	checkSettled(ctx context.Context, tx Tx) error
+	// checkQuota refuses a new object for which its project, own, has no room. Only kinds in projects are asked.
+	checkQuota(ctx context.Context, tx Tx, own *Project) error
+	// secrets returns values that differ if and only if the secrets do, by the paths of their fields.
+	secrets() map[string]any
+	// changesRelease reports whether the edit from the stored object, nil if there is none, can change what services run
+	// under a rollout policy: what ServiceSpec.Staged returns, configuration, and labels, which choose the policy that
+	// holds the earlier spec.
+	changesRelease(stored Object) bool
 	// sameSpec reports whether other, of the same kind, wants the same.
 	sameSpec(other Object) bool
 	// clone returns a copy whose metadata and spec can be set without being seen through the

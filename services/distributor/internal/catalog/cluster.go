@@ -4,10 +4,13 @@
 package catalog
 
 import (
+	"context"
 	"crypto/ed25519"
+	"net"
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -76,3 +79,33 @@ func (c *Cluster) sameSpec(other Object) bool {
 }
 
 func (c *Cluster) clone() Object { return new(*c) }
+
+func (c *Cluster) normalize() {}
+
+func (c *Cluster) settle(stored Object) error {
+	if have, ok := stored.(*Cluster); ok {
+		c.Agent = have.Agent
+	}
+	return nil
+}
+
+func (c *Cluster) reachable() error {
+	if c.Spec.AgentEndpoint == "" {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(c.Spec.AgentEndpoint) // Validate has looked at it
+	if isLocal(host) {
+		return fielderr.New("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
+	}
+	return nil
+}
+
+func (c *Cluster) checkReferences(context.Context, Tx) error      { return nil }
+func (c *Cluster) checkSettled(context.Context, Tx) error         { return nil }
+func (c *Cluster) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (c *Cluster) secrets() map[string]any                        { return nil }
+
+func (c *Cluster) changesRelease(stored Object) bool {
+	have, ok := stored.(*Cluster)
+	return ok && !sameLabels(&have.Metadata, &c.Metadata) // templates read its facts
+}

@@ -49,10 +49,3 @@ func (c *Config) equal(other *Config) bool {
 
 // referenceKeys returns the keys of the references, sorted.
 func (c *Config) referenceKeys() []string { return slices.Sorted(maps.Keys(c.References)) }
-
-// settleConfig gives the configuration its stored form: it takes over what an update leaves out,
-// and secrets that it sends back as they were shown. stored is nil when there is none.
-func (s *Service) settleConfig(stored *Config) (err error) {
-	s.Spec.Config, err = settled(s.Spec.Config, stored)
-	return err
-}

@@ -63,19 +63,38 @@ func (s *ConfigSet) sameSpec(other Object) bool {
 
 func (s *ConfigSet) clone() Object { return new(*s) }
 
-// settleConfig gives the configuration its stored form, as that of a service.
-func (s *ConfigSet) settleConfig(stored *Config) (err error) {
-	s.Spec.Config, err = settled(s.Spec.Config, stored)
+func (s *ConfigSet) normalize() {}
+
+// settle implements Object, as that of a service.
+func (s *ConfigSet) settle(stored Object) (err error) {
+	had := new(ConfigSet)
+	if have, ok := stored.(*ConfigSet); ok {
+		had = have
+	}
+	s.Spec.Config, err = settled(s.Spec.Config, had.Spec.Config)
 	return err
 }
 
-// checkRoomForSet refuses another set in a project that is full of them.
-func checkRoomForSet(ctx context.Context, tx Tx, project string) error {
-	has, err := tx.Count(ctx, project, KindConfigSet)
-	if err == nil && has >= maxSetsOfProject {
-		err = fielderr.New(projectField, "%q has %d sets of configuration already, which is the most that are allowed", project, has)
+func (s *ConfigSet) reachable() error                          { return nil }
+func (s *ConfigSet) checkReferences(context.Context, Tx) error { return nil }
+
+func (s *ConfigSet) checkSettled(ctx context.Context, tx Tx) error {
+	own, err := ownProject(ctx, tx, s.Name)
+	if err != nil {
+		return err
 	}
-	return err
+	return checkConfig(ctx, tx, configPath, s.Spec.Config, own, nil)
+}
+
+func (s *ConfigSet) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkMost(ctx, tx, own, KindConfigSet, maxSetsOfProject, "sets of configuration")
+}
+
+func (s *ConfigSet) secrets() map[string]any { return s.Spec.Config.secrets() }
+
+func (s *ConfigSet) changesRelease(stored Object) bool {
+	have, ok := stored.(*ConfigSet)
+	return !ok || !have.Spec.Config.equal(s.Spec.Config)
 }
 
 // validateSetList checks the names of sets that a project or a service lists.
@@ -110,22 +129,6 @@ func checkSetList(ctx context.Context, tx Tx, own *Project, field string, paths 
 		if _, err := own.referred(ctx, tx, Key{KindConfigSet, path}, fielderr.Indexed(field, i)); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkSettled checks what a written object says of objects that the same edit may write after it:
-// the sets of a project, and what the references of a set lead to.
-func checkSettled(ctx context.Context, tx Tx, object Object) error {
-	switch o := object.(type) {
-	case *Project:
-		return checkSetList(ctx, tx, o, setListField, o.Spec.ConfigSets)
-	case *ConfigSet:
-		own, err := ownProject(ctx, tx, o.Name)
-		if err != nil {
-			return err
-		}
-		return checkConfig(ctx, tx, configPath, o.Spec.Config, own, nil)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -72,7 +71,7 @@ func (e *Editor) validate(object Object) error {
 	if err := object.Validate(); err != nil || e.local {
 		return err
 	}
-	return cmp.Or(publicEndpoint(object), publicIssuer(object), publicBackend(object), publicSink(object))
+	return object.reachable()
 }
 
 // errDryRun rolls a transaction back that went well.
@@ -102,7 +101,7 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 			if outcome.Action == ActionUnchanged {
 				continue
 			}
-			if err := checkSettled(ctx, tx, outcome.Object); err != nil {
+			if err := outcome.Object.checkSettled(ctx, tx); err != nil {
 				return inDocument(i, err)
 			}
 		}
@@ -134,23 +133,19 @@ func (e *Editor) checkDocuments(objects []Object) error {
 	return nil
 }
 
-// byReference returns the indices of objects so that what an object names comes before it: projects,
-// then what services, policies and bindings name, then those.
+// byReference returns the indices of objects so that what an object names comes before it.
 func byReference(objects []Object) []int {
+	rank := make(map[Kind]int)
+	for i, kind := range Kinds() {
+		rank[kind] = i
+	}
 	order := make([]int, len(objects))
 	for i := range order {
 		order[i] = i
 	}
-	rank := func(i int) int {
-		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing but projects
-		case KindProject:
-			return 0
-		case KindService, KindGlobalService, KindAccessBinding, KindFleetSource, KindRolloutPolicy:
-			return 2
-		}
-		return 1
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank[objects[a].Key().Kind], rank[objects[b].Key().Kind])
+	})
 	return order
 }
 
@@ -171,7 +166,7 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 		if created, err = e.insert(ctx, tx, object); err != nil {
 			return err
 		}
-		return checkSettled(ctx, tx, created)
+		return created.checkSettled(ctx, tx)
 	})
 	return created, err
 }
@@ -195,7 +190,7 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 		if outcome, err = e.replace(ctx, tx, current, object); err != nil || outcome.Action == ActionUnchanged {
 			return err
 		}
-		return checkSettled(ctx, tx, outcome.Object)
+		return outcome.Object.checkSettled(ctx, tx)
 	})
 	return outcome.Object, err
 }
@@ -282,11 +277,11 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	if err := checkRoomInProject(ctx, tx, object); err != nil {
 		return nil, err
 	}
-	if err := checkReferences(ctx, tx, object); err != nil {
+	if err := object.checkReferences(ctx, tx); err != nil {
 		return nil, err
 	}
-	created := normal(object.clone())
-	if err := settleNew(created); err != nil {
+	created := normal(object)
+	if err := created.settle(nil); err != nil {
 		return nil, err
 	}
 	e.settleReach(nil, created)
@@ -305,35 +300,14 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	return created, e.noteAuthors(ctx, tx, nil, created)
 }
 
-// settleNew completes what an update would take over from the stored object.
-func settleNew(created Object) (err error) {
-	switch o := created.(type) {
-	case *Repository:
-		o.Spec, err = o.Spec.settle(nil)
-		return err
-	case *Service:
-		return o.settleConfig(nil)
-	case *IdentityProvider:
-		return o.settleSecret(nil)
-	case *ConfigBackend:
-		return o.settleSecrets(nil)
-	case *ConfigSet:
-		return o.settleConfig(nil)
-	case *Notifier:
-		return o.settleSecrets(nil)
-	case *GlobalService:
-		return o.settleConfigs(nil)
-	}
-	return nil
-}
-
 func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
 	have, want := current.Meta(), object.Meta()
 	if want.ResourceVersion != 0 && want.ResourceVersion != have.ResourceVersion {
 		return Outcome{}, ErrConflict
 	}
-	next, err := carryOver(current, normal(object.clone()))
-	if err != nil {
+	next := normal(object)
+	carryOver(have, next.Meta())
+	if err := next.settle(current); err != nil {
 		return Outcome{}, err
 	}
 	e.settleReach(current, next)
@@ -360,7 +334,7 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 		return Outcome{Action: ActionUnchanged, Object: current}, nil
 	}
 	next.Meta().Manager = manager
-	if err := checkReferences(ctx, tx, next); err != nil {
+	if err := next.checkReferences(ctx, tx); err != nil {
 		return Outcome{}, err
 	}
 	meta := next.Meta()
@@ -380,6 +354,25 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	return Outcome{Action: ActionConfigured, Object: next}, e.settleDepartures(ctx, tx, current, next)
 }
 
+// carryOver moves what an update cannot set into the metadata of the next object.
+func carryOver(have, next *Metadata) {
+	next.UID, next.Generation, next.CreatedAt, next.CreatedBy, next.Manager = have.UID, have.Generation, have.CreatedAt, have.CreatedBy, have.Manager
+}
+
+// normal returns a copy in which what has several spellings has the stored one.
+func normal(object Object) Object {
+	object = object.clone()
+	meta := object.Meta()
+	if len(meta.Labels) == 0 {
+		meta.Labels = nil
+	}
+	if len(meta.Annotations) == 0 {
+		meta.Annotations = nil
+	}
+	object.normalize()
+	return object
+}
+
 // settleReach says of a repository whether it is confined to public addresses. Who may create
 // repositories of the hub confirms where it leads by any edit. Of others, an edit that leaves the
 // servers as they are changes nothing.
@@ -391,166 +384,6 @@ func (e *Editor) settleReach(current, next Object) {
 	stored, _ := current.(*Repository)
 	repository.Spec.PublicOnly = !e.guard.MayNameAddresses() &&
 		(stored == nil || stored.Spec.PublicOnly || repository.Spec.leadsElsewhere(stored.Spec))
-}
-
-// carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.
-func carryOver(current, next Object) (_ Object, err error) {
-	have, meta := current.Meta(), next.Meta()
-	meta.UID, meta.Generation, meta.CreatedAt, meta.CreatedBy, meta.Manager = have.UID, have.Generation, have.CreatedAt, have.CreatedBy, have.Manager
-	switch n := next.(type) {
-	case *Cluster:
-		if c, ok := current.(*Cluster); ok {
-			n.Agent = c.Agent
-		}
-	case *Repository:
-		if c, ok := current.(*Repository); ok {
-			if have, want := c.Spec.WithDefaults().Type, n.Spec.WithDefaults().Type; have != want {
-				return nil, fielderr.New("spec.type", "is fixed to %q, because sources depend on it; create another repository of type %q", have, want)
-			}
-			n.Spec, err = n.Spec.settle(c)
-			return next, err
-		}
-	case *IdentityProvider:
-		if c, ok := current.(*IdentityProvider); ok {
-			return next, n.settleSecret(c)
-		}
-	case *ConfigBackend:
-		if c, ok := current.(*ConfigBackend); ok {
-			return next, n.settleSecrets(c)
-		}
-	case *ConfigSet:
-		if c, ok := current.(*ConfigSet); ok {
-			return next, n.settleConfig(c.Spec.Config)
-		}
-	case *Notifier:
-		if c, ok := current.(*Notifier); ok {
-			return next, n.settleSecrets(c)
-		}
-	case *GlobalService:
-		if c, ok := current.(*GlobalService); ok {
-			return next, n.settleConfigs(c)
-		}
-	case *Service:
-		c, ok := current.(*Service)
-		if !ok {
-			break
-		}
-		n.SyncRequest = c.SyncRequest
-		return next, n.settleConfig(c.Spec.Config)
-	}
-	return next, nil
-}
-
-// normal gives the stored form to what has several spellings. It works on a clone.
-func normal(object Object) Object {
-	meta := object.Meta()
-	if len(meta.Labels) == 0 {
-		meta.Labels = nil
-	}
-	if len(meta.Annotations) == 0 {
-		meta.Annotations = nil
-	}
-	switch o := object.(type) {
-	case *Repository:
-		o.Spec.Definition = o.Spec.WithDefaults()
-	case *User:
-		o.Spec.Groups = asSet(o.Spec.Groups)
-	case *AccessBinding:
-		o.Spec.settle()
-	case *Project:
-		o.Spec.settle()
-	case *Role:
-		o.Spec.settle()
-	case *IdentityProvider:
-		o.Spec.settle()
-	case *TrustRule:
-		o.Spec.settle()
-	case *ConfigBackend:
-		o.Spec.settle()
-	case *Notifier:
-		o.Spec.settle()
-	case *GlobalService:
-		o.settle()
-	case *RolloutPolicy:
-		o.Spec.settle()
-	case *FleetSource:
-		o.Spec.settle()
-	}
-	return object
-}
-
-func checkReferences(ctx context.Context, tx Tx, object Object) error {
-	switch o := object.(type) {
-	case *Repository:
-		return checkRepository(ctx, tx, o)
-	case *Service:
-		return checkService(ctx, tx, o)
-	case *AccessBinding:
-		return referredRole(ctx, tx, o)
-	case *GlobalService:
-		return checkGlobal(ctx, tx, o)
-	case *FleetSource:
-		return checkFleetSource(ctx, tx, o)
-	case *RolloutPolicy:
-		return checkWaveClusters(ctx, tx, o)
-	}
-	return nil
-}
-
-func checkService(ctx context.Context, tx Tx, service *Service) error {
-	own, err := ownProject(ctx, tx, service.Name)
-	if err != nil {
-		return err
-	}
-	if err := own.Spec.Limits.admitService(service); err != nil {
-		return err
-	}
-	object, err := own.referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster")
-	if err != nil {
-		return err
-	}
-	cluster, _ := object.(*Cluster)
-	for i, source := range service.Spec.Sources {
-		field := fielderr.Indexed("spec.sources", i)
-		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
-		if err != nil {
-			return err
-		}
-		if repository, ok := object.(*Repository); ok {
-			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return cmp.Or(checkServiceConfig(ctx, tx, service, own, cluster), checkRoom(ctx, tx, service))
-}
-
-const (
-	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
-	// them in one message of 8 MiB, with what the hub adds to each.
-	maxClusterBytes = 5 << 20
-	// smallSpec is what a spec without inline values stays below. It takes thousands of those to fill
-	// a plan, so they are not counted.
-	smallSpec = 1 << 10
-)
-
-// checkRoom refuses a large service for which the cluster's plan has no room left: without a plan,
-// the agent would get no change of any service.
-func checkRoom(ctx context.Context, tx Tx, service *Service) error {
-	text, err := json.Marshal(service.Spec.Options)
-	if err != nil || len(text) < smallSpec {
-		return err
-	}
-	others, err := tx.SpecBytes(ctx, service.Spec.Cluster, service.Name)
-	if err != nil {
-		return err
-	}
-	if others+len(text) > maxClusterBytes {
-		return fielderr.New("spec.render", "has %d bytes, and the other services of cluster %s have %d; together at most %d are allowed; put values into files",
-			len(text), objectname.Display(service.Spec.Cluster), others, maxClusterBytes)
-	}
-	return nil
 }
 
 // Now returns the time with the precision of the store, so that what is written equals what is read

@@ -69,7 +69,7 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	if version := object.Meta().ResourceVersion; version != 0 && version != current.ResourceVersion {
 		return nil, ErrConflict
 	}
-	next, ok := normal(object.clone()).(*Service)
+	next, ok := normal(object).(*Service)
 	if !ok {
 		return nil, refusal
 	}

@@ -69,6 +69,37 @@ func (f *FleetSource) sameSpec(other Object) bool {
 
 func (f *FleetSource) clone() Object { return new(*f) }
 
+func (f *FleetSource) normalize()          { f.Spec.normalize() }
+func (f *FleetSource) settle(Object) error { return nil }
+func (f *FleetSource) reachable() error    { return nil }
+
+// checkReferences implements Object: the repository exists, and has folders.
+func (f *FleetSource) checkReferences(ctx context.Context, tx Tx) error {
+	key := Key{KindRepository, f.Spec.Source.Repository}
+	object, err := tx.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return &ReferenceError{Key: key, Path: "spec.source.repository"}
+	}
+	repository, ok := object.(*Repository)
+	if err != nil || !ok {
+		return err
+	}
+	return f.Spec.Source.fits("spec.source", repository)
+}
+
+func (f *FleetSource) checkSettled(context.Context, Tx) error { return nil }
+
+func (f *FleetSource) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkMost(ctx, tx, own, KindFleetSource, maxFleetSources, "fleet sources")
+}
+
+func (f *FleetSource) secrets() map[string]any { return nil }
+
+func (f *FleetSource) changesRelease(stored Object) bool {
+	have, ok := stored.(*FleetSource)
+	return !ok || !reflect.DeepEqual(directing(have.Spec), directing(f.Spec))
+}
+
 // Ref returns what objects name that the source manages.
 func (f *FleetSource) Ref() SourceRef { return SourceRef{Path: f.Name, UID: f.UID} }
 
@@ -113,7 +144,7 @@ func (s FleetSourceSpec) Writes(kind Kind) bool {
 func (s FleetSourceSpec) IsActive() bool { return !s.Suspended && !s.DryRun }
 
 // settle gives the stored form to what has several spellings. It works on a clone.
-func (s *FleetSourceSpec) settle() {
+func (s *FleetSourceSpec) normalize() {
 	s.Role = cmp.Or(s.Role, RoleEditor)
 	s.Interval = s.Interval.Truncate(time.Microsecond)
 	s.Projects = asSet(s.Projects)
@@ -190,25 +221,8 @@ func validateProjectOrAll(field, name string) error {
 	return ValidateName(field, name)
 }
 
-// checkFleetSource checks that the repository exists, and has folders.
-func checkFleetSource(ctx context.Context, tx Tx, f *FleetSource) error {
-	key := Key{KindRepository, f.Spec.Source.Repository}
-	object, err := tx.Get(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		return &ReferenceError{Key: key, Path: "spec.source.repository"}
-	}
-	repository, ok := object.(*Repository)
-	if err != nil || !ok {
-		return err
-	}
-	return f.Spec.Source.fits("spec.source", repository)
-}
-
-// checkFleetSources bounds the fleet sources of a project.
-func checkFleetSources(ctx context.Context, tx Tx, project string) error {
-	has, err := tx.Count(ctx, project, KindFleetSource)
-	if err == nil && has >= maxFleetSources {
-		err = fielderr.New(projectField, "%q has %d fleet sources already, which is the most that are allowed", project, has)
-	}
-	return err
+// directing returns the part of the spec of a fleet source that decides what it writes.
+func directing(spec FleetSourceSpec) FleetSourceSpec {
+	spec.Description, spec.Suspended, spec.Interval, spec.KeepsRemoved, spec.PruneLimit = "", false, 0, false, 0
+	return spec
 }

@@ -4,6 +4,8 @@
 package catalog
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha1" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
 	"maps"
 	"reflect"
@@ -169,6 +171,64 @@ func (v ServiceOverride) same(o ServiceOverride) bool {
 
 func (g *GlobalService) clone() Object { return new(*g) }
 
+func (g *GlobalService) settle(stored Object) error {
+	have, _ := stored.(*GlobalService)
+	return g.settleConfigs(have)
+}
+
+func (g *GlobalService) reachable() error { return nil }
+
+// checkReferences implements Object, as that of a service, but for the clusters.
+func (g *GlobalService) checkReferences(ctx context.Context, tx Tx) error {
+	own, err := ownProject(ctx, tx, g.Name)
+	if err != nil {
+		return err
+	}
+	for i, source := range g.Spec.Template.Spec.Sources {
+		field := fielderr.Indexed(templateField+".sources", i)
+		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
+		if err != nil {
+			return err
+		}
+		if repository, ok := object.(*Repository); ok {
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return checkGlobalConfig(ctx, tx, g, own)
+}
+
+func (g *GlobalService) checkSettled(context.Context, Tx) error { return nil }
+
+func (g *GlobalService) checkQuota(context.Context, Tx, *Project) error {
+	return nil // its derived services count, see Derivations
+}
+
+func (g *GlobalService) secrets() map[string]any {
+	secrets := map[string]any{}
+	for i, config := range g.Configs() {
+		if config == nil {
+			continue
+		}
+		for key, text := range config.Secrets {
+			secrets[globalSecretField(g, i, key)] = text
+		}
+	}
+	return secrets
+}
+
+func (g *GlobalService) changesRelease(stored Object) bool {
+	have, ok := stored.(*GlobalService)
+	if !ok {
+		return true
+	}
+	a, b := have.Spec.Template, g.Spec.Template
+	return a.Spec.Staged().Digest != b.Spec.Staged().Digest || !sameConfig(a.Spec, b.Spec) || !maps.Equal(a.Labels, b.Labels) ||
+		!reflect.DeepEqual(stagedOverrides(have.Spec.Overrides), stagedOverrides(g.Spec.Overrides))
+}
+
 // Configs returns the configurations of the template and of each override, in this order. Nil: there is
 // none.
 func (g *GlobalService) Configs() []*Config {
@@ -205,8 +265,8 @@ func (t ClusterTarget) Selects(cluster *Cluster) (how string, ok bool) {
 	return "", false
 }
 
-// settle gives a spec its one stored form. It works on a clone.
-func (g *GlobalService) settle() {
+// normalize gives a spec its one stored form. It works on a clone.
+func (g *GlobalService) normalize() {
 	g.Spec.Clusters = g.Spec.Clusters.settled()
 	g.Spec.Overrides = slices.Clone(g.Spec.Overrides)
 	for i := range g.Spec.Overrides {
@@ -289,4 +349,17 @@ func withStoredSecrets(field string, given, stored *Config) (*Config, error) {
 // DerivedPath returns the path of the service that a global service derives for a cluster.
 func (g *GlobalService) DerivedPath(cluster string) string {
 	return objectname.ServicePath(g.Name, cluster)
+}
+
+// stagedOverrides returns the overrides that change more than brakes, without these.
+func stagedOverrides(all []ServiceOverride) []ServiceOverride {
+	staged := make([]ServiceOverride, 0, len(all))
+	for _, override := range all {
+		patch := override.Patch
+		patch.Paused, patch.DryRun = nil, nil
+		if !reflect.DeepEqual(patch, ServicePatch{}) || !override.Config.Empty() || len(override.ConfigSets) > 0 {
+			staged = append(staged, ServiceOverride{Clusters: override.Clusters, ConfigSets: override.ConfigSets, Config: override.Config, Patch: patch})
+		}
+	}
+	return slices.Clip(staged)
 }

@@ -5,7 +5,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 )
 
 // Guard decides for an Editor who may make which edit. It is asked inside the edit, with what is
@@ -92,18 +91,4 @@ func VerbsOf(current, next Object) []string {
 		return []string{VerbUpdate}
 	}
 	return verbs
-}
-
-// referredRole returns an error if a binding names a role that does not exist.
-func referredRole(ctx context.Context, tx Tx, binding *AccessBinding) error {
-	if _, isBuiltin := BuiltinRole(binding.Spec.Role); isBuiltin {
-		return nil
-	}
-	key := Key{KindRole, string(binding.Spec.Role)}
-	if _, err := tx.Get(ctx, key); errors.Is(err, ErrNotFound) {
-		return &ReferenceError{Key: key, Path: "spec.role"}
-	} else if err != nil {
-		return err
-	}
-	return nil
 }

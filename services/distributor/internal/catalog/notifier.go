@@ -5,7 +5,9 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"maps"
+	"net"
 	"net/url"
 	"reflect"
 	"slices"
@@ -135,6 +137,47 @@ func (n *Notifier) sameSpec(other Object) bool {
 
 func (n *Notifier) clone() Object { return new(*n) }
 
+func (n *Notifier) normalize() { n.Spec.normalize() }
+
+func (n *Notifier) settle(stored Object) error {
+	have, _ := stored.(*Notifier)
+	return n.settleSecrets(have)
+}
+
+func (n *Notifier) reachable() error {
+	field, host := "spec."+string(n.Spec.Sink.Type)+".url", ""
+	switch n.Spec.Sink.Type {
+	case SinkSlack, SinkWebhook:
+		host = hostOf(n.Spec.Secrets.URL.Reveal())
+	case SinkCommitStatus:
+		field, host = "spec.commit_status.url", hostOf(n.Spec.Sink.Commit.URL)
+	case SinkEmail:
+		field = "spec.email.server"
+		host, _, _ = net.SplitHostPort(n.Spec.Sink.Email.Server) // Validate has looked at it
+	}
+	if isLocal(host) {
+		return fielderr.New(field, "is an address of the hub's own machine or its link, which it does not dial")
+	}
+	return nil
+}
+
+func (n *Notifier) checkReferences(context.Context, Tx) error { return nil }
+func (n *Notifier) checkSettled(context.Context, Tx) error    { return nil }
+
+func (n *Notifier) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkMost(ctx, tx, own, KindNotifier, maxNotifiers, "notifiers")
+}
+
+func (n *Notifier) secrets() map[string]any {
+	secrets := map[string]any{}
+	for path, text := range n.Spec.Secrets.byField(n.Spec.Sink.Type) {
+		secrets[path] = text
+	}
+	return secrets
+}
+
+func (n *Notifier) changesRelease(Object) bool { return false }
+
 // Project returns the project whose objects the notifier sees; empty: it sees all.
 func (n *Notifier) Project() string {
 	if n.Spec.AllProjects {
@@ -161,7 +204,7 @@ func (s NotifierSpec) Window() time.Duration { return cmp.Or(s.GroupWindow, Defa
 func (s NotifierSpec) PerMinute() int { return int(cmp.Or(s.MaxPerMinute, DefaultMaxPerMinute)) }
 
 // settle gives the stored form to what has several spellings. It works on a clone.
-func (s *NotifierSpec) settle() {
+func (s *NotifierSpec) normalize() {
 	s.Events, s.Projects, s.Services = slices.Clone(s.Events), slices.Clone(s.Projects), slices.Clone(s.Services)
 	if len(s.Events) == 0 {
 		s.Events = nil

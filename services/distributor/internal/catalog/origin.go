@@ -165,59 +165,24 @@ func (c Change) SecretChanges() map[string]SecretEffect {
 	return effects
 }
 
-// secretsOf returns values that differ if and only if the secrets do, by path.
-func secretsOf(object any) map[string]any {
-	secrets := map[string]any{}
-	switch o := object.(type) {
-	case *Repository:
-		if !o.Spec.Credential.IsZero() {
-			secrets["spec.credential"] = o.Spec.Credential
-		}
-		if o.Spec.WebhookSecret != "" {
-			secrets["spec.webhookSecret"] = o.Spec.WebhookSecret
-		}
-		if shown := o.Spec.Public().ProxyURL; shown != o.Spec.ProxyURL {
-			secrets["spec.proxyUrl"] = o.Spec.ProxyURL
-		}
-	case *IdentityProvider:
-		if o.Spec.ClientSecret != "" {
-			secrets["spec.clientSecret"] = o.Spec.ClientSecret
-		}
-	case *ConfigBackend:
-		if o.Spec.Credential != "" {
-			secrets[camelCase(o.Spec.kind().credentialField())] = o.Spec.Credential
-		}
-		if o.Spec.WebhookSecret != "" {
-			secrets["spec.webhookSecret"] = o.Spec.WebhookSecret
-		}
-	case *Notifier:
-		for path, text := range o.Spec.Secrets.byField(o.Spec.Sink.Type) {
-			secrets[path] = text
-		}
-	case *GlobalService:
-		for i, config := range o.Configs() {
-			if config == nil {
-				continue
-			}
-			for key, text := range config.Secrets {
-				secrets[globalSecretField(o, i, key)] = text
-			}
-		}
-	case *Service:
-		o.Spec.Config.addSecrets(secrets)
-	case *ConfigSet:
-		o.Spec.Config.addSecrets(secrets)
+// secretsOf returns the secrets of an object, and none of a record of another kind.
+func secretsOf(record any) map[string]any {
+	object, ok := record.(Object)
+	if !ok {
+		return nil
 	}
-	return secrets
+	return object.secrets()
 }
 
-func (c *Config) addSecrets(secrets map[string]any) {
+func (c *Config) secrets() map[string]any {
 	if c == nil {
-		return
+		return nil
 	}
+	secrets := map[string]any{}
 	for key, text := range c.Secrets {
 		secrets[secretField(key)] = text
 	}
+	return secrets
 }
 
 // secretField is the path of a secret in the document of its service or set. Keys are names of variables,

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"context"
 	"reflect"
 	"slices"
 
@@ -101,6 +102,23 @@ func (p *Project) sameSpec(other Object) bool {
 
 func (p *Project) clone() Object { return new(*p) }
 
+func (p *Project) normalize()                                { p.Spec.normalize() }
+func (p *Project) settle(Object) error                       { return nil }
+func (p *Project) reachable() error                          { return nil }
+func (p *Project) checkReferences(context.Context, Tx) error { return nil }
+
+func (p *Project) checkSettled(ctx context.Context, tx Tx) error {
+	return checkSetList(ctx, tx, p, setListField, p.Spec.ConfigSets)
+}
+
+func (p *Project) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (p *Project) secrets() map[string]any                        { return nil }
+
+func (p *Project) changesRelease(stored Object) bool {
+	have, ok := stored.(*Project)
+	return ok && !slices.Equal(have.Spec.ConfigSets, p.Spec.ConfigSets)
+}
+
 // AgentLimits returns the limits that agents check, or nil if there are none. It is shared and must not
 // be changed.
 func (p *Project) AgentLimits() *syncpolicy.Limits {
@@ -132,9 +150,9 @@ func (p *Project) shares(with *Project, kind Kind, name string, labels map[strin
 	})
 }
 
-// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It works
+// normalize gives a spec its one stored form: lists without order are sorted, and empty ones nil. It works
 // on a clone.
-func (s *ProjectSpec) settle() {
+func (s *ProjectSpec) normalize() {
 	s.Shares = slices.Clone(s.Shares)
 	if len(s.Shares) == 0 {
 		s.Shares = nil

@@ -102,66 +102,6 @@ func ownProject(ctx context.Context, tx Tx, name string) (*Project, error) {
 	return project, nil
 }
 
-// checkRoomInProject checks that the project of a new object exists, and has room for it.
-func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
-	kind := object.Key().Kind
-	if !kind.InProject() {
-		return nil
-	}
-	project, err := ownProject(ctx, tx, object.Meta().Name)
-	if err != nil {
-		return err
-	}
-	quota, plural := project.Spec.Quotas.Services, "services"
-	switch kind { //nolint:exhaustive // the others have no quota
-	case KindRepository:
-		quota, plural = project.Spec.Quotas.Repositories, "repositories"
-	case KindCluster:
-		return nil
-	case KindConfigSet:
-		return checkRoomForSet(ctx, tx, project.Name)
-	case KindNotifier:
-		return checkNotifiers(ctx, tx, project.Name)
-	case KindGlobalService:
-		return nil // its derived services count, see Derivations
-	case KindRolloutPolicy:
-		return checkRolloutPolicies(ctx, tx, project.Name)
-	case KindFleetSource:
-		return checkFleetSources(ctx, tx, project.Name)
-	}
-	if quota == nil {
-		return nil
-	}
-	has, err := tx.Count(ctx, project.Name, kind)
-	if err == nil && has >= int(*quota) {
-		return fielderr.New(projectField, "%q has %d %s, and its quota allows %d; delete one, or raise spec.quotas.%s of the project",
-			project.Name, has, plural, *quota, plural)
-	}
-	return err
-}
-
-// checkRepository checks a repository against the limits of its project, and that it may use the
-// repositories of other projects that its charts take dependencies from. Those of its own project need
-// not exist yet.
-func checkRepository(ctx context.Context, tx Tx, r *Repository) error {
-	own, err := ownProject(ctx, tx, r.Name)
-	if err != nil {
-		return err
-	}
-	if err := own.Spec.Limits.admitURL("spec.url", own.Name, r); err != nil {
-		return err
-	}
-	for i, path := range r.Spec.ChartRepositories.Names() {
-		if objectname.Project(path) == own.Name {
-			continue
-		}
-		if _, err := own.referred(ctx, tx, Key{KindRepository, path}, fielderr.Indexed("spec.chart_repositories", i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // referred returns the object that the field at path of an object of the project names. One of another
 // project has to be shared with this one.
 func (p *Project) referred(ctx context.Context, tx Tx, key Key, path string) (Object, error) {
@@ -232,4 +172,39 @@ func oneSpelling(raw string) string {
 		path = "/" + path
 	}
 	return strings.ToLower(scheme) + "://" + strings.ToLower(host) + path
+}
+
+// checkRoomInProject checks that the project of a new object exists, and has room for it.
+func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
+	if !object.Key().Kind.InProject() {
+		return nil
+	}
+	own, err := ownProject(ctx, tx, object.Meta().Name)
+	if err != nil {
+		return err
+	}
+	return object.checkQuota(ctx, tx, own)
+}
+
+// checkQuota refuses another object of a kind where the project's quota, nil if it has none, is used up.
+func checkQuota(ctx context.Context, tx Tx, own *Project, kind Kind, quota *int32) error {
+	if quota == nil {
+		return nil
+	}
+	has, err := tx.Count(ctx, own.Name, kind)
+	if err == nil && has >= int(*quota) {
+		plural := ResourceOf(kind)
+		return fielderr.New(projectField, "%q has %d %s, and its quota allows %d; delete one, or raise spec.quotas.%s of the project",
+			own.Name, has, plural, *quota, plural)
+	}
+	return err
+}
+
+// checkMost refuses another object of a kind, which words name, in a project that has the most that are allowed.
+func checkMost(ctx context.Context, tx Tx, own *Project, kind Kind, most int, words string) error {
+	has, err := tx.Count(ctx, own.Name, kind)
+	if err == nil && has >= most {
+		err = fielderr.New(projectField, "%q has %d %s already, which is the most that are allowed", own.Name, has, words)
+	}
+	return err
 }

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -79,6 +80,27 @@ func (p *IdentityProvider) sameSpec(other Object) bool {
 
 func (p *IdentityProvider) clone() Object { return new(*p) }
 
+func (p *IdentityProvider) normalize() { p.Spec.normalize() }
+
+func (p *IdentityProvider) settle(stored Object) error {
+	have, _ := stored.(*IdentityProvider)
+	return p.settleSecret(have)
+}
+
+func (p *IdentityProvider) reachable() error                               { return reachableIssuer(p.Spec.Issuer) }
+func (p *IdentityProvider) checkReferences(context.Context, Tx) error      { return nil }
+func (p *IdentityProvider) checkSettled(context.Context, Tx) error         { return nil }
+func (p *IdentityProvider) checkQuota(context.Context, Tx, *Project) error { return nil }
+
+func (p *IdentityProvider) secrets() map[string]any {
+	if p.Spec.ClientSecret == "" {
+		return nil
+	}
+	return map[string]any{"spec.clientSecret": p.Spec.ClientSecret}
+}
+
+func (p *IdentityProvider) changesRelease(Object) bool { return false }
+
 // Public returns the provider without its secret.
 func (p *IdentityProvider) Public() *IdentityProvider {
 	shown := *p
@@ -96,7 +118,7 @@ func (s IdentityProviderSpec) SessionLife() time.Duration { return cmp.Or(s.Sess
 func (s IdentityProviderSpec) RenewEvery() time.Duration { return cmp.Or(s.Renew, DefaultRenew) }
 
 // settle gives the stored form to what has several spellings. It works on a clone.
-func (s *IdentityProviderSpec) settle() {
+func (s *IdentityProviderSpec) normalize() {
 	if len(s.Groups) == 0 {
 		s.Groups = nil
 	}

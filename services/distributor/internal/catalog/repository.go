@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"net/url"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/upstream"
 )
 
@@ -42,6 +44,64 @@ func (r *Repository) sameSpec(other Object) bool {
 }
 
 func (r *Repository) clone() Object { return new(*r) }
+
+func (r *Repository) normalize() { r.Spec.Definition = r.Spec.WithDefaults() }
+
+func (r *Repository) settle(stored Object) (err error) {
+	have, _ := stored.(*Repository)
+	if have != nil {
+		if is, want := have.Spec.WithDefaults().Type, r.Spec.WithDefaults().Type; is != want {
+			return fielderr.New("spec.type", "is fixed to %q, because sources depend on it; create another repository of type %q", is, want)
+		}
+	}
+	r.Spec, err = r.Spec.settle(have)
+	return err
+}
+
+func (r *Repository) reachable() error { return nil }
+
+// checkReferences implements Object: the limits of the project, and that the repository may use those of other projects
+// that its charts take dependencies from. Those of its own project need not exist yet.
+func (r *Repository) checkReferences(ctx context.Context, tx Tx) error {
+	own, err := ownProject(ctx, tx, r.Name)
+	if err != nil {
+		return err
+	}
+	if err := own.Spec.Limits.admitURL("spec.url", own.Name, r); err != nil {
+		return err
+	}
+	for i, path := range r.Spec.ChartRepositories.Names() {
+		if objectname.Project(path) == own.Name {
+			continue
+		}
+		if _, err := own.referred(ctx, tx, Key{KindRepository, path}, fielderr.Indexed("spec.chart_repositories", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Repository) checkSettled(context.Context, Tx) error { return nil }
+
+func (r *Repository) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkQuota(ctx, tx, own, KindRepository, own.Spec.Quotas.Repositories)
+}
+
+func (r *Repository) secrets() map[string]any {
+	secrets := map[string]any{}
+	if !r.Spec.Credential.IsZero() {
+		secrets["spec.credential"] = r.Spec.Credential
+	}
+	if r.Spec.WebhookSecret != "" {
+		secrets["spec.webhookSecret"] = r.Spec.WebhookSecret
+	}
+	if shown := r.Spec.Public().ProxyURL; shown != r.Spec.ProxyURL {
+		secrets["spec.proxyUrl"] = r.Spec.ProxyURL
+	}
+	return secrets
+}
+
+func (r *Repository) changesRelease(Object) bool { return false }
 
 // Validate implements Object. It also rejects keys of which none can sign any more.
 func (r *Repository) Validate() error {

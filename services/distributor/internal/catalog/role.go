@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"reflect"
 	"slices"
 
@@ -89,6 +90,15 @@ func (r *Role) sameSpec(other Object) bool {
 
 func (r *Role) clone() Object { return new(*r) }
 
+func (r *Role) normalize()                                     { r.Spec.normalize() }
+func (r *Role) settle(Object) error                            { return nil }
+func (r *Role) reachable() error                               { return nil }
+func (r *Role) checkReferences(context.Context, Tx) error      { return nil }
+func (r *Role) checkSettled(context.Context, Tx) error         { return nil }
+func (r *Role) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (r *Role) secrets() map[string]any                        { return nil }
+func (r *Role) changesRelease(Object) bool                     { return false }
+
 // Validate implements Object.
 func (r *Role) Validate() error {
 	if err := cmp.Or(r.validate(KindRole), validateDescription(r.Spec.Description)); err != nil {
@@ -108,8 +118,8 @@ func (r *Role) Validate() error {
 	})
 }
 
-// settle gives a spec its one stored form. It works on a clone.
-func (s *RoleSpec) settle() {
+// normalize gives a spec its one stored form. It works on a clone.
+func (s *RoleSpec) normalize() {
 	permissions := make([]Permissible, len(s.Permissions))
 	for i, some := range s.Permissions {
 		permissions[i] = Permissible{Verbs: asSet(some.Verbs), Resources: asSet(some.Resources)}

@@ -63,6 +63,59 @@ func (p *RolloutPolicy) sameSpec(other Object) bool {
 
 func (p *RolloutPolicy) clone() Object { return new(*p) }
 
+func (p *RolloutPolicy) normalize()          { p.Spec.normalize() }
+func (p *RolloutPolicy) settle(Object) error { return nil }
+func (p *RolloutPolicy) reachable() error    { return nil }
+
+// checkReferences implements Object: a wave that names a cluster which its project does not have, and that nobody shares
+// with it, would select fewer members than its author means.
+func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Tx) error {
+	own, err := ownProject(ctx, tx, p.Name)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, wave := range p.Spec.Strategy.Waves {
+		names = append(names, wave.Clusters...)
+	}
+	found, err := tx.Clusters(ctx, names)
+	if err != nil {
+		return err
+	}
+	projects := map[string]*Project{}
+	projectOf := func(name string) (*Project, error) {
+		project := objectname.Project(name)
+		if projects[project] == nil {
+			if projects[project], err = ownProject(ctx, tx, name); err != nil {
+				return nil, err
+			}
+		}
+		return projects[project], nil
+	}
+	for i, wave := range p.Spec.Strategy.Waves {
+		for j, name := range wave.Clusters {
+			var cluster Object // nil unless it is found
+			if found[name] != nil {
+				cluster = found[name]
+			}
+			field := fielderr.Indexed(fielderr.Indexed("spec.waves", i)+".clusters", j)
+			if err := own.mayName(Key{KindCluster, name}, cluster, field, projectOf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *RolloutPolicy) checkSettled(context.Context, Tx) error { return nil }
+
+func (p *RolloutPolicy) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkMost(ctx, tx, own, KindRolloutPolicy, maxRolloutPolicies, "rollout policies")
+}
+
+func (p *RolloutPolicy) secrets() map[string]any    { return nil }
+func (p *RolloutPolicy) changesRelease(Object) bool { return false }
+
 // Covers reports whether the policy selects a service, which runs in a cluster with these labels. Of
 // several policies that do so, the first of ComparePolicies decides.
 func (p *RolloutPolicy) Covers(service *Service, clusterLabels map[string]string) bool {
@@ -107,7 +160,7 @@ func ComparePolicies(a, b *RolloutPolicy) int {
 }
 
 // settle gives the stored form to what has several spellings. It works on a clone.
-func (s *RolloutPolicySpec) settle() {
+func (s *RolloutPolicySpec) normalize() {
 	if s.Services = slices.Clone(s.Services); len(s.Services) == 0 {
 		s.Services = nil
 	}
@@ -130,46 +183,6 @@ func (p *RolloutPolicy) Validate() error {
 		validateFewLabels("spec.cluster_labels", s.ClusterLabels),
 		validateStrategy(s.Strategy),
 	)
-}
-
-// checkWaveClusters returns an error if a wave names a cluster that its project does not have, and that
-// nobody shares with it: the wave would select fewer members than its author means.
-func checkWaveClusters(ctx context.Context, tx Tx, policy *RolloutPolicy) error {
-	own, err := ownProject(ctx, tx, policy.Name)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, wave := range policy.Spec.Strategy.Waves {
-		names = append(names, wave.Clusters...)
-	}
-	found, err := tx.Clusters(ctx, names)
-	if err != nil {
-		return err
-	}
-	projects := map[string]*Project{}
-	projectOf := func(name string) (*Project, error) {
-		project := objectname.Project(name)
-		if projects[project] == nil {
-			if projects[project], err = ownProject(ctx, tx, name); err != nil {
-				return nil, err
-			}
-		}
-		return projects[project], nil
-	}
-	for i, wave := range policy.Spec.Strategy.Waves {
-		for j, name := range wave.Clusters {
-			var cluster Object // nil unless it is found
-			if found[name] != nil {
-				cluster = found[name]
-			}
-			field := fielderr.Indexed(fielderr.Indexed("spec.waves", i)+".clusters", j)
-			if err := own.mayName(Key{KindCluster, name}, cluster, field, projectOf); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func validateFewLabels(field string, labels map[string]string) error {
@@ -267,15 +280,6 @@ func validateFreeze(field string, f rollout.Freeze) error {
 		return fielderr.New(field+".reason", "has %d bytes; at most %d are allowed", len(f.Reason), maxFreezeReason)
 	}
 	return nil
-}
-
-// checkRolloutPolicies bounds the policies of a project.
-func checkRolloutPolicies(ctx context.Context, tx Tx, project string) error {
-	has, err := tx.Count(ctx, project, KindRolloutPolicy)
-	if err == nil && has >= maxRolloutPolicies {
-		err = fielderr.New(projectField, "%q has %d rollout policies already, which is the most that are allowed", project, has)
-	}
-	return err
 }
 
 // HeldSource is what a service has of a source instead of what the source holds now. Its JSON is its

@@ -4,8 +4,13 @@
 package catalog
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
 	"slices"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -129,3 +134,91 @@ func (s *Service) sameSpec(other Object) bool {
 }
 
 func (s *Service) clone() Object { return new(*s) }
+
+func (s *Service) normalize() {}
+
+// settle implements Object: an update that leaves the configuration out keeps it.
+func (s *Service) settle(stored Object) (err error) {
+	had := new(Service)
+	if have, ok := stored.(*Service); ok {
+		had, s.SyncRequest = have, have.SyncRequest
+	}
+	s.Spec.Config, err = settled(s.Spec.Config, had.Spec.Config)
+	return err
+}
+
+func (s *Service) reachable() error { return nil }
+
+func (s *Service) checkReferences(ctx context.Context, tx Tx) error {
+	own, err := ownProject(ctx, tx, s.Name)
+	if err != nil {
+		return err
+	}
+	if err := own.Spec.Limits.admitService(s); err != nil {
+		return err
+	}
+	object, err := own.referred(ctx, tx, Key{KindCluster, s.Spec.Cluster}, "spec.cluster")
+	if err != nil {
+		return err
+	}
+	cluster, _ := object.(*Cluster)
+	for i, source := range s.Spec.Sources {
+		field := fielderr.Indexed("spec.sources", i)
+		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
+		if err != nil {
+			return err
+		}
+		if repository, ok := object.(*Repository); ok {
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkServiceConfig(ctx, tx, s, own, cluster), checkRoom(ctx, tx, s))
+}
+
+func (s *Service) checkSettled(context.Context, Tx) error { return nil }
+
+func (s *Service) checkQuota(ctx context.Context, tx Tx, own *Project) error {
+	return checkQuota(ctx, tx, own, KindService, own.Spec.Quotas.Services)
+}
+
+func (s *Service) secrets() map[string]any { return s.Spec.Config.secrets() }
+
+func (s *Service) changesRelease(stored Object) bool {
+	have, ok := stored.(*Service)
+	return !ok || have.Spec.Staged().Digest != s.Spec.Staged().Digest || !sameConfig(have.Spec, s.Spec) || !maps.Equal(have.Labels, s.Labels)
+}
+
+// sameConfig reports whether two specs have the same configuration and the same sets.
+func sameConfig(a, b ServiceSpec) bool {
+	return a.Config.equal(b.Config) && slices.Equal(a.ConfigSets, b.ConfigSets)
+}
+
+const (
+	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
+	// them in one message of 8 MiB, with what the hub adds to each.
+	maxClusterBytes = 5 << 20
+	// smallSpec is what a spec without inline values stays below. It takes thousands of those to fill
+	// a plan, so they are not counted.
+	smallSpec = 1 << 10
+)
+
+// checkRoom refuses a large service for which the cluster's plan has no room left: without a plan,
+// the agent would get no change of any service.
+func checkRoom(ctx context.Context, tx Tx, service *Service) error {
+	text, err := json.Marshal(service.Spec.Options)
+	if err != nil || len(text) < smallSpec {
+		return err
+	}
+	others, err := tx.SpecBytes(ctx, service.Spec.Cluster, service.Name)
+	if err != nil {
+		return err
+	}
+	if others+len(text) > maxClusterBytes {
+		return fielderr.New("spec.render", "has %d bytes, and the other services of cluster %s have %d; together at most %d are allowed; put values into files",
+			len(text), objectname.Display(service.Spec.Cluster), others, maxClusterBytes)
+	}
+	return nil
+}

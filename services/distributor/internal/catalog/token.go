@@ -71,7 +71,7 @@ type TokenLimit struct {
 // and without a scope that of the whole hub: what a limit does not name it does not limit.
 func (l TokenLimit) Settled() TokenLimit {
 	spec := l.Binding(time.Time{})
-	spec.settle()
+	spec.normalize()
 	hasScope := spec.Hub || !spec.Projects.IsEmpty() || !spec.Clusters.IsEmpty() || len(spec.Services)+len(spec.Repositories) > 0
 	return TokenLimit{
 		Role: cmp.Or(spec.Role, RoleAdmin), Hub: !hasScope || spec.Hub, Projects: spec.Projects, Clusters: spec.Clusters,

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -68,8 +69,24 @@ func (r *TrustRule) sameSpec(other Object) bool {
 
 func (r *TrustRule) clone() Object { return new(*r) }
 
-// settle gives a spec its one stored form. It works on a clone.
-func (s *TrustRuleSpec) settle() {
+func (r *TrustRule) normalize()          { r.Spec.normalize() }
+func (r *TrustRule) settle(Object) error { return nil }
+
+func (r *TrustRule) reachable() error {
+	if r.Spec.JWKS != "" {
+		return nil // the hub does not ask the issuer
+	}
+	return reachableIssuer(r.Spec.Issuer)
+}
+
+func (r *TrustRule) checkReferences(context.Context, Tx) error      { return nil }
+func (r *TrustRule) checkSettled(context.Context, Tx) error         { return nil }
+func (r *TrustRule) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (r *TrustRule) secrets() map[string]any                        { return nil }
+func (r *TrustRule) changesRelease(Object) bool                     { return false }
+
+// normalize gives a spec its one stored form. It works on a clone.
+func (s *TrustRuleSpec) normalize() {
 	s.Groups = asSet(s.Groups)
 	if s.Require = slices.Clone(s.Require); len(s.Require) == 0 {
 		s.Require = nil

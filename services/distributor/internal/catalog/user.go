@@ -3,7 +3,10 @@
 
 package catalog
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // AdminGroup is the group whose members may do everything.
 const AdminGroup = "leat:admins"
@@ -35,3 +38,12 @@ func (u *User) sameSpec(other Object) bool {
 }
 
 func (u *User) clone() Object { return new(*u) }
+
+func (u *User) normalize()                                     { u.Spec.Groups = asSet(u.Spec.Groups) }
+func (u *User) settle(Object) error                            { return nil }
+func (u *User) reachable() error                               { return nil }
+func (u *User) checkReferences(context.Context, Tx) error      { return nil }
+func (u *User) checkSettled(context.Context, Tx) error         { return nil }
+func (u *User) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (u *User) secrets() map[string]any                        { return nil }
+func (u *User) changesRelease(Object) bool                     { return false }

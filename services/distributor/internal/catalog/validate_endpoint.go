@@ -6,6 +6,7 @@ package catalog
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -37,16 +38,16 @@ func validateEndpoint(field, endpoint string) error {
 	return nil
 }
 
-// publicEndpoint refuses an endpoint that is the hub's own machine or link, as far as it says so
-// itself. Names are looked at when they are dialled.
-func publicEndpoint(object Object) error {
-	cluster, ok := object.(*Cluster)
-	if !ok || cluster.Spec.AgentEndpoint == "" {
-		return nil
+// isLocal reports whether a host is an address of the hub's own machine or link, or the name of one that everybody knows.
+func isLocal(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost")
+}
+
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "" // Validate has refused it
 	}
-	host, _, _ := net.SplitHostPort(cluster.Spec.AgentEndpoint) // Validate has looked at it
-	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
-		return fielderr.New("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
-	}
-	return nil
+	return u.Hostname()
 }

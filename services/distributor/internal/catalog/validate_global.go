@@ -441,29 +441,6 @@ func InBody(field string, err error) error {
 	return e.At(field + "." + path)
 }
 
-// checkGlobal checks what a global service names, as checkService does for a service, but for its
-// clusters.
-func checkGlobal(ctx context.Context, tx Tx, g *GlobalService) error {
-	own, err := ownProject(ctx, tx, g.Name)
-	if err != nil {
-		return err
-	}
-	for i, source := range g.Spec.Template.Spec.Sources {
-		field := fielderr.Indexed(templateField+".sources", i)
-		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
-		if err != nil {
-			return err
-		}
-		if repository, ok := object.(*Repository); ok {
-			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return checkGlobalConfig(ctx, tx, g, own)
-}
-
 // checkGlobalConfig checks what the configurations of a global service name. References that hold facts are
 // left to the derived services, which have their clusters.
 func checkGlobalConfig(ctx context.Context, tx Tx, g *GlobalService, own *Project) error {

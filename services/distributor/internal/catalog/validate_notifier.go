@@ -6,16 +6,13 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"net"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/notice"
@@ -217,44 +214,4 @@ func validateAddress(field, address string) error {
 		return fielderr.New(field, "%.80q is not an e-mail address, such as ops@example.com", address)
 	}
 	return validateLine(field, address, maxSubjectBytes)
-}
-
-// publicSink refuses a sink on the hub's own machine or link, as far as its address says so itself.
-// Names are looked at when they are dialled.
-func publicSink(object Object) error {
-	n, ok := object.(*Notifier)
-	if !ok {
-		return nil
-	}
-	field, host := "spec."+string(n.Spec.Sink.Type)+".url", ""
-	switch n.Spec.Sink.Type {
-	case SinkSlack, SinkWebhook:
-		host = hostOf(n.Spec.Secrets.URL.Reveal())
-	case SinkCommitStatus:
-		field, host = "spec.commit_status.url", hostOf(n.Spec.Sink.Commit.URL)
-	case SinkEmail:
-		field = "spec.email.server"
-		host, _, _ = net.SplitHostPort(n.Spec.Sink.Email.Server) // Validate has looked at it
-	}
-	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
-		return fielderr.New(field, "is an address of the hub's own machine or its link, which it does not dial")
-	}
-	return nil
-}
-
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "" // Validate has refused it
-	}
-	return u.Hostname()
-}
-
-// checkNotifiers refuses another notifier in a project that is full of them.
-func checkNotifiers(ctx context.Context, tx Tx, project string) error {
-	has, err := tx.Count(ctx, project, KindNotifier)
-	if err == nil && has >= maxNotifiers {
-		err = fielderr.New(projectField, "%q has %d notifiers already, which is the most that are allowed", project, has)
-	}
-	return err
 }

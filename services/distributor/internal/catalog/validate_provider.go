@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/fielderr"
 )
 
@@ -82,26 +81,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// publicIssuer refuses an issuer on the hub's own machine or link.
-func publicIssuer(object Object) error {
-	issuer := ""
-	switch o := object.(type) {
-	case *IdentityProvider:
-		issuer = o.Spec.Issuer
-	case *TrustRule:
-		if o.Spec.JWKS != "" {
-			return nil // the hub does not ask it
-		}
-		issuer = o.Spec.Issuer
-	default:
-		return nil
-	}
-	u, err := url.Parse(issuer)
-	if err != nil {
-		return nil //nolint:nilerr // Validate has refused it
-	}
-	host := u.Hostname()
-	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
+// reachableIssuer refuses an issuer at the hub's own machine or link.
+func reachableIssuer(issuer string) error {
+	if host := hostOf(issuer); isLocal(host) {
 		return fielderr.New("spec.issuer", "%q is an address of the hub's own machine or its link, which it does not dial", host)
 	}
 	return nil
