@@ -8,6 +8,7 @@ package bundlehttp
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -31,7 +32,7 @@ const Pattern = "GET /v1/bundles/{digest}"
 // Plans decides what clusters may read; fleet.Downloads implements it.
 type Plans interface {
 	// Admit returns the cluster whose identity carries that uid, if it is still good.
-	Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool)
+	Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, error)
 	// Bundle finds a digest in the plans of a cluster, the current one and some that it replaced.
 	Bundle(cluster string, d digest.Digest) (plan.Bundle, bool)
 	// IsUndecided reports whether the plan of a cluster may lack services that are not derived yet.
@@ -48,6 +49,9 @@ type HandlerParams struct {
 	Verifier  identity.Verifier
 	Logger    *slog.Logger
 }
+
+// storeRetry is after how long an agent asks again while the database does not answer.
+const storeRetry = 2 * time.Second
 
 // derivationRetry is after how long an agent asks again while services of its cluster are not derived.
 const derivationRetry = 2 * time.Second
@@ -99,9 +103,14 @@ func (h *handler) find(ctx context.Context, d digest.Digest) (plan.Bundle, error
 	if id.Kind != identity.KindCluster {
 		return plan.Bundle{}, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "only a cluster's agent may download bundles")
 	}
-	cluster, ok := h.p.Plans.Admit(ctx, id.Name, id.UID)
-	if !ok {
-		return plan.Bundle{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the cluster's identity has ended; obtain a new token")
+	cluster, err := h.p.Plans.Admit(ctx, id.Name, id.UID)
+	switch {
+	case errors.Is(err, catalog.ErrUnavailable):
+		return plan.Bundle{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the database does not answer, and without it this replica cannot tell whether the cluster's identity lasts; ask again",
+			rpcerr.With("dependency", "database"), rpcerr.RetryAfter(storeRetry))
+	case err != nil:
+		return plan.Bundle{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, err.Error())
 	}
 	wanted, ok := h.p.Plans.Bundle(cluster.Name, d)
 	switch {

@@ -32,8 +32,8 @@ func (everything) Verify(context.Context, string) (identity.Identity, error) {
 	return identity.Identity{Kind: identity.KindCluster, Name: "one"}, nil
 }
 
-func (everything) Admit(context.Context, string, string) (*catalog.Cluster, bool) {
-	return &catalog.Cluster{}, true
+func (everything) Admit(context.Context, string, string) (*catalog.Cluster, error) {
+	return &catalog.Cluster{}, nil
 }
 
 func (everything) Bundle(_ string, d digest.Digest) (plan.Bundle, bool) {

@@ -39,13 +39,29 @@ func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (foun
 	return found, ok
 }
 
-// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one:
-// what was issued to its agent is still valid. It looks twice.
-func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
-	return LookTwice(ctx, v, func() (*catalog.Cluster, bool) {
+// ErrIdentityEnded means that what was issued to an agent is no longer valid: its cluster was deleted, or it enrolled
+// again.
+var ErrIdentityEnded = errors.New("the cluster's identity has ended; obtain a new token")
+
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to
+// its agent is still valid. It looks twice. Errors: ErrIdentityEnded, and one that matches catalog.ErrUnavailable if the
+// store, which could know a cluster that is not known here, does not answer.
+func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, error) {
+	find := func() (*catalog.Cluster, bool) {
 		c, ok := v.Cluster(name)
 		return c, ok && c.Agent.Enrolled() && identityUID == admission.IdentityUID(c.UID, c.Agent.KeyGeneration)
-	})
+	}
+	if c, ok := find(); ok {
+		return c, nil
+	}
+	err := v.look(ctx)
+	if c, ok := find(); ok {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for cluster %q: %w", name, err)
+	}
+	return nil, ErrIdentityEnded
 }
 
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is

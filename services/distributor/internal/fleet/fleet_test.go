@@ -476,8 +476,8 @@ func TestArrivalsAreStoredSoon(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)
-	if _, ok := v.Admit(t.Context(), "one", admission.IdentityUID("uid-one", 0)); ok {
-		t.Error("admitted a cluster that never enrolled")
+	if _, err := v.Admit(t.Context(), "one", admission.IdentityUID("uid-one", 0)); !errors.Is(err, fleet.ErrIdentityEnded) {
+		t.Errorf("a cluster that never enrolled: got %v", err)
 	}
 	enrolled := cluster("two")
 	enrolled.Agent = catalog.Agent{PublicKey: make([]byte, 32), KeyGeneration: 2}
@@ -489,8 +489,15 @@ func TestAdmit(t *testing.T) {
 		admission.IdentityUID("uid-two", 2): true, admission.IdentityUID("uid-two", 1): false,
 		admission.IdentityUID("uid of an older two", 2): false, "uid-two": false, "": false,
 	} {
-		if _, ok := v.Admit(t.Context(), "two", uid); ok != want {
-			t.Errorf("%q: got %v, want %v", uid, ok, want)
+		if _, err := v.Admit(t.Context(), "two", uid); (err == nil) != want || err != nil && !errors.Is(err, fleet.ErrIdentityEnded) {
+			t.Errorf("%q: got %v, want it admitted: %v", uid, err, want)
 		}
+	}
+	l.down = catalog.ErrUnavailable
+	if _, err := v.Admit(t.Context(), "two", admission.IdentityUID("uid-two", 2)); err != nil {
+		t.Errorf("a cluster that is known, without the store: got %v", err)
+	}
+	if _, err := v.Admit(t.Context(), "three", admission.IdentityUID("uid-three", 1)); !errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, fleet.ErrIdentityEnded) {
+		t.Errorf("a cluster that only the store may know: got %v, want that the store does not answer", err)
 	}
 }

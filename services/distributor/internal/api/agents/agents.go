@@ -61,9 +61,9 @@ func (s *Service) agent(ctx context.Context) (*catalog.Cluster, identity.Identit
 	if id.Kind != identity.KindCluster {
 		return nil, id, wire.Denied("only a cluster's agent may call this")
 	}
-	cluster, ok := s.d.View.Admit(ctx, id.Name, id.UID)
-	if !ok {
-		return nil, id, wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
+	cluster, err := s.d.View.Admit(ctx, id.Name, id.UID)
+	if err != nil {
+		return nil, id, admissionError(err)
 	}
 	return cluster, id, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // crowded says that too many agents come at once, and when it is the turn of this one.
@@ -36,6 +37,20 @@ func behind(err error) error {
 	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 		"the database does not answer, and without it this replica cannot tell whether its plan is older than yours; keep yours",
 		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
+}
+
+// admissionError returns an error of fleet.View.Admit as agents see it. An agent that is told that its identity has ended
+// signs in again, so it is told that only where it is known.
+func admissionError(err error) error {
+	switch {
+	case errors.Is(err, fleet.ErrIdentityEnded):
+		return wire.TokenInvalid(fleet.ErrIdentityEnded.Error())
+	case errors.Is(err, catalog.ErrUnavailable):
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the database does not answer, and without it this replica cannot tell whether the cluster's identity lasts; ask again",
+			rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
+	}
+	return wire.Error(err)
 }
 
 // undecided says that derived services may be missing from what this replica knows of the cluster. An

@@ -114,8 +114,8 @@ type planStream struct {
 // longer good. However many changes there were while the agent did not read, the next message leads
 // to the latest plan. While derived services may be missing from it, update sends nothing.
 func (p *planStream) update(ctx context.Context) error {
-	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
-		return wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
+	if _, err := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); err != nil {
+		return admissionError(err)
 	}
 	current, ok := p.s.d.View.Plan(p.cluster.Name)
 	if !ok || current.Version == p.sent || fleet.IsUndecided(p.s.d.View, p.cluster.Name) {
