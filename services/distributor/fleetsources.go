@@ -25,8 +25,9 @@ func (c *Config) openFleetSources(
 	if err != nil {
 		return nil, err
 	}
+	stored := sqlstore.FleetSourcesOf(store)
 	return fleetsync.NewLeader(fleetsync.Params{
-		Store: sqlstore.FleetSourcesOf(store), Fleet: fleet.Sources{View: view}, Upstream: source, Bundles: cache,
+		Store: stored, Election: stored, Fleet: fleet.Sources{View: view}, Upstream: source, Bundles: cache,
 		Parser: people.FleetDocuments{}, Authority: people.FleetSourceAuthority{View: view}, Editor: c.editor,
 		Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 	}), nil

@@ -49,7 +49,7 @@ func (c *Config) openNotifications(
 	})
 	return notifications{
 		dispatcher: notify.NewDispatcher(notify.Params{
-			Store: stored, Fleet: fleet.NewObservations(view, others), Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+			Store: stored, Election: stored, Fleet: fleet.NewObservations(view, others), Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 		}),
 		standing: others,
 		people:   people.NotifiersDeps{Mail: stored, Tester: notify.Tester{Store: stored, Sink: sinks}},

@@ -40,7 +40,7 @@ func openRollouts(store *sqlstore.Store, view *fleet.View, source resolve.Upstre
 	stored := sqlstore.RolloutsOf(store)
 	return rolling{
 		driver: rollouts.NewDriver(rollouts.Params{
-			Store: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+			Store: stored, Election: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 		}),
 		people: people.RolloutsDeps{Rollouts: stored, Pins: sqlstore.AdmissionsOf(store)},
 	}, nil

@@ -24,7 +24,6 @@ package fleetsync
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -33,9 +32,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
-
-// ErrDeposed means that another replica leads.
-var ErrDeposed = errors.New("another replica looks at the fleet sources")
 
 // Bounds of the content of one source. Past them nothing of a commit is applied.
 const (
@@ -105,31 +101,17 @@ type Order struct {
 	Confirmed string
 }
 
-// Lead is the state of the election, as one replica sees it.
-type Lead struct {
-	Holder     string
-	Term, Beat int64
-}
-
 // Store keeps states and orders; sqlstore.FleetSources implements it. Its methods may be called
 // concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and those of the
-// methods with a term ErrDeposed.
+// methods with a term election.ErrDeposed. Every write in a term counts as a beat.
 type Store interface {
-	// Lead returns who leads.
-	Lead(ctx context.Context) (Lead, error)
-	// Claim makes holder the leader, if the lead is still as the caller saw it, and returns the term.
-	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
-	// Beat shows that the leader lives. Every write below does, too.
-	Beat(ctx context.Context, term int64) error
-	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
-	Resign(ctx context.Context, term int64) error
 	// Orders returns what people asked of the sources, by uid.
 	Orders(ctx context.Context) (map[string]Order, error)
 	// Save writes what a look found. A source that is gone is left out. Nil documents keep the stored
 	// ones.
 	Save(ctx context.Context, term int64, uid string, state State, documents []Document) error
 	// Fenced returns the catalog for the edits of the leader of that term. After the term every edit
-	// fails with ErrDeposed, and stores nothing.
+	// fails with election.ErrDeposed, and stores nothing.
 	Fenced(term int64) catalog.Editable
 }
 

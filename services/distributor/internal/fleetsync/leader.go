@@ -5,7 +5,6 @@ package fleetsync
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,22 +14,18 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 const (
-	// tick is how often a replica looks at who leads, and a leader at what people asked for.
+	// tick is how often a leader looks at what people asked for.
 	tick = 2 * time.Second
-	// beatEvery is how often a leader shows that it lives, and silence how long others wait for that. No
-	// clocks are compared: each measures how long the lead has not changed.
-	beatEvery = 5 * time.Second
-	silence   = 30 * time.Second
 	// retryEvery is how often documents are tried again that could not be applied.
 	retryEvery = time.Minute
 	// atOnce is how many sources are looked at at the same time.
 	atOnce = 4
 	// gather is how long changes that come together are waited for.
-	gather        = 200 * time.Millisecond
-	resignTimeout = 5 * time.Second
+	gather = 200 * time.Millisecond
 )
 
 // retryPolicy spaces the looks at a source that cannot be read.
@@ -39,6 +34,7 @@ var retryPolicy = backoff.Policy{Initial: 2 * time.Second, Max: time.Minute}
 // Params are a Leader's collaborators, all required.
 type Params struct {
 	Store     Store
+	Election  election.Store
 	Fleet     Fleet
 	Upstream  Upstream
 	Bundles   Bundles
@@ -54,10 +50,7 @@ type Params struct {
 }
 
 // Leader takes part in the election of the leader, and does the leader's work.
-type Leader struct {
-	p        Params
-	isFailed bool
-}
+type Leader struct{ p Params }
 
 // NewLeader returns a Leader.
 func NewLeader(p Params) *Leader { return &Leader{p: p} }
@@ -65,82 +58,14 @@ func NewLeader(p Params) *Leader { return &Leader{p: p} }
 // Run works until ctx is done, and returns its cause. While there is no fleet source, nothing is asked
 // of the database.
 func (l *Leader) Run(ctx context.Context) error {
-	var last Lead
-	var changed time.Time // when the lead was seen to change
-	for {
-		if len(l.p.Fleet.FleetSources()) > 0 {
-			seen, err := l.p.Store.Lead(ctx)
-			if err == nil {
-				if seen != last || changed.IsZero() {
-					last, changed = seen, time.Now()
-				}
-				if seen.Holder == "" || time.Since(changed) >= silence {
-					err = l.tryLead(ctx, seen)
-					changed = time.Time{}
-				}
-			}
-			l.report(ctx, err)
-		}
-		if err := backoff.Wait(ctx, backoff.Jitter(tick, 0.25)); err != nil {
-			return err
-		}
-	}
+	return election.Run(ctx, election.Params{
+		Store: l.p.Election, Holder: l.p.Holder, Logger: l.p.Logger, Subject: "fleet sources", Work: "looks at the fleet sources",
+		IsNeeded: func() bool { return len(l.p.Fleet.FleetSources()) > 0 }, Lead: l.lead,
+	})
 }
 
-// report logs the first failure of several, and the success after it.
-func (l *Leader) report(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil && !l.isFailed:
-		l.p.Logger.WarnContext(ctx, "fleet sources wait; trying again", slog.Any("error", err))
-	case err == nil && l.isFailed:
-		l.p.Logger.InfoContext(ctx, "fleet sources continue")
-	}
-	l.isFailed = err != nil
-}
-
-// tryLead leads if no other replica is faster. It returns when the term has ended.
-func (l *Leader) tryLead(ctx context.Context, seen Lead) error {
-	term, ok, err := l.p.Store.Claim(ctx, l.p.Holder, seen)
-	if err != nil || !ok {
-		return err
-	}
-	l.p.Logger.InfoContext(ctx, "this replica looks at the fleet sources", slog.Int64("term", term))
-	group, working := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.beat(working, term) })
-	group.Go(func() error { return l.lead(working, term) })
-	if err = group.Wait(); errors.Is(err, errIdle) {
-		err = nil
-	}
-	if !errors.Is(err, ErrDeposed) {
-		resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-		defer cancel()
-		err = errors.Join(err, l.p.Store.Resign(resigning, term))
-	}
-	// A leader whose connection broke while it was frozen learns that it is deposed when it resigns.
-	if errors.Is(err, ErrDeposed) {
-		l.p.Logger.WarnContext(ctx, "another replica looks at the fleet sources now", slog.Int64("term", term))
-		return nil
-	}
-	return err
-}
-
-// errIdle ends a term because there is no fleet source any more.
-var errIdle = errors.New("there is no fleet source")
-
-// beat shows that the leader lives.
-func (l *Leader) beat(ctx context.Context, term int64) error {
-	for {
-		if err := backoff.Wait(ctx, beatEvery); err != nil {
-			return err
-		}
-		if err := l.p.Store.Beat(ctx, term); err != nil {
-			return err
-		}
-	}
-}
-
-// lead does the leader's work until ctx is done, or until the database does not answer.
+// lead does the leader's work until ctx is done, until the database does not answer, or until there is
+// no fleet source any more.
 func (l *Leader) lead(ctx context.Context, term int64) error {
 	watcher := l.p.Objects.WatchAll()
 	defer watcher.Close()
@@ -155,7 +80,11 @@ func (l *Leader) lead(ctx context.Context, term int64) error {
 		case <-timer.C:
 		}
 		keys, isLagged := watcher.Take()
-		if err := w.round(ctx, keys, isLagged); err != nil {
+		sources := l.p.Fleet.FleetSources()
+		if len(sources) == 0 {
+			return nil
+		}
+		if err := w.round(ctx, sources, keys, isLagged); err != nil {
 			return err
 		}
 		timer.Reset(tick)
@@ -172,12 +101,8 @@ type work struct {
 	known map[string]memory
 }
 
-// round looks at the sources that are due.
-func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) error {
-	sources := w.p.Fleet.FleetSources()
-	if len(sources) == 0 {
-		return errIdle
-	}
+// round looks at those of the sources that are due.
+func (w *work) round(ctx context.Context, sources []*catalog.FleetSource, keys []catalog.Key, isLagged bool) error {
 	orders, err := w.p.Store.Orders(ctx)
 	if err != nil {
 		return err

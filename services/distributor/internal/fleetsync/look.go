@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 // Procedure is what records of changes by fleet sources name as their call.
@@ -243,7 +244,7 @@ func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 
 // isOfStore reports whether an error says nothing about the documents.
 func isOfStore(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, ErrDeposed) || errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, catalog.ErrUnrecorded) || errors.Is(err, catalog.ErrUndecided) ||
+	return ctx.Err() != nil || errors.Is(err, election.ErrDeposed) || errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, catalog.ErrUnrecorded) || errors.Is(err, catalog.ErrUndecided) ||
 		errors.Is(err, catalog.ErrManagerChanged)
 }
 

@@ -5,7 +5,6 @@ package notify
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -13,16 +12,12 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 const (
-	// lookEvery is how often a replica that does not lead looks at who does.
-	lookEvery = 2 * time.Second
-	// beatEvery is how often a leader shows that it lives, and silence how long others wait for that.
-	// No clocks are compared: each measures how long the lead has not changed.
-	beatEvery = 5 * time.Second
-	silence   = 30 * time.Second
-	tick      = time.Second
+	// tick is how often a leader looks again.
+	tick = time.Second
 	// clustersEvery is how often all clusters are looked at: an agent that falls silent notifies
 	// nobody. allEvery is how often everything is.
 	clustersEvery = 15 * time.Second
@@ -33,21 +28,19 @@ const (
 
 // Params are a Dispatcher's collaborators, all required.
 type Params struct {
-	Store   Store
-	Fleet   Fleet
-	Sink    Sink
-	Objects *fanout.Hub[catalog.Key]
-	Metrics *Metrics
-	Logger  *slog.Logger
+	Store    Store
+	Election election.Store
+	Fleet    Fleet
+	Sink     Sink
+	Objects  *fanout.Hub[catalog.Key]
+	Metrics  *Metrics
+	Logger   *slog.Logger
 	// Holder names this replica, and no other process ever.
 	Holder string
 }
 
 // Dispatcher takes part in the election of the leader, and does the leader's work.
-type Dispatcher struct {
-	p        Params
-	isFailed bool
-}
+type Dispatcher struct{ p Params }
 
 // NewDispatcher returns a Dispatcher.
 func NewDispatcher(p Params) *Dispatcher { return &Dispatcher{p: p} }
@@ -55,61 +48,16 @@ func NewDispatcher(p Params) *Dispatcher { return &Dispatcher{p: p} }
 // Run works until ctx is done, and returns its cause. While there is no notifier, nothing is asked of
 // the database.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	var last Lead
-	var changed time.Time // when the lead was seen to change
-	for {
-		if len(d.p.Fleet.Notifiers()) > 0 {
-			seen, err := d.p.Store.Lead(ctx)
-			if err == nil {
-				if seen != last || changed.IsZero() {
-					last, changed = seen, time.Now()
-				}
-				if seen.Holder == "" || time.Since(changed) >= silence {
-					err = d.tryLead(ctx, seen)
-					changed = time.Time{}
-				}
-			}
-			d.report(ctx, err)
-		}
-		if err := backoff.Wait(ctx, backoff.Jitter(lookEvery, 0.25)); err != nil {
-			return err
-		}
-	}
-}
-
-// report logs the first failure of several, and the success after it.
-func (d *Dispatcher) report(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil && !d.isFailed:
-		d.p.Logger.WarnContext(ctx, "notifications wait; trying again", slog.Any("error", err))
-	case err == nil && d.isFailed:
-		d.p.Logger.InfoContext(ctx, "notifications continue")
-	}
-	d.isFailed = err != nil
-}
-
-// tryLead leads if no other replica is faster. It returns when the term has ended.
-func (d *Dispatcher) tryLead(ctx context.Context, seen Lead) error {
-	term, ok, err := d.p.Store.Claim(ctx, d.p.Holder, seen)
-	if err != nil || !ok {
-		return err
-	}
-	d.p.Logger.InfoContext(ctx, "this replica sends the notifications", slog.Int64("term", term))
-	d.p.Metrics.leads(true)
-	defer d.p.Metrics.leads(false)
-	err = d.lead(ctx, term)
-	if errors.Is(err, ErrDeposed) {
-		d.p.Logger.WarnContext(ctx, "another replica sends the notifications now", slog.Int64("term", term))
-		return nil
-	}
-	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	return errors.Join(err, d.p.Store.Resign(resigning, term))
+	return election.Run(ctx, election.Params{
+		Store: d.p.Election, Holder: d.p.Holder, Logger: d.p.Logger, Subject: "notifications", Work: "sends the notifications",
+		IsNeeded: func() bool { return len(d.p.Fleet.Notifiers()) > 0 }, Lead: d.lead,
+	})
 }
 
 // lead does the leader's work until ctx is done, or until the database does not answer.
 func (d *Dispatcher) lead(ctx context.Context, term int64) error {
+	d.p.Metrics.leads(true)
+	defer d.p.Metrics.leads(false)
 	ctx, cancel := context.WithCancel(ctx)
 	woken := wake.NewSignal()
 	sender := NewSender(d.p, term, woken.Set)
@@ -121,7 +69,7 @@ func (d *Dispatcher) lead(ctx context.Context, term int64) error {
 	}
 	watcher := d.p.Objects.WatchAll()
 	defer watcher.Close()
-	w := work{observer: observer, sender: sender, store: d.p.Store, term: term, fleet: d.p.Fleet, beat: time.Now()}
+	w := work{observer: observer, sender: sender, store: d.p.Store, term: term, fleet: d.p.Fleet}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -163,8 +111,8 @@ type work struct {
 	store    Store
 	fleet    Fleet
 	term     int64
-	// beat is when the lead was last confirmed, all and clusters when they were last looked at.
-	beat, all, clusters time.Time
+	// all and clusters are when they were last looked at.
+	all, clusters time.Time
 	// learned is when the states that the database has were last read.
 	learned time.Time
 }
@@ -175,12 +123,6 @@ func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pa
 	now := time.Now()
 	if len(w.fleet.Notifiers()) == 0 {
 		return -1, w.store.Forget(ctx, w.term)
-	}
-	if now.Sub(w.beat) >= beatEvery {
-		if err := w.store.Beat(ctx, w.term); err != nil {
-			return 0, err
-		}
-		w.beat = now
 	}
 	if now.Sub(w.learned) >= learnEvery {
 		if err := w.fleet.Learn(ctx); err != nil {

@@ -27,7 +27,7 @@
 //	store.go    the ports
 //	observer.go sees the fleet
 //	sender.go   sends messages
-//	leader.go   elects the replica that does both
+//	leader.go   does both, at the replica that is elected
 //
 // # What it does not do
 //

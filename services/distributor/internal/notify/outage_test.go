@@ -21,13 +21,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 )
 
 // memory is a Store in memory, for one notifier. TestSQLite and TestPostgreSQL of package sqlstore hold
 // the real one to the port.
 type memory struct {
+	electiontest.Memory
+
 	mu     sync.Mutex
-	lead   notify.Lead
 	ledger notify.Ledger
 	items  map[string]notify.Item
 	lost   int
@@ -35,38 +37,13 @@ type memory struct {
 
 var errAway = errors.New("the receiver is away")
 
-func (m *memory) Lead(context.Context) (notify.Lead, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lead, nil
-}
-
-func (m *memory) Claim(_ context.Context, holder string, seen notify.Lead) (int64, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lead != seen {
-		return 0, false, nil
-	}
-	m.lead = notify.Lead{Holder: holder, Term: seen.Term + 1, Beat: seen.Beat + 1}
-	return m.lead.Term, true, nil
-}
-
-// write runs fn for the leader of a term.
+// write calls fn in a term.
 func (m *memory) write(term int64, fn func()) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lead.Term != term {
-		return notify.ErrDeposed
-	}
-	m.lead.Beat++
-	fn()
-	return nil
-}
-
-func (m *memory) Beat(_ context.Context, term int64) error { return m.write(term, func() {}) }
-
-func (m *memory) Resign(_ context.Context, term int64) error {
-	return m.write(term, func() { m.lead.Holder = "" })
+	return m.Write(term, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		fn()
+	})
 }
 
 func (m *memory) Ledger(context.Context) (notify.Ledger, error) {
@@ -230,7 +207,7 @@ func (s *scene) run(t *testing.T, holder string) (stop func()) {
 	go func() {
 		defer close(done)
 		_ = notify.NewDispatcher(notify.Params{
-			Store: s, Fleet: s, Sink: s, Objects: s.objects, Metrics: metrics, Logger: slog.New(slog.DiscardHandler), Holder: holder,
+			Store: s, Election: s, Fleet: s, Sink: s, Objects: s.objects, Metrics: metrics, Logger: slog.New(slog.DiscardHandler), Holder: holder,
 		}).Run(ctx)
 	}()
 	return func() { cancel(); <-done }
@@ -307,16 +284,14 @@ func TestOneReplicaSends(t *testing.T) {
 		pass(10 * time.Second)
 		second := s.run(t, "second")
 		pass(10 * time.Minute)
-		if lead, _ := s.Lead(t.Context()); lead.Holder != "first" || lead.Term != 1 {
+		if lead, _ := s.Tenure(t.Context()); lead.Holder != "first" || lead.Term != 1 {
 			t.Errorf("got %v", lead)
 		}
 		first()
 		// It resigned. The lead of a process that was killed stays, and beats no more.
-		s.memory.mu.Lock()
-		s.lead.Holder = "killed"
-		s.memory.mu.Unlock()
+		electiontest.Claim(t, s, "killed")
 		pass(20 * time.Second)
-		if lead, _ := s.Lead(t.Context()); lead.Holder != "killed" && lead.Holder != "second" {
+		if lead, _ := s.Tenure(t.Context()); lead.Holder != "killed" && lead.Holder != "second" {
 			t.Errorf("got %v", lead)
 		}
 		pass(time.Minute)

@@ -5,21 +5,11 @@ package notify
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 )
-
-// ErrDeposed means that another replica leads. Nothing was written.
-var ErrDeposed = errors.New("another replica sends the notifications")
-
-// Lead is who leads. It is comparable: while the leader lives, Beat changes.
-type Lead struct {
-	Holder     string
-	Term, Beat int64
-}
 
 // Ledger is everything that a new leader has to know.
 type Ledger struct {
@@ -41,16 +31,8 @@ type Batch struct {
 
 // Store keeps states and messages; sqlstore.Notifications implements it. Its methods may be called
 // concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and those of the
-// methods with a term ErrDeposed.
+// methods with a term election.ErrDeposed. Every write in a term counts as a beat.
 type Store interface {
-	// Lead returns who leads.
-	Lead(ctx context.Context) (Lead, error)
-	// Claim makes holder the leader, if the lead is still as the caller saw it, and returns the term.
-	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
-	// Beat shows that the leader lives. Every write below does, too.
-	Beat(ctx context.Context, term int64) error
-	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
-	Resign(ctx context.Context, term int64) error
 	// Ledger returns what is stored.
 	Ledger(ctx context.Context) (Ledger, error)
 	// Forget deletes all states, so that observing begins again.

@@ -16,15 +16,10 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 const (
-	// lookEvery is how often a replica that does not lead looks at who does.
-	lookEvery = 2 * time.Second
-	// beatEvery is how often a leader shows that it lives, and silence how long others wait for that. No
-	// clocks are compared: each measures how long the lead has not changed.
-	beatEvery = 5 * time.Second
-	silence   = 30 * time.Second
 	// headsEvery is how often the leader looks for what people did at other replicas, and at times that
 	// have come. allEvery is how often it looks at the fleet although nothing seems to have changed.
 	headsEvery = time.Second
@@ -34,27 +29,23 @@ const (
 	fullEvery = 5 * time.Minute
 	// settle is how long changes are collected before they are looked at together.
 	settle = 200 * time.Millisecond
-	// resignTimeout bounds the end of a term.
-	resignTimeout = 5 * time.Second
 )
 
 // Params are a Driver's collaborators, all required.
 type Params struct {
-	Store   Store
-	Fleet   Fleet
-	Sources Sources
-	Objects *fanout.Hub[catalog.Key]
-	Metrics *Metrics
-	Logger  *slog.Logger
+	Store    Store
+	Election election.Store
+	Fleet    Fleet
+	Sources  Sources
+	Objects  *fanout.Hub[catalog.Key]
+	Metrics  *Metrics
+	Logger   *slog.Logger
 	// Holder names this replica, and no other process ever.
 	Holder string
 }
 
 // Driver takes part in the election of the leader, and does the leader's work.
-type Driver struct {
-	p        Params
-	isFailed bool
-}
+type Driver struct{ p Params }
 
 // NewDriver returns a Driver.
 func NewDriver(p Params) *Driver { return &Driver{p: p} }
@@ -62,58 +53,10 @@ func NewDriver(p Params) *Driver { return &Driver{p: p} }
 // Run works until ctx is done, and returns its cause. While there is nothing to do, nothing is asked of
 // the database.
 func (d *Driver) Run(ctx context.Context) error {
-	var last Lead
-	var changed time.Time // when the lead was seen to change
-	for {
-		if d.p.Fleet.IsNeeded() {
-			seen, err := d.p.Store.Lead(ctx)
-			if err == nil {
-				if seen != last || changed.IsZero() {
-					last, changed = seen, time.Now()
-				}
-				if seen.Holder == "" || time.Since(changed) >= silence {
-					err = d.tryLead(ctx, seen)
-					changed = time.Time{}
-				}
-			}
-			d.report(ctx, err)
-		}
-		if err := backoff.Wait(ctx, backoff.Jitter(lookEvery, 0.25)); err != nil {
-			return err
-		}
-	}
-}
-
-// report logs the first failure of several, and the success after it.
-func (d *Driver) report(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil && !d.isFailed:
-		d.p.Logger.WarnContext(ctx, "rollouts wait; trying again", slog.Any("error", err))
-	case err == nil && d.isFailed:
-		d.p.Logger.InfoContext(ctx, "rollouts continue")
-	}
-	d.isFailed = err != nil
-}
-
-// tryLead leads if no other replica is faster. It returns when the term has ended.
-func (d *Driver) tryLead(ctx context.Context, seen Lead) error {
-	term, ok, err := d.p.Store.Claim(ctx, d.p.Holder, seen)
-	if err != nil || !ok {
-		return err
-	}
-	d.p.Logger.InfoContext(ctx, "this replica drives the rollouts", slog.Int64("term", term))
-	if err = d.lead(ctx, term); !errors.Is(err, ErrDeposed) {
-		resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-		defer cancel()
-		err = errors.Join(err, d.p.Store.Resign(resigning, term))
-	}
-	// A leader whose connection broke while it was frozen learns that it is deposed when it resigns.
-	if errors.Is(err, ErrDeposed) {
-		d.p.Logger.WarnContext(ctx, "another replica drives the rollouts now", slog.Int64("term", term))
-		return nil
-	}
-	return err
+	return election.Run(ctx, election.Params{
+		Store: d.p.Election, Holder: d.p.Holder, Logger: d.p.Logger, Subject: "rollouts", Work: "drives the rollouts",
+		IsNeeded: d.p.Fleet.IsNeeded, Lead: d.lead,
+	})
 }
 
 // lead does the leader's work until ctx is done, until the database does not answer, or until there is
@@ -158,9 +101,8 @@ type Work struct {
 	announced func() (keys []catalog.Key, lagged bool)
 	// memories are by the policy's uid.
 	memories map[string]*memory
-	// looked is when the fleet was last looked at, and lookedAll when each service was. beat is when the lead
-	// was last confirmed.
-	looked, lookedAll, beat time.Time
+	// looked is when the fleet was last looked at, and lookedAll when each service was.
+	looked, lookedAll time.Time
 	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
 	granted map[Wish]catalog.Snapshot
 	// failed is when wishes were asked for in vain, and left how long the round may still ask.
@@ -187,12 +129,6 @@ func NewWork(p Params, term int64) *Work {
 // Round does what is due. isChanged is true if the fleet may have changed since the last round. It
 // reports whether there is anything to do at all.
 func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeeded bool, err error) {
-	if now.Sub(w.beat) >= beatEvery {
-		if err := w.p.Store.Beat(ctx, w.term); err != nil {
-			return true, err
-		}
-		w.beat = now
-	}
 	isMoved, err := w.load(ctx)
 	if err != nil {
 		return true, err
@@ -368,8 +304,7 @@ func (w *Work) isTooLarge(ctx context.Context, policy *catalog.RolloutPolicy, se
 
 const (
 	// maxWishes bounds what one round resolves for the newcomers of a policy, and grantTimeout how long
-	// a round asks for those of all policies: rollouts must not stand still for them, and the leader has
-	// to beat.
+	// a round asks for those of all policies: rollouts must not stand still for them.
 	maxWishes    = 16
 	grantTimeout = 5 * time.Second
 	// wishRetry is how long a wish that was not granted waits.

@@ -17,35 +17,33 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 )
 
 // led is an idle fleet with a leader elsewhere. It counts what this replica does to see the services.
 type led struct {
 	idle
+	electiontest.Memory
 
-	mu   sync.Mutex
-	lead rollouts.Lead
-	seen counts
+	hasWork bool
+	mu      sync.Mutex
+	seen    counts
 }
 
-// counts are questions for the lead, and what a sight of the services costs.
-type counts struct{ leads, watches, looks, refreshes int }
+// counts are questions for the leader, and what a sight of the services costs.
+type counts struct{ tenures, watches, looks, refreshes int }
 
-func (l *led) Lead(context.Context) (rollouts.Lead, error) {
+func (l *led) Tenure(ctx context.Context) (election.Tenure, error) {
+	l.count(&l.seen.tenures)
+	return l.Memory.Tenure(ctx)
+}
+
+func (l *led) IsNeeded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen.leads++
-	return l.lead, nil
+	return l.hasWork
 }
-
-func (l *led) Claim(_ context.Context, holder string, seen rollouts.Lead) (term int64, ok bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lead = rollouts.Lead{Holder: holder, Term: seen.Term + 1}
-	return l.lead.Term, true, nil
-}
-
-func (*led) Resign(context.Context, int64) error { return nil }
 
 func (l *led) Refresh(context.Context) error {
 	l.count(&l.seen.refreshes)
@@ -68,57 +66,90 @@ func (l *led) count(what *int) {
 	*what++
 }
 
-// beat has the leader show that it lives.
-func (l *led) beat() {
+// counted returns what was counted.
+func (l *led) counted() counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lead.Beat++
+	return l.seen
 }
 
-// state returns who leads, and what was counted.
-func (l *led) state() (holder string, seen counts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lead.Holder, l.seen
+// advance moves the bubble's clock.
+func advance(by time.Duration) {
+	<-time.After(by)
+	synctest.Wait()
+}
+
+// follow runs a replica for an hour in which objects change, and calls beat meanwhile. It returns what was
+// counted then, and stops the replica after then.
+func (l *led) follow(t *testing.T, beat func(), then func()) counts {
+	t.Helper()
+	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := fanout.NewHub[catalog.Key](0)
+	driver := rollouts.NewDriver(rollouts.Params{
+		Store: l, Election: l, Fleet: l, Sources: l, Objects: objects, Metrics: metrics, Logger: slog.New(slog.DiscardHandler), Holder: "this",
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- driver.Run(ctx) }()
+	for range 720 {
+		advance(5 * time.Second)
+		beat()
+		objects.Publish(catalog.Key{Kind: catalog.KindService, Name: "shop@berlin"})
+	}
+	seen := l.counted()
+	then()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the driver ended with %v", err)
+	}
+	return seen
 }
 
 // TestFollowersDoNotLook has another replica lead for an hour in which objects change. Until it falls silent,
-// this replica reads the lead and nothing else: a sight of each service costs memory and time in large fleets.
+// this replica reads the tenure and nothing else: a sight of each service costs memory and time in large fleets.
 func TestFollowersDoNotLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		metrics, err := rollouts.NewMetrics(noop.Meter{})
-		if err != nil {
-			t.Fatal(err)
+		l := &led{hasWork: true}
+		term := electiontest.Claim(t, &l.Memory, "another")
+		beat := func() {
+			if err := l.Beat(t.Context(), term); err != nil {
+				t.Error(err)
+			}
 		}
-		l := &led{lead: rollouts.Lead{Holder: "another", Term: 7}}
-		objects := fanout.NewHub[catalog.Key](0)
-		driver := rollouts.NewDriver(rollouts.Params{
-			Store: l, Fleet: l, Sources: l, Objects: objects, Metrics: metrics, Logger: slog.New(slog.DiscardHandler), Holder: "this",
+		seen := l.follow(t, beat, func() {
+			advance(time.Minute)
+			tenure, _ := l.Tenure(t.Context())
+			if seen := l.counted(); tenure.Holder != "this" || seen.watches != 1 || seen.looks == 0 {
+				t.Errorf("got %+v under %q after a minute of silence, want this replica to lead", seen, tenure.Holder)
+			}
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- driver.Run(ctx) }()
-		// advance moves the bubble's clock.
-		advance := func(by time.Duration) {
-			<-time.After(by)
-			synctest.Wait()
+		if seen.watches+seen.looks+seen.refreshes > 0 || seen.tenures < 1000 {
+			t.Errorf("got %+v while another replica led for an hour, want a question for the tenure every two seconds or so and nothing else", seen)
 		}
-		for range 720 {
-			advance(5 * time.Second)
-			l.beat()
-			objects.Publish(catalog.Key{Kind: catalog.KindService, Name: "shop@berlin"})
-		}
-		if _, seen := l.state(); seen.watches+seen.looks+seen.refreshes > 0 || seen.leads < 1000 {
-			t.Errorf("got %+v while another replica led for an hour, want a question for the lead every two seconds or so and nothing else", seen)
-		}
-		advance(time.Minute)
-		if holder, seen := l.state(); holder != "this" || seen.watches != 1 || seen.looks == 0 {
-			t.Errorf("got %+v under %q after a minute of silence, want this replica to lead", seen, holder)
-		}
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the driver ended with %v", err)
+	})
+}
+
+// TestReplicasWithoutPoliciesDoNotLook has nobody lead, and nothing to do for an hour. The replica asks for
+// nothing and sees no service. It leads soon after the first policy is made.
+func TestReplicasWithoutPoliciesDoNotLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := new(led)
+		seen := l.follow(t, func() {}, func() {
+			l.mu.Lock()
+			l.hasWork = true
+			l.mu.Unlock()
+			advance(10 * time.Second)
+			if seen := l.counted(); seen.watches != 1 || seen.looks == 0 {
+				t.Errorf("got %+v, want one watch: this replica leads", seen)
+			}
+		})
+		if seen != (counts{}) {
+			t.Errorf("got %+v in an hour with nothing to do, want nothing", seen)
 		}
 	})
 }

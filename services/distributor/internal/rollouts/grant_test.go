@@ -26,7 +26,6 @@ type idle struct {
 	saved int
 }
 
-func (*idle) Beat(context.Context, int64) error              { return nil }
 func (*idle) Heads(context.Context) ([]rollouts.Head, error) { return nil, nil }
 func (*idle) Refresh(context.Context) error                  { return nil }
 func (*idle) IsNeeded() bool                                 { return true }
@@ -52,7 +51,7 @@ func (f *idle) Resolve(ctx context.Context, _ catalog.Source) (catalog.Snapshot,
 }
 
 // TestSilentUpstreamHoldsNoRoundUp has newcomers of many policies wait for a gitcache that does not answer.
-// A leader that stood still for longer than others wait for its beat would be deposed.
+// A leader that stood still would hold up the rollouts of all policies.
 func TestSilentUpstreamHoldsNoRoundUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

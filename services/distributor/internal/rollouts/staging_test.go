@@ -99,8 +99,7 @@ func (y *yard) lead() {
 	y.work = rollouts.NewWork(rollouts.Params{Store: y, Fleet: y, Metrics: metrics, Logger: y.logger}, 1)
 }
 
-func (*yard) Beat(context.Context, int64) error { return nil }
-func (*yard) Refresh(context.Context) error     { return nil }
+func (*yard) Refresh(context.Context) error { return nil }
 
 func (y *yard) Heads(context.Context) ([]rollouts.Head, error) {
 	if y.record == nil {

@@ -29,8 +29,6 @@ import (
 
 // Errors of a Store.
 var (
-	// ErrDeposed means that another replica leads. Nothing was written.
-	ErrDeposed = errors.New("another replica drives the rollouts")
 	// ErrMoved means that the rollout has changed since it was read. Nothing was written.
 	ErrMoved = errors.New("the rollout has changed meanwhile")
 	// ErrNotFound means that there is no such rollout.
@@ -39,12 +37,6 @@ var (
 
 // KeptRuns is how many rollouts of a policy are kept.
 const KeptRuns = 20
-
-// Lead is who leads. It is comparable: while the leader lives, Beat changes.
-type Lead struct {
-	Holder     string
-	Term, Beat int64
-}
 
 // Start is what a rollout began with. Its JSON, without members, is its stored form.
 type Start struct {
@@ -180,17 +172,8 @@ type Log struct {
 }
 
 // Store keeps rollouts; sqlstore.Rollouts implements it. Its methods may be called concurrently. Errors
-// match catalog.ErrUnavailable if the database does not answer.
+// match catalog.ErrUnavailable if the database does not answer. Every write in a term counts as a beat.
 type Store interface {
-	// Lead returns who leads.
-	Lead(ctx context.Context) (Lead, error)
-	// Claim makes holder the leader, if the lead is still as the caller saw it, and returns the term.
-	Claim(ctx context.Context, holder string, seen Lead) (term int64, ok bool, err error)
-	// Beat shows that the leader lives. Errors: ErrDeposed.
-	Beat(ctx context.Context, term int64) error
-	// Resign ends the term: the next leader need not wait, and no write of the term succeeds any more.
-	// Errors: ErrDeposed.
-	Resign(ctx context.Context, term int64) error
 	// Heads returns the latest rollout of each policy.
 	Heads(ctx context.Context) ([]Head, error)
 	// Authors returns who changed what services run, in revisions of the catalog after since.
@@ -198,12 +181,13 @@ type Store interface {
 	// Record returns a rollout by its id, without Start.Members. Errors: ErrNotFound.
 	Record(ctx context.Context, id string) (*Record, error)
 	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. The configurations
-	// that it names were kept before. It forgets those that nothing names any more. Errors: ErrDeposed,
-	// ErrMoved.
+	// that it names were kept before. It forgets those that nothing names any more. Errors:
+	// election.ErrDeposed, ErrMoved.
 	Save(ctx context.Context, term int64, step Step) error
 	// KeepConfigs stores the configurations that a step is about to name. The next step forgets those that it
 	// does not name. It returns the names of those that it cannot store, because their services have other
-	// ones now or cannot be derived. Errors: ErrDeposed.
+	// ones now or cannot be derived.
+	// Errors: election.ErrDeposed.
 	KeepConfigs(ctx context.Context, term int64, wishes []ConfigWish) (lacking []string, err error)
 	// ChangedKeys returns the keys in which stored configurations differ: from and to of each pair of names.
 	ChangedKeys(ctx context.Context, pairs [][2]string) ([]string, error)

@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -33,15 +34,7 @@ func heldAt(commit string) []catalog.HeldSource {
 func led(t *testing.T, s subject) (*sqlstore.Rollouts, int64) {
 	t.Helper()
 	stored := sqlstore.RolloutsOf(s.Store)
-	seen, err := stored.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	term, ok, err := stored.Claim(t.Context(), "replica", seen)
-	if err != nil || !ok {
-		t.Fatalf("claim: got %v, %v", ok, err)
-	}
-	return stored, term
+	return stored, electiontest.Claim(t, stored, "replica")
 }
 
 func countSpecs(t *testing.T, s subject) (count int) {

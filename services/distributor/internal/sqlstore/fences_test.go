@@ -8,10 +8,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,127 +22,16 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// election is the part of a port that elects its leader. L is what a replica sees of the lead.
-type election[L comparable] interface {
-	Lead(ctx context.Context) (L, error)
-	Claim(ctx context.Context, holder string, seen L) (term int64, ok bool, err error)
-	Beat(ctx context.Context, term int64) error
-	Resign(ctx context.Context, term int64) error
-}
-
-// fenced is a port that one replica at a time writes to.
-type fenced[L comparable] struct {
-	election[L]
-
-	deposed error
-	// writes are the writes of a leader. Each changes the database whenever its term lasts.
-	writes map[string]func(ctx context.Context, term int64) error
-}
-
-func (f fenced[L]) see(t *testing.T) L {
+// rows returns what reads all rows of the subject's database.
+func (s subject) rows(t *testing.T) func(t *testing.T) any {
 	t.Helper()
-	seen, err := f.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seen
-}
-
-// claim claims the lead from a sight that is not outdated.
-func (f fenced[L]) claim(t *testing.T, holder string) (term int64) {
-	t.Helper()
-	term, ok, err := f.Claim(t.Context(), holder, f.see(t))
-	if err != nil || !ok {
-		t.Fatalf("claim of %s: got %v, %v", holder, ok, err)
-	}
-	return term
-}
-
-// wantDeposed makes all writes of a term, which must fail and leave each row of the database as it is.
-func (f fenced[L]) wantDeposed(t *testing.T, db *sql.DB, when string, term int64) {
-	t.Helper()
-	writes := maps.Clone(f.writes)
-	writes["beat"], writes["resign"] = f.Beat, f.Resign
-	for _, name := range slices.Sorted(maps.Keys(writes)) {
-		before := rowsOf(t, db)
-		if err := writes[name](t.Context(), term); !errors.Is(err, f.deposed) {
-			t.Errorf("%s of term %d, %s: got %v, want %v", name, term, when, err, f.deposed)
-		}
-		if diff := cmp.Diff(before, rowsOf(t, db)); diff != "" {
-			t.Errorf("%s of term %d, %s, wrote (-before +after):\n%s", name, term, when, diff)
-		}
-	}
-}
-
-// wantWritten makes all writes of a term that lasts.
-func (f fenced[L]) wantWritten(t *testing.T, db *sql.DB, when string, term int64) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(f.writes)) {
-		before := rowsOf(t, db)
-		if err := f.writes[name](t.Context(), term); err != nil {
-			t.Errorf("%s of term %d, %s: %v", name, term, when, err)
-		}
-		if cmp.Equal(before, rowsOf(t, db)) {
-			t.Errorf("%s of term %d, %s, wrote nothing: it shows nothing after the term either", name, term, when)
-		}
-	}
-}
-
-// checkFence holds a port to its promise: a replica writes in its term, and never before or after it.
-func checkFence[L comparable](t *testing.T, db *sql.DB, f fenced[L]) {
-	t.Helper()
-	f.wantDeposed(t, db, "which is nobody's", 0)
-	first := f.see(t)
-	terms := make(chan int64, 8)
-	var replicas sync.WaitGroup
-	for i := range cap(terms) {
-		replicas.Go(func() {
-			term, ok, err := f.Claim(t.Context(), fmt.Sprint("replica ", i), first)
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				terms <- term
-			}
-		})
-	}
-	replicas.Wait()
-	if len(terms) != 1 {
-		t.Fatalf("%d replicas won the lead that all of them saw, want one", len(terms))
-	}
-	early := <-terms
-	f.wantWritten(t, db, "while it lasts", early)
-	f.wantDeposed(t, db, "which has not begun", early+1)
-
-	outdated := f.see(t)
-	if err := f.Beat(t.Context(), early); err != nil {
-		t.Fatal(err)
-	}
-	before := rowsOf(t, db)
-	if _, ok, err := f.Claim(t.Context(), "slow", outdated); ok || err != nil {
-		t.Errorf("claim from before a beat: got %v, %v, want a refusal: the leader lives", ok, err)
-	}
-	if diff := cmp.Diff(before, rowsOf(t, db)); diff != "" {
-		t.Errorf("a claim that was refused wrote (-before +after):\n%s", diff)
-	}
-
-	late := f.claim(t, "second")
-	if late <= early {
-		t.Errorf("got term %d after %d, want a later one", late, early)
-	}
-	f.wantDeposed(t, db, "after another claim", early)
-	f.wantWritten(t, db, "after it was claimed", late)
-
-	if err := f.Resign(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
-	f.wantDeposed(t, db, "after it was resigned", late)
-	last := f.claim(t, "third")
-	f.wantDeposed(t, db, "after it was resigned and another claim", late)
-	f.wantWritten(t, db, "after another was resigned", last)
+	db := s.raw(t)
+	return func(t *testing.T) any { return rowsOf(t, db) }
 }
 
 // rowsOf returns all rows of a database as text, by table, without the order in which they are stored.
@@ -195,76 +82,6 @@ func textsOf(t *testing.T, db *sql.DB, query string) (texts []string, err error)
 	}
 	slices.Sort(texts)
 	return texts, rows.Err()
-}
-
-// contend has replicas claim the lead again and again, without waiting for a silence, and write as long as
-// they are not deposed. It ends once enough was written and enough leaders were deposed in the middle of their
-// work. write must fail only if the leader is deposed. The result is how many writes were made in each term.
-func contend[L comparable](t *testing.T, f fenced[L], write func(ctx context.Context, term int64) error) map[int64]int {
-	t.Helper()
-	const contenders, enoughWritten, enoughDeposed = 4, 100, 20
-	var written, deposed atomic.Int64
-	var mu sync.Mutex
-	perTerm := map[int64]int{}
-	// work is a term until its end, or until the leader resigns after some writes.
-	work := func(term int64) error {
-		for i := range 8 {
-			if err := write(t.Context(), term); err != nil {
-				return err
-			}
-			mu.Lock()
-			perTerm[term]++
-			mu.Unlock()
-			if written.Add(1); i == 7 {
-				return f.Resign(t.Context(), term)
-			}
-		}
-		return nil
-	}
-	var replicas sync.WaitGroup
-	for i := range contenders {
-		replicas.Go(func() {
-			for !t.Failed() && (written.Load() < enoughWritten || deposed.Load() < enoughDeposed) {
-				seen, err := f.Lead(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				term, ok, err := f.Claim(t.Context(), fmt.Sprint("replica ", i), seen)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if !ok {
-					continue
-				}
-				switch err := work(term); {
-				case errors.Is(err, f.deposed):
-					deposed.Add(1)
-				case err != nil:
-					t.Errorf("term %d: got %v, want %v or a write", term, err, f.deposed)
-				}
-			}
-		})
-	}
-	replicas.Wait()
-	return perTerm
-}
-
-// wantInTurn compares writes, in their stored order, by their terms. No term goes back, and each has as many
-// as its leader was told.
-func wantInTurn(t *testing.T, stored []int64, told map[int64]int) {
-	t.Helper()
-	if !slices.IsSorted(stored) {
-		t.Errorf("got writes of the terms %v, want those of no term after those of a later one", stored)
-	}
-	found := map[int64]int{}
-	for _, term := range stored {
-		found[term]++
-	}
-	if diff := cmp.Diff(told, found); diff != "" {
-		t.Errorf("writes by term (-as leaders were told, +stored):\n%s", diff)
-	}
 }
 
 // stagedFleet is a rollout policy, and what its leader writes.
@@ -334,9 +151,10 @@ func follow(record *rollouts.Record, person string) rollouts.Step {
 	}
 }
 
-func (f *stagedFleet) fenced() fenced[rollouts.Lead] {
+func (f *stagedFleet) fenced(t *testing.T, s subject, store election.Store) electiontest.Fenced {
+	t.Helper()
 	admitted := int64(1e6)
-	return fenced[rollouts.Lead]{election: f.store, deposed: rollouts.ErrDeposed, writes: map[string]func(context.Context, int64) error{
+	return electiontest.Fenced{Store: store, Rows: s.rows(t), Writes: map[string]func(context.Context, int64) error{
 		"configuration": func(ctx context.Context, term int64) error {
 			_, err := f.store.KeepConfigs(ctx, term, f.wishes[:1])
 			if err == nil {
@@ -362,7 +180,8 @@ func (f *stagedFleet) fenced() fenced[rollouts.Lead] {
 }
 
 func testRolloutFence(t *testing.T, s subject) {
-	checkFence(t, s.raw(t), newStagedFleet(t, s, sqlstore.RolloutsOf(s.Store)).fenced())
+	stored := sqlstore.RolloutsOf(s.Store)
+	electiontest.Check(t, newStagedFleet(t, s, stored).fenced(t, s, stored))
 }
 
 // testRolloutMoved saves steps after states that are not the latest. Each fails as a whole: the beat that goes
@@ -421,7 +240,7 @@ func testRolloutContention(t *testing.T, s subject) {
 	if err := stored.Save(t.Context(), term, f.begin()); err != nil {
 		t.Fatal(err)
 	}
-	told := contend(t, f.fenced(), func(ctx context.Context, term int64) error {
+	told := electiontest.Contend(t, f.fenced(t, s, stored), func(ctx context.Context, term int64) error {
 		record, err := f.latest(ctx)
 		if err != nil {
 			return err
@@ -436,7 +255,7 @@ func testRolloutContention(t *testing.T, s subject) {
 	for _, e := range log.Events[1:] {
 		terms = append(terms, numberOf(t, e.Person))
 	}
-	wantInTurn(t, terms, told)
+	electiontest.WantInTurn(t, terms, told)
 	if n := int64(len(log.Events)); log.Record.Version != n || log.Record.Run.Seq != n || int64(len(log.Decisions)) != n {
 		t.Errorf("got version %d, %d events and %d decisions of %d steps", log.Record.Version, log.Record.Run.Seq, len(log.Decisions), n)
 	}
@@ -451,14 +270,14 @@ func numberOf(t *testing.T, text string) (number int64) {
 }
 
 // fencedSources returns what a leader of fleet sources writes. The catalog holds the source gitops.
-func fencedSources(t *testing.T, s subject, store fleetsync.Store) fenced[fleetsync.Lead] {
+func fencedSources(t *testing.T, s subject, store fleetsync.Store, of election.Store) electiontest.Fenced {
 	t.Helper()
 	apply(t, s, repository("demo"), cluster("first"), &catalog.FleetSource{
 		Metadata: catalog.Metadata{Name: "gitops"}, Spec: catalog.FleetSourceSpec{Source: catalog.Source{Repository: "demo"}},
 	})
 	uid := changes(t, s, 0).FleetSources[0].UID
 	made := int64(0)
-	return fenced[fleetsync.Lead]{election: store, deposed: fleetsync.ErrDeposed, writes: map[string]func(context.Context, int64) error{
+	return electiontest.Fenced{Store: of, Rows: s.rows(t), Writes: map[string]func(context.Context, int64) error{
 		"state": func(ctx context.Context, term int64) error {
 			made++
 			state := fleetsync.State{Commit: fmt.Sprint("commit ", made), LookedAt: time.Unix(made, 0)}
@@ -482,16 +301,17 @@ func fencedSources(t *testing.T, s subject, store fleetsync.Store) fenced[fleets
 }
 
 func testFleetSourceFence(t *testing.T, s subject) {
-	checkFence(t, s.raw(t), fencedSources(t, s, sqlstore.FleetSourcesOf(s.Store)))
+	stored := sqlstore.FleetSourcesOf(s.Store)
+	electiontest.Check(t, fencedSources(t, s, stored, stored))
 }
 
 // testFleetSourceContention has replicas depose each other while they edit the catalog. The revisions of the
 // edits show their order.
 func testFleetSourceContention(t *testing.T, s subject) {
 	store := sqlstore.FleetSourcesOf(s.Store)
-	f := fencedSources(t, s, store)
+	f := fencedSources(t, s, store, store)
 	var made atomic.Int64
-	told := contend(t, f, func(ctx context.Context, term int64) error {
+	told := electiontest.Contend(t, f, func(ctx context.Context, term int64) error {
 		c := cluster(fmt.Sprint("made-", made.Add(1)))
 		c.Labels = map[string]string{"term": fmt.Sprint(term)}
 		_, err := catalog.NewEditor(store.Fenced(term)).Apply(ctx, []catalog.Object{c}, false)
@@ -503,7 +323,7 @@ func testFleetSourceContention(t *testing.T, s subject) {
 	for _, c := range clusters[1:] {
 		terms = append(terms, numberOf(t, c.Labels["term"]))
 	}
-	wantInTurn(t, terms, told)
+	electiontest.WantInTurn(t, terms, told)
 }
 
 func testNotificationFence(t *testing.T, s subject) {
@@ -513,7 +333,7 @@ func testNotificationFence(t *testing.T, s subject) {
 	}})
 	item := notify.Item{NotifierUID: made[0].Object.Meta().UID, Cause: "x", Message: notice.Message{ID: "a", Kind: notice.ServiceFailed, Count: 1}}
 	writes := int64(0)
-	f := fenced[notify.Lead]{election: store, deposed: notify.ErrDeposed, writes: map[string]func(context.Context, int64) error{
+	f := electiontest.Fenced{Store: store, Rows: s.rows(t), Writes: map[string]func(context.Context, int64) error{
 		"states": func(ctx context.Context, term int64) error {
 			writes++
 			states := map[string]notify.State{fmt.Sprint("Service/", writes): {Class: notify.Healthy}}
@@ -530,9 +350,9 @@ func testNotificationFence(t *testing.T, s subject) {
 		"forget": store.Forget,
 		"settle": func(ctx context.Context, term int64) error { return store.Settle(ctx, term, notify.Verdict{}) },
 	}}
-	term := f.claim(t, "writes the message")
+	term := electiontest.Claim(t, f, "writes the message")
 	if err := errors.Join(store.Save(t.Context(), term, notify.Batch{Added: []notify.Item{item}}), store.Resign(t.Context(), term)); err != nil {
 		t.Fatal(err)
 	}
-	checkFence(t, s.raw(t), f)
+	electiontest.Check(t, f)
 }

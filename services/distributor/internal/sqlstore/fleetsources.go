@@ -14,18 +14,26 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 // FleetSources keeps what fleet sources did, and what people asked of them.
-type FleetSources struct{ store *Store }
+type FleetSources struct {
+	leadTable
+
+	store *Store
+}
 
 var (
+	_ election.Store   = (*FleetSources)(nil)
 	_ fleetsync.Store  = (*FleetSources)(nil)
 	_ fleetsync.States = (*FleetSources)(nil)
 )
 
 // FleetSourcesOf returns the part of a store about fleet sources.
-func FleetSourcesOf(s *Store) *FleetSources { return &FleetSources{store: s} }
+func FleetSourcesOf(s *Store) *FleetSources {
+	return &FleetSources{leadTable: leadTable{s.db, "fleet_source_lead", "fleet sources"}, store: s}
+}
 
 // fleetSourceRow is a stored fleet source. Repository follows from the spec.
 type fleetSourceRow struct {
@@ -43,14 +51,6 @@ type fleetSourceStateRow struct {
 	Documents     column[[]fleetsync.Document] `bun:"documents"`
 	Asked         int64                        `bun:"asked"`
 	Confirmed     string                       `bun:"confirmed"`
-}
-
-type fleetSourceLeadRow struct {
-	bun.BaseModel `bun:"table:fleet_source_lead,alias:fsl"`
-	ID            int    `bun:"id,pk"`
-	Holder        string `bun:"holder"`
-	Term          int64  `bun:"term"`
-	Beat          int64  `bun:"beat"`
 }
 
 func (r *fleetSourceRow) fleetSource() *catalog.FleetSource {
@@ -77,77 +77,19 @@ func (t *tx) fleetSourcesOf(ctx context.Context, repository string) ([]catalog.K
 	return keys, translate("list fleet sources of repository", err)
 }
 
-// Lead implements fleetsync.Store.
-func (s *FleetSources) Lead(ctx context.Context) (fleetsync.Lead, error) {
-	var row fleetSourceLeadRow
-	err := s.store.db.NewSelect().Model(&row).Where("id = 1").Scan(ctx)
-	return fleetsync.Lead{Holder: row.Holder, Term: row.Term, Beat: row.Beat}, translate("read leader of fleet sources", err)
-}
-
-// Claim implements fleetsync.Store.
-func (s *FleetSources) Claim(ctx context.Context, holder string, seen fleetsync.Lead) (term int64, ok bool, err error) {
-	result, err := s.store.db.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("holder = ?, term = term + 1, beat = beat + 1", holder).
-		Where("id = 1 AND holder = ? AND term = ? AND beat = ?", seen.Holder, seen.Term, seen.Beat).Exec(ctx)
-	if err != nil {
-		return 0, false, translate("claim fleet sources", err)
-	}
-	n, err := result.RowsAffected()
-	return seen.Term + 1, n == 1, translate("count rows", err)
-}
-
-// hold locks the row of the leader of that term until the transaction ends, and counts a beat.
-func hold(ctx context.Context, tx bun.Tx, term int64) error {
-	result, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
-	if err != nil {
-		return translate("hold lead of fleet sources", err)
-	}
-	n, err := result.RowsAffected()
-	if err == nil && n != 1 {
-		return fleetsync.ErrDeposed
-	}
-	return translate("count rows", err)
-}
-
-// lead runs fn in a transaction of the leader of that term.
-func (s *FleetSources) lead(ctx context.Context, verb string, term int64, fn func(ctx context.Context, tx bun.Tx) error) error {
-	err := s.store.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if err := hold(ctx, tx, term); err != nil {
-			return err
-		}
-		return fn(ctx, tx)
-	})
-	if errors.Is(err, fleetsync.ErrDeposed) {
-		return fleetsync.ErrDeposed
-	}
-	return translate(verb, err)
-}
-
-// Beat implements fleetsync.Store.
-func (s *FleetSources) Beat(ctx context.Context, term int64) error {
-	return s.lead(ctx, "keep lead of fleet sources", term, func(context.Context, bun.Tx) error { return nil })
-}
-
-// Resign implements fleetsync.Store.
-func (s *FleetSources) Resign(ctx context.Context, term int64) error {
-	return s.lead(ctx, "resign lead of fleet sources", term, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Model((*fleetSourceLeadRow)(nil)).Set("holder = ''").Where("id = 1").Exec(ctx)
-		return err
-	})
-}
-
 // Fenced implements fleetsync.Store.
-func (s *FleetSources) Fenced(term int64) catalog.Editable { return fencedEdits{s.store, term} }
+func (s *FleetSources) Fenced(term int64) catalog.Editable { return fencedEdits{s, term} }
 
 // fencedEdits is the catalog for edits of one term.
 type fencedEdits struct {
-	store *Store
-	term  int64
+	sources *FleetSources
+	term    int64
 }
 
 // Edit implements catalog.Editable.
 func (f fencedEdits) Edit(ctx context.Context, fn func(ctx context.Context, tx catalog.Tx) error) error {
-	return f.store.edit(ctx, func(ctx context.Context, t *tx) error {
-		if err := hold(ctx, t.sql, f.term); err != nil {
+	return f.sources.store.edit(ctx, func(ctx context.Context, t *tx) error {
+		if err := f.sources.hold(ctx, t.sql, f.term); err != nil {
 			return err
 		}
 		return fn(ctx, t)
@@ -167,7 +109,7 @@ func (s *FleetSources) Orders(ctx context.Context) (map[string]fleetsync.Order, 
 
 // Save implements fleetsync.Store.
 func (s *FleetSources) Save(ctx context.Context, term int64, uid string, state fleetsync.State, documents []fleetsync.Document) error {
-	return s.lead(ctx, "write state of fleet source", term, func(ctx context.Context, tx bun.Tx) error {
+	return s.write(ctx, "write state of fleet source", term, func(ctx context.Context, tx bun.Tx) error {
 		isThere, err := tx.NewSelect().Table("fleet_sources").Where("uid = ?", uid).Exists(ctx)
 		if err != nil || !isThere {
 			return err

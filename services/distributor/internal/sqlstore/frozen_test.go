@@ -10,7 +10,8 @@ import (
 
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -26,14 +27,7 @@ func TestReplicaFrozenInAnEdit(t *testing.T) {
 		t.Errorf("got an end of silent transactions after %q, %v, want 20s where the URL names none", got, err)
 	}
 	leader, second := sqlstore.FleetSourcesOf(frozen), sqlstore.FleetSourcesOf(other)
-	seen, err := leader.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	term, ok, err := leader.Claim(t.Context(), "frozen", seen)
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	term := electiontest.Claim(t, leader, "frozen")
 	inEdit, thaw, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		done <- leader.Fenced(term).Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
@@ -48,13 +42,7 @@ func TestReplicaFrozenInAnEdit(t *testing.T) {
 		})
 	}()
 	<-inEdit
-	if seen, err = second.Lead(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	later, ok, err := second.Claim(t.Context(), "other", seen)
-	if err != nil || !ok {
-		t.Fatalf("claim beside a frozen edit: got %v, %v", ok, err)
-	}
+	later := electiontest.Claim(t, second, "other")
 	objects := []catalog.Object{cluster("of-the-other")}
 	if _, err := catalog.NewEditor(second.Fenced(later)).Apply(t.Context(), objects, false); err != nil {
 		t.Fatal(err)
@@ -63,8 +51,8 @@ func TestReplicaFrozenInAnEdit(t *testing.T) {
 	if err := <-done; !errors.Is(err, catalog.ErrUnavailable) {
 		t.Errorf("the edit that was frozen: got %v, want %v", err, catalog.ErrUnavailable)
 	}
-	if err := leader.Beat(t.Context(), term); !errors.Is(err, fleetsync.ErrDeposed) {
-		t.Errorf("a beat after it: got %v, want %v", err, fleetsync.ErrDeposed)
+	if err := leader.Beat(t.Context(), term); !errors.Is(err, election.ErrDeposed) {
+		t.Errorf("a beat after it: got %v, want %v", err, election.ErrDeposed)
 	}
 	got := changes(t, subject{Store: other}, 0).Clusters
 	if len(got) != 1 || got[0].Name != "of-the-other" {

@@ -25,61 +25,46 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 // linkedSources are the fleet sources of a store, behind a link.
 type linkedSources struct {
 	fleetsync.Store
-	*link
-}
-
-func (s linkedSources) Lead(ctx context.Context) (lead fleetsync.Lead, err error) {
-	err = s.read(func() error { lead, err = s.Store.Lead(ctx); return err })
-	return lead, err
-}
-
-func (s linkedSources) Claim(ctx context.Context, holder string, seen fleetsync.Lead) (term int64, ok bool, err error) {
-	err = s.read(func() error { term, ok, err = s.Store.Claim(ctx, holder, seen); return err })
-	return term, ok && err == nil, err
-}
-
-func (s linkedSources) Beat(ctx context.Context, term int64) error {
-	return s.read(func() error { return s.Store.Beat(ctx, term) })
-}
-
-func (s linkedSources) Resign(ctx context.Context, term int64) error {
-	return s.read(func() error { return s.Store.Resign(ctx, term) })
+	*electiontest.Link
 }
 
 func (s linkedSources) Orders(ctx context.Context) (orders map[string]fleetsync.Order, err error) {
-	err = s.read(func() error { orders, err = s.Store.Orders(ctx); return err })
+	err = s.Read(func() error { orders, err = s.Store.Orders(ctx); return err })
 	return orders, err
 }
 
 func (s linkedSources) Save(
 	ctx context.Context, term int64, uid string, state fleetsync.State, documents []fleetsync.Document,
 ) error {
-	return s.write(term, func() error { return s.Store.Save(ctx, term, uid, state, documents) })
+	return s.InTerm(term, func() error { return s.Store.Save(ctx, term, uid, state, documents) })
 }
 
 func (s linkedSources) Fenced(term int64) catalog.Editable {
-	return linkedEdits{s.Store.Fenced(term), s.link, term}
+	return linkedEdits{s.Store.Fenced(term), s.Link, term}
 }
 
 type linkedEdits struct {
 	catalog.Editable
-	link *link
+	link *electiontest.Link
 	term int64
 }
 
 func (e linkedEdits) Edit(ctx context.Context, fn func(ctx context.Context, tx catalog.Tx) error) error {
-	return e.link.write(e.term, func() error { return e.Editable.Edit(ctx, fn) })
+	return e.link.InTerm(e.term, func() error { return e.Editable.Edit(ctx, fn) })
 }
 
 // testFleetSourceLink holds the link to the port: one without a fault changes nothing.
 func testFleetSourceLink(t *testing.T, s subject) {
-	checkFence(t, s.raw(t), fencedSources(t, s, linkedSources{sqlstore.FleetSourcesOf(s.Store), new(link)}))
+	stored, link := sqlstore.FleetSourcesOf(s.Store), new(electiontest.Link)
+	electiontest.Check(t, fencedSources(t, s, linkedSources{stored, link}, link.Election(stored)))
 }
 
 // sourceWork is a fleet source whose commits come one after another. Each drops the oldest cluster and adds one.
@@ -97,22 +82,27 @@ const (
 	perCommit     = 12
 )
 
-func newSourceWork(t *testing.T, store *sqlstore.Store) contest {
-	w := &sourceWork{subject: subject{Store: store}, number: 1}
+func newSourceWork(t *testing.T) electiontest.Contest {
+	w := &sourceWork{subject: subject{Store: open(t, sqliteURL(t))}, number: 1}
 	apply(t, w.subject, repository("demo"), &catalog.FleetSource{Metadata: catalog.Metadata{Name: "gitops"}, Spec: catalog.FleetSourceSpec{
 		Source: catalog.Source{Repository: "demo"}, Interval: 10 * time.Second, Hub: true, Role: "admin",
 	}})
 	return w
 }
 
-func (w *sourceWork) giveWork() {
-	for i := range sourceCommits - 1 {
-		time.AfterFunc(time.Duration(i)*commitEvery, func() {
+func (w *sourceWork) GiveWork() {
+	go func() {
+		tick := time.NewTicker(commitEvery)
+		defer tick.Stop()
+		for i := range sourceCommits - 1 {
+			if i > 0 {
+				<-tick.C
+			}
 			w.mu.Lock()
-			defer w.mu.Unlock()
 			w.number++
-		})
-	}
+			w.mu.Unlock()
+		}
+	}()
 }
 
 // content returns the latest commit and its files.
@@ -190,7 +180,7 @@ func (trusting) MayDelete(context.Context, catalog.Finder, catalog.Object) error
 
 // sourceView is one replica's view of the catalog.
 type sourceView struct {
-	*link
+	*electiontest.Link
 
 	store subject
 	mu    sync.Mutex
@@ -198,7 +188,7 @@ type sourceView struct {
 }
 
 func (v *sourceView) Refresh(ctx context.Context) error {
-	return v.read(func() error {
+	return v.Read(func() error {
 		now, err := v.store.Changes(ctx, 0)
 		if err != nil {
 			return err
@@ -238,23 +228,22 @@ func (v *sourceView) Version(key catalog.Key) int64 {
 	return 0
 }
 
-func (w *sourceWork) start(t *testing.T, holder string) *candidate {
+func (w *sourceWork) Replica(t *testing.T, holder string, l *electiontest.Link) func(ctx context.Context) error {
 	t.Helper()
 	metrics, err := fleetsync.NewMetrics(noop.Meter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := new(link)
-	view := &sourceView{link: l, store: w.subject}
+	view := &sourceView{Link: l, store: w.subject}
 	if err := view.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	leader := fleetsync.NewLeader(fleetsync.Params{
-		Store: linkedSources{sqlstore.FleetSourcesOf(w.Store), l}, Fleet: view, Upstream: w, Bundles: w, Parser: w, Authority: trusting{},
+		Store: linkedSources{sqlstore.FleetSourcesOf(w.Store), l}, Election: l.Election(w.Election()), Fleet: view, Upstream: w, Bundles: w, Parser: w, Authority: trusting{},
 		Editor: catalog.NewEditor, Objects: fanout.NewHub[catalog.Key](0), Metrics: metrics,
 		Logger: slog.New(slog.NewTextHandler(l, nil)), Holder: holder,
 	})
-	return startCandidate(l, func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		following, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var follower sync.WaitGroup
@@ -262,7 +251,7 @@ func (w *sourceWork) start(t *testing.T, holder string) *candidate {
 		defer cancel()
 		follower.Go(func() { view.follow(following) })
 		return leader.Run(ctx)
-	})
+	}
 }
 
 // follow keeps the view as the store is, as every replica does.
@@ -279,14 +268,7 @@ func (v *sourceView) follow(ctx context.Context) {
 	}
 }
 
-func (w *sourceWork) holder(t *testing.T) string {
-	t.Helper()
-	lead, err := sqlstore.FleetSourcesOf(w.Store).Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lead.Holder
-}
+func (w *sourceWork) Election() election.Store { return sqlstore.FleetSourcesOf(w.Store) }
 
 func (w *sourceWork) state(t *testing.T) fleetsync.State {
 	t.Helper()
@@ -298,13 +280,13 @@ func (w *sourceWork) state(t *testing.T) fleetsync.State {
 	return states[uid]
 }
 
-func (w *sourceWork) isDone(t *testing.T) bool {
+func (w *sourceWork) IsDone(t *testing.T) bool {
 	t.Helper()
 	return w.state(t).Commit == fmt.Sprint("commit ", sourceCommits)
 }
 
-// check looks for objects that were written, made or removed more than once.
-func (w *sourceWork) check(t *testing.T) {
+// Check looks for objects that were written, made or removed more than once.
+func (w *sourceWork) Check(t *testing.T) {
 	t.Helper()
 	if state := w.state(t); state.Problem != nil || state.Managed != perCommit || state.Documents != perCommit {
 		t.Errorf("got state %+v, want %d documents without a problem", state, perCommit)
@@ -335,5 +317,5 @@ func (w *sourceWork) check(t *testing.T) {
 // and removed once, as if nothing had happened.
 func TestFleetSourcesHaveOneLeader(t *testing.T) {
 	t.Parallel()
-	contests(t, "another replica looks at the fleet sources now", newSourceWork)
+	electiontest.Contests(t, "another replica looks at the fleet sources now", newSourceWork)
 }

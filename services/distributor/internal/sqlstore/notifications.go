@@ -11,18 +11,26 @@ import (
 
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 // Notifications keeps what notifiers are to send, and who sends it. It is safe for concurrent use.
-type Notifications struct{ store *Store }
+type Notifications struct {
+	leadTable
+
+	store *Store
+}
 
 var (
-	_ notify.Store = (*Notifications)(nil)
-	_ notify.Mail  = (*Notifications)(nil)
+	_ election.Store = (*Notifications)(nil)
+	_ notify.Store   = (*Notifications)(nil)
+	_ notify.Mail    = (*Notifications)(nil)
 )
 
 // NotificationsOf returns the part of a store about notifications.
-func NotificationsOf(s *Store) *Notifications { return &Notifications{store: s} }
+func NotificationsOf(s *Store) *Notifications {
+	return &Notifications{leadTable: leadTable{s.db, notificationLead, "notifications"}, store: s}
+}
 
 // The states of a message.
 const (
@@ -30,14 +38,8 @@ const (
 	messageDead  int64 = 1
 )
 
-type leadRow struct {
-	bun.BaseModel `bun:"table:notification_lead,alias:nl"`
-	ID            int    `bun:"id,pk"`
-	Holder        string `bun:"holder"`
-	Term          int64  `bun:"term"`
-	Beat          int64  `bun:"beat"`
-	Since         int64  `bun:"since"`
-}
+// notificationLead is the table that names the leader, and since when it and those before it have observed.
+const notificationLead = "notification_lead"
 
 type stateRow struct {
 	bun.BaseModel `bun:"table:notification_states,alias:ns"`
@@ -72,71 +74,19 @@ func notificationRowOf(i notify.Item) *notificationRow {
 	}
 }
 
-// Lead implements notify.Store.
-func (s *Notifications) Lead(ctx context.Context) (notify.Lead, error) {
-	var row leadRow
-	err := s.store.db.NewSelect().Model(&row).Where("id = 1").Scan(ctx)
-	return notify.Lead{Holder: row.Holder, Term: row.Term, Beat: row.Beat}, translate("read leader of notifications", err)
-}
-
-// Claim implements notify.Store.
-func (s *Notifications) Claim(ctx context.Context, holder string, seen notify.Lead) (term int64, ok bool, err error) {
-	result, err := s.store.db.NewUpdate().Model((*leadRow)(nil)).Set("holder = ?, term = term + 1, beat = beat + 1", holder).
-		Where("id = 1 AND holder = ? AND term = ? AND beat = ?", seen.Holder, seen.Term, seen.Beat).Exec(ctx)
-	if err != nil {
-		return 0, false, translate("claim notifications", err)
-	}
-	n, err := result.RowsAffected()
-	return seen.Term + 1, n == 1, translate("count rows", err)
-}
-
-// lead runs fn in a transaction of the leader of that term, and counts a beat. The row of the leader is
-// the lock of all writes about notifications but those of people.
-func (s *Notifications) lead(ctx context.Context, verb string, term int64, fn func(ctx context.Context, tx bun.Tx) error) error {
-	isDeposed := false
-	err := s.store.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewUpdate().Model((*leadRow)(nil)).Set("beat = beat + 1").Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n != 1 {
-			isDeposed = err == nil
-			return notify.ErrDeposed
-		}
-		return fn(ctx, tx)
-	})
-	if isDeposed {
-		return notify.ErrDeposed
-	}
-	return translate(verb, err)
-}
-
-// Beat implements notify.Store.
-func (s *Notifications) Beat(ctx context.Context, term int64) error {
-	return s.lead(ctx, "keep lead of notifications", term, func(context.Context, bun.Tx) error { return nil })
-}
-
-// Resign implements notify.Store.
-func (s *Notifications) Resign(ctx context.Context, term int64) error {
-	return s.lead(ctx, "resign lead of notifications", term, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Model((*leadRow)(nil)).Set("holder = ''").Where("id = 1").Exec(ctx)
-		return err
-	})
-}
-
 // Ledger implements notify.Store.
 func (s *Notifications) Ledger(ctx context.Context) (notify.Ledger, error) {
 	ledger := notify.Ledger{States: map[string]notify.State{}}
 	err := s.store.read(ctx, "read states for notifications", func(ctx context.Context, tx bun.Tx) error {
-		var lead leadRow
+		var since int64
 		var rows []*stateRow
-		if err := tx.NewSelect().Model(&lead).Where("id = 1").Scan(ctx); err != nil {
+		if err := tx.NewSelect().Table(notificationLead).Column("since").Where("id = 1").Scan(ctx, &since); err != nil {
 			return err
 		}
 		if err := tx.NewSelect().Model(&rows).Scan(ctx); err != nil {
 			return err
 		}
-		ledger.Since = timeOf(lead.Since)
+		ledger.Since = timeOf(since)
 		for _, row := range rows {
 			ledger.States[row.Object] = row.State.v
 		}
@@ -147,21 +97,21 @@ func (s *Notifications) Ledger(ctx context.Context) (notify.Ledger, error) {
 
 // Forget implements notify.Store.
 func (s *Notifications) Forget(ctx context.Context, term int64) error {
-	return s.lead(ctx, "forget states for notifications", term, func(ctx context.Context, tx bun.Tx) error {
+	return s.write(ctx, "forget states for notifications", term, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewDelete().Model((*stateRow)(nil)).Where("1 = 1").Exec(ctx); err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Model((*leadRow)(nil)).Set("since = 0").Where("id = 1").Exec(ctx)
+		_, err := tx.NewUpdate().Table(notificationLead).Set("since = 0").Where("id = 1").Exec(ctx)
 		return err
 	})
 }
 
 // Save implements notify.Store.
 func (s *Notifications) Save(ctx context.Context, term int64, batch notify.Batch) error {
-	return s.lead(ctx, "write notifications", term, func(ctx context.Context, sqlTx bun.Tx) error {
+	return s.write(ctx, "write notifications", term, func(ctx context.Context, sqlTx bun.Tx) error {
 		t := newTx(s.store, sqlTx)
 		if !batch.Since.IsZero() {
-			if _, err := sqlTx.NewUpdate().Model((*leadRow)(nil)).Set("since = ?", micros(batch.Since)).Where("id = 1").Exec(ctx); err != nil {
+			if _, err := sqlTx.NewUpdate().Table(notificationLead).Set("since = ?", micros(batch.Since)).Where("id = 1").Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -234,7 +184,7 @@ func (s *Notifications) Take(ctx context.Context, term int64, now, until time.Ti
 		return nil, translate("look for notifications", err)
 	}
 	var items []notify.Item
-	err := s.lead(ctx, "take notifications", term, func(ctx context.Context, tx bun.Tx) error {
+	err := s.write(ctx, "take notifications", term, func(ctx context.Context, tx bun.Tx) error {
 		items = nil
 		if err := list(ctx, isDue(tx.NewSelect()), &items, (*notificationRow).item); err != nil || len(items) == 0 {
 			return err
@@ -253,7 +203,7 @@ func (s *Notifications) Take(ctx context.Context, term int64, now, until time.Ti
 
 // Settle implements notify.Store.
 func (s *Notifications) Settle(ctx context.Context, term int64, v notify.Verdict) error {
-	return s.lead(ctx, "settle notification", term, func(ctx context.Context, tx bun.Tx) error {
+	return s.write(ctx, "settle notification", term, func(ctx context.Context, tx bun.Tx) error {
 		id, uid := v.Item.Message.ID, v.Item.NotifierUID
 		isThere, err := tx.NewSelect().Model((*notificationRow)(nil)).Where("id = ?", id).Exists(ctx)
 		if err != nil || !isThere {

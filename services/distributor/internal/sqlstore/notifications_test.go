@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -59,7 +60,7 @@ func checkNotifications(t *testing.T, store *sqlstore.Store) {
 		t.Errorf("got %v, %v", changes.Notifiers, err)
 	}
 
-	lead, err := box.Lead(ctx)
+	lead, err := box.Tenure(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,13 +146,13 @@ func checkNotifications(t *testing.T, store *sqlstore.Store) {
 
 	// A leader that was deposed writes nothing.
 	check(box.Resign(ctx, term))
-	if lead, err = box.Lead(ctx); err != nil || lead.Holder != "" {
+	if lead, err = box.Tenure(ctx); err != nil || lead.Holder != "" {
 		t.Errorf("got %v, %v", lead, err)
 	}
 	if _, ok, err := box.Claim(ctx, "second", lead); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if err := box.Save(ctx, term, notify.Batch{States: map[string]notify.State{"late": {}}}); !errors.Is(err, notify.ErrDeposed) {
+	if err := box.Save(ctx, term, notify.Batch{States: map[string]notify.State{"late": {}}}); !errors.Is(err, election.ErrDeposed) {
 		t.Errorf("a deposed leader: got %v", err)
 	}
 	if _, err := catalog.NewEditor(store).Delete(ctx, made.Key()); err != nil {

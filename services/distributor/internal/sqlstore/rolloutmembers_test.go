@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -219,13 +220,7 @@ func testRolloutsOfEarlierVersions(t *testing.T, s subject) {
 	if diff := cmp.Diff(before, read, sameRun); diff != "" {
 		t.Errorf("the rollout after the upgrade (-before +after):\n%s", diff)
 	}
-	seen, err := stored.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if term, _, err = stored.Claim(t.Context(), "next", seen); err != nil {
-		t.Fatal(err)
-	}
+	term = electiontest.Claim(t, stored, "next")
 	saved(t, stored, term, after(read, rollout.Event{Kind: rollout.Report, At: at, Member: "uid-0003", Has: "old", Health: rollout.Healthy}, rollout.Event{Kind: rollout.Tick, At: at}))
 	if log, err = stored.Log(t.Context(), before.PolicyUID, 0); err != nil || len(log.Events) != 4 || len(log.Record.Start.Members) != 30 {
 		t.Fatalf("got %d events and %d members, %v; want those of before and after the upgrade", len(log.Events), len(log.Record.Start.Members), err)

@@ -15,28 +15,28 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
 // maxBrought bounds the members of one question of Brings.
 const maxBrought = 500
 
 // Rollouts keeps rollouts, and who drives them. It is safe for concurrent use.
-type Rollouts struct{ store *Store }
+type Rollouts struct {
+	leadTable
+
+	store *Store
+}
 
 var (
+	_ election.Store  = (*Rollouts)(nil)
 	_ rollouts.Store  = (*Rollouts)(nil)
 	_ rollouts.People = (*Rollouts)(nil)
 )
 
 // RolloutsOf returns the part of a store about rollouts.
-func RolloutsOf(s *Store) *Rollouts { return &Rollouts{store: s} }
-
-type driverRow struct {
-	bun.BaseModel `bun:"table:rollout_lead,alias:rl"`
-	ID            int    `bun:"id,pk"`
-	Holder        string `bun:"holder"`
-	Term          int64  `bun:"term"`
-	Beat          int64  `bun:"beat"`
+func RolloutsOf(s *Store) *Rollouts {
+	return &Rollouts{leadTable: leadTable{s.db, "rollout_lead", "rollouts"}, store: s}
 }
 
 type runRow struct {
@@ -87,46 +87,6 @@ func (r *runRow) record(ctx context.Context, db bun.IDB) (*rollouts.Record, erro
 
 func (r *runRow) outline() *rollouts.Outline {
 	return &rollouts.Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.v, Summary: r.Summary.v}
-}
-
-// Lead implements rollouts.Store.
-func (s *Rollouts) Lead(ctx context.Context) (rollouts.Lead, error) {
-	var row driverRow
-	err := s.store.db.NewSelect().Model(&row).Where("id = 1").Scan(ctx)
-	return rollouts.Lead{Holder: row.Holder, Term: row.Term, Beat: row.Beat}, translate("read leader of rollouts", err)
-}
-
-// Claim implements rollouts.Store.
-func (s *Rollouts) Claim(ctx context.Context, holder string, seen rollouts.Lead) (term int64, ok bool, err error) {
-	result, err := s.store.db.NewUpdate().Model((*driverRow)(nil)).Set("holder = ?, term = term + 1, beat = beat + 1", holder).
-		Where("id = 1 AND holder = ? AND term = ? AND beat = ?", seen.Holder, seen.Term, seen.Beat).Exec(ctx)
-	if err != nil {
-		return 0, false, translate("claim rollouts", err)
-	}
-	n, err := result.RowsAffected()
-	return seen.Term + 1, n == 1, translate("count rows", err)
-}
-
-// fence confirms that the term lasts, and holds it until the transaction ends.
-func fence(ctx context.Context, db bun.IDB, term int64, set string) error {
-	result, err := db.NewUpdate().Model((*driverRow)(nil)).Set(set).Where("id = 1 AND holder <> '' AND term = ?", term).Exec(ctx)
-	if err != nil {
-		return translate("confirm leader of rollouts", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(translate("count rows", err), rollouts.ErrDeposed)
-	}
-	return nil
-}
-
-// Beat implements rollouts.Store.
-func (s *Rollouts) Beat(ctx context.Context, term int64) error {
-	return fence(ctx, s.store.db, term, "beat = beat + 1")
-}
-
-// Resign implements rollouts.Store.
-func (s *Rollouts) Resign(ctx context.Context, term int64) error {
-	return fence(ctx, s.store.db, term, "holder = ''")
 }
 
 // Heads implements rollouts.Store.
@@ -198,7 +158,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) err
 	}
 	return s.store.editWith(ctx, n, func(ctx context.Context, t *tx) error {
 		t.dirty = true
-		if err := fence(ctx, t.sql, term, "beat = beat + 1"); err != nil {
+		if err := s.hold(ctx, t.sql, term); err != nil {
 			return err
 		}
 		isMoved, err := t.admit(ctx, step.Admissions)

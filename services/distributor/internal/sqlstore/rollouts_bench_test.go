@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -56,7 +57,8 @@ func newCrowd(t testing.TB, services int) *crowd {
 	if _, err := catalog.NewEditor(store).Apply(t.Context(), []catalog.Object{policy}, false); err != nil {
 		t.Fatal(err)
 	}
-	stored, err := store.Changes(t.Context(), 0)
+	stored := sqlstore.RolloutsOf(store)
+	now, err := store.Changes(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +67,10 @@ func newCrowd(t testing.TB, services int) *crowd {
 		t.Fatal(err)
 	}
 	c := &crowd{
-		Store: sqlstore.RolloutsOf(store), t: t, now: time.Unix(1e9, 0).UTC(), policy: stored.Policies[0],
+		Store: stored, t: t, now: time.Unix(1e9, 0).UTC(), policy: now.Policies[0],
 		indexes: make(map[string]int, services), changed: map[int]struct{}{}, digests: map[string]string{},
 	}
-	term, ok, err := c.Claim(t.Context(), "replica", rollouts.Lead{})
+	term, ok, err := stored.Claim(t.Context(), "replica", election.Tenure{})
 	if err != nil || !ok {
 		t.Fatalf("claim: got %v, %v", ok, err)
 	}

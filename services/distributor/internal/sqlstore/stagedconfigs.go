@@ -78,7 +78,7 @@ func (s *Rollouts) keepConfigs(
 	}
 	return lacking, s.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		t.dirty = true
-		if err := fence(ctx, t.sql, term, "beat = beat + 1"); err != nil {
+		if err := s.hold(ctx, t.sql, term); err != nil {
 			return err
 		}
 		rows := make([]*heldRow, 0, len(found))
