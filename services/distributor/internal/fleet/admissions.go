@@ -208,6 +208,13 @@ func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snaps
 	return nil
 }
 
+// hasPolicies reports whether there are rollout policies.
+func hasPolicies(c *Catalog) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.objects[catalog.KindRolloutPolicy]) > 0
+}
+
 // policies returns the rollout policies, by precedence.
 func policies(c *Catalog) []*catalog.RolloutPolicy {
 	c.mu.RLock()

@@ -116,7 +116,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 
 // IsNeeded implements rollouts.Fleet.
 func (r Rollouts) IsNeeded() bool {
-	return len(policies(r.View.Catalog)) > 0 || r.View.admitted.count() > 0
+	return hasPolicies(r.View.Catalog) || r.View.admitted.count() > 0
 }
 
 // Count returns how many services each policy covers, by its uid, and how many of them are held or pinned.
