@@ -146,7 +146,7 @@ type Object interface {
 	checkQuota(ctx context.Context, tx Tx, own *Project) error
 	// secrets returns values that differ if and only if the secrets do, by the paths of their fields.
 	secrets() map[string]any
-	// changesRelease reports whether the edit from the stored object, nil if there is none, can change what services run
+	// changesRelease reports whether this edit of the stored object, which is nil for a new one, can change what services run
 	// under a rollout policy: what ServiceSpec.Staged returns, configuration, and labels, which choose the policy that
 	// holds the earlier spec.
 	changesRelease(stored Object) bool
