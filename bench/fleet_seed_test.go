@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
@@ -49,8 +50,8 @@ func (h *hub) seed(b *testing.B) {
 		Metadata: &typev1.Metadata{Name: "apps"}, Spec: &fleetv1.RepositorySpec{Url: h.repository.URL()},
 	}}}}
 	last := clusterName(*fleetClusters - 1)
-	known, err := fleet.GetCluster(b.Context(), &fleetv1.GetClusterRequest{Name: last})
-	seeded := err == nil && known.GetCluster().GetStatus().GetEnrolled()
+	known, err := fleetcalls.Get[*fleetv1.Cluster](b.Context(), fleet, last)
+	seeded := err == nil && known.GetStatus().GetEnrolled()
 	if !seeded {
 		for i := range *fleetClusters {
 			documents = append(documents, clusterDocuments(clusterName(i))...)

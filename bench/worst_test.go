@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
@@ -92,18 +93,16 @@ func (h *hub) forgetWorst(b *testing.B) {
 	b.Helper()
 	admin := edge.Connect(b, h.distributor.url, edge.AdminToken)
 	ctx := context.WithoutCancel(b.Context())
-	services := fleetv1connect.NewGlobalServiceServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
-	policies := fleetv1connect.NewRolloutServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
-	notifiers := fleetv1connect.NewNotifierServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
+	fleet := fleetv1connect.NewFleetServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
 	for _, document := range worstDocuments(0, 0) {
 		var err error
 		switch {
 		case document.GetGlobalService() != nil:
-			_, err = services.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: document.GetGlobalService().GetMetadata().GetName(), Cascade: true})
+			_, err = fleet.Delete(ctx, &fleetv1.DeleteRequest{Kind: "GlobalService", Name: document.GetGlobalService().GetMetadata().GetName(), Cascade: true})
 		case document.GetRolloutPolicy() != nil:
-			_, err = policies.DeleteRolloutPolicy(ctx, &fleetv1.DeleteRolloutPolicyRequest{Name: document.GetRolloutPolicy().GetMetadata().GetName()})
+			err = fleetcalls.Delete[*fleetv1.RolloutPolicy](ctx, fleet, document.GetRolloutPolicy().GetMetadata().GetName())
 		case document.GetNotifier() != nil:
-			_, err = notifiers.DeleteNotifier(ctx, &fleetv1.DeleteNotifierRequest{Name: document.GetNotifier().GetMetadata().GetName()})
+			err = fleetcalls.Delete[*fleetv1.Notifier](ctx, fleet, document.GetNotifier().GetMetadata().GetName())
 		}
 		if err != nil && connect.CodeOf(err) != connect.CodeNotFound {
 			b.Errorf("delete the worst documents: %v", err)
@@ -129,9 +128,9 @@ func (h *hub) list(b *testing.B, replica *server, token, bareURL string, beside 
 		group.Go(func() { report = beside(ctx, b) })
 	}
 	lists := steadily(ctx, b, func(ctx context.Context) error {
-		page, err := fleet.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: &typev1.Page{Size: 100}})
-		if err == nil && len(page.GetClusters()) != 100 {
-			err = fmt.Errorf("got %d clusters, want 100", len(page.GetClusters()))
+		page, err := fleetcalls.List[*fleetv1.Cluster](ctx, fleet, &fleetv1.ListRequest{Page: &typev1.Page{Size: 100}})
+		if err == nil && len(page.Objects) != 100 {
+			err = fmt.Errorf("got %d clusters, want 100", len(page.Objects))
 		}
 		return err
 	})

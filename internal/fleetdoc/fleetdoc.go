@@ -62,3 +62,13 @@ func Object(document *fleetv1.Document) protoreflect.Message {
 func oneof() protoreflect.OneofDescriptor {
 	return (&fleetv1.Document{}).ProtoReflect().Descriptor().Oneofs().ByName("object")
 }
+
+// Fields returns the names of the fields that a document has, one for each kind, in their order.
+func Fields() []string {
+	fields := oneof().Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Name())
+	}
+	return names
+}

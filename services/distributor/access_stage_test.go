@@ -25,6 +25,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -113,7 +114,7 @@ func newStage(t *testing.T, change ...func(*distributor.Config)) *stage {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"anew", "deleted"} {
-		if _, err := admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: name}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.Cluster](t.Context(), admin, name); err != nil {
 			t.Fatal(err)
 		}
 	}

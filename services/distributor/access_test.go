@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -58,7 +59,8 @@ func (r right) insteadFor(c caller) string {
 	return r.instead[anAccessToken]
 }
 
-// rights are all calls there are, by procedure.
+// rights are all calls there are, by procedure. A call about any kind has a row for each kind, and an Apply for each
+// kind and mode.
 var rights = map[string]right{
 	"DistributorService/Enroll": {
 		answer:  "unauthenticated JOIN_TOKEN_INVALID",
@@ -82,31 +84,31 @@ var rights = map[string]right{
 		request: `{"cluster": "%s", "agentKey": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`, name: "one", answer: missing,
 	},
 
-	"FleetService/GetServerInfo":    {request: `{}`},
-	"FleetService/Apply":            {request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two", on: "two"},
-	"FleetService/CreateCluster":    {request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetCluster":       {request: `{"name": "%s"}`, name: "one"},
-	"FleetService/ListClusters":     {request: `{}`},
-	"FleetService/UpdateCluster":    {request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", as: "none", answer: missing},
-	"FleetService/DeleteCluster":    {request: `{"name": "%s"}`, name: "one", as: "none", answer: missing},
-	"FleetService/CreateRepository": {request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetRepository":    {request: `{"name": "%s"}`, name: "demo"},
-	"FleetService/ListRepositories": {request: `{}`},
-	"FleetService/UpdateRepository": {request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", as: "none", answer: missing},
-	"FleetService/DeleteRepository": {request: `{"name": "%s"}`, name: "demo", as: "none", answer: missing},
-	"FleetService/CreateService":    {request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetService":       {request: `{"name": "%s"}`, name: "app"},
-	"FleetService/ListRevisions":    {request: `{"service": "%s"}`, name: "app"},
-	"FleetService/ListServices":     {request: `{"cluster": "%s"}`, name: "one"},
-	"FleetService/UpdateService":    {request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", as: "none", answer: missing},
-	"FleetService/DeleteService":    {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
-	"FleetService/SyncService":      {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
-	"FleetService/PreviewService":   {request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
-	"FleetService/GetServicePlan":   {request: `{"name": "%s"}`, name: "app"},
+	"FleetService/GetServerInfo":           {request: `{}`},
+	"FleetService/Apply":                   {request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two", on: "two"},
+	"FleetService/Apply create Cluster":    {request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "one", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Cluster":             {request: `{"kind": "Cluster", "name": "%s"}`, name: "one"},
+	"FleetService/List Cluster":            {request: `{"kind": "Cluster"}`},
+	"FleetService/Apply update Cluster":    {request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "one", as: "none", answer: missing},
+	"FleetService/Delete Cluster":          {request: `{"kind": "Cluster", "name": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/Apply create Repository": {request: `{"documents": [{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "demo", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Repository":          {request: `{"kind": "Repository", "name": "%s"}`, name: "demo"},
+	"FleetService/List Repository":         {request: `{"kind": "Repository"}`},
+	"FleetService/Apply update Repository": {request: `{"documents": [{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "demo", as: "none", answer: missing},
+	"FleetService/Delete Repository":       {request: `{"kind": "Repository", "name": "%s"}`, name: "demo", as: "none", answer: missing},
+	"FleetService/Apply create Service":    {request: `{"documents": [{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}], "mode": "APPLY_MODE_CREATE"}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Service":             {request: `{"kind": "Service", "name": "%s"}`, name: "app"},
+	"FleetService/ListRevisions":           {request: `{"service": "%s"}`, name: "app"},
+	"FleetService/List Service":            {request: `{"kind": "Service", "cluster": "%s"}`, name: "one"},
+	"FleetService/Apply update Service":    {request: `{"documents": [{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "app", as: "none", answer: missing},
+	"FleetService/Delete Service":          {request: `{"kind": "Service", "name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/SyncService":             {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/PreviewService":          {request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
+	"FleetService/GetServicePlan":          {request: `{"name": "%s"}`, name: "app"},
 	"FleetService/DownloadServiceBundle": {
 		request: `{"service": "%s", "digest": "sha256:` + strings.Repeat("1", 64) + `"}`, name: "app", answer: "not_found BUNDLE_NOT_FOUND",
 	},
-	"FleetService/WatchFleet":      {request: `{"service": "%s@one"}`, name: "app"},
+	"FleetService/Watch":           {request: `{"kind": "Service", "name": "%s@one"}`, name: "app"},
 	"FleetService/CreateJoinToken": {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/RevokeCluster":   {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/ReleaseCluster":  {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
@@ -114,82 +116,82 @@ var rights = map[string]right{
 		request: `{}`, instead: map[string]string{anAccessToken: denied}, // or it would never end
 	},
 
-	"FleetService/CreateUser":  {request: `{"user": {"metadata": {"name": "%s"}}}`, name: "eve", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetUser":     {request: `{"name": "%s"}`, name: "admin"},
-	"FleetService/ListUsers":   {request: `{}`},
-	"FleetService/UpdateUser":  {request: `{"user": {"metadata": {"name": "%s"}, "spec": {"groups": ["leat:admins"]}}}`, name: "admin", as: "none", answer: missing},
-	"FleetService/DeleteUser":  {request: `{"name": "%s"}`, name: "admin", as: "none", answer: missing},
-	"FleetService/CreateToken": {request: `{"user": "%s", "label": "x"}`, name: "admin", as: "none", answer: missing},
-	"FleetService/ListTokens":  {request: `{}`},
-	"FleetService/DeleteToken": {request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
-	"FleetService/CreateAccessBinding": {request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}`, name: "devs", answer: "already_exists ALREADY_EXISTS", instead: map[string]string{
+	"FleetService/Apply create User": {request: `{"documents": [{"user": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "eve", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get User":          {request: `{"kind": "User", "name": "%s"}`, name: "admin"},
+	"FleetService/List User":         {request: `{"kind": "User"}`},
+	"FleetService/Apply update User": {request: `{"documents": [{"user": {"metadata": {"name": "%s"}, "spec": {"groups": ["leat:admins"]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/Delete User":       {request: `{"kind": "User", "name": "%s"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/CreateToken":       {request: `{"user": "%s", "label": "x"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/ListTokens":        {request: `{}`},
+	"FleetService/DeleteToken":       {request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
+	"FleetService/Apply create AccessBinding": {request: `{"documents": [{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}], "mode": "APPLY_MODE_CREATE"}`, name: "devs", answer: "already_exists ALREADY_EXISTS", instead: map[string]string{
 		"admin, limited to admin of one": denied, // a binding that never ends outlives the token
 	}},
-	"FleetService/GetAccessBinding":    {request: `{"name": "%s"}`, name: "devs"},
-	"FleetService/ListAccessBindings":  {request: `{}`},
-	"FleetService/UpdateAccessBinding": {request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}`, name: "devs", as: "none", answer: missing},
-	"FleetService/DeleteAccessBinding": {request: `{"name": "%s"}`, name: "devs", as: "none", answer: missing},
-	"FleetService/CreateRole":          {request: `{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["sync"], "resources": ["services"]}]}}}`, name: "syncer", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetRole":             {request: `{"name": "%s"}`, name: "syncer"},
-	"FleetService/ListRoles":           {request: `{}`},
-	"FleetService/UpdateRole":          {request: `{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["*"], "resources": ["*"]}]}}}`, name: "syncer", as: "none", answer: missing},
-	"FleetService/DeleteRole":          {request: `{"name": "%s"}`, name: "syncer", as: "none", answer: missing},
-	"FleetService/ReviewAccess":        {request: `{"cluster": "one"}`},
+	"FleetService/Get AccessBinding":          {request: `{"kind": "AccessBinding", "name": "%s"}`, name: "devs"},
+	"FleetService/List AccessBinding":         {request: `{"kind": "AccessBinding"}`},
+	"FleetService/Apply update AccessBinding": {request: `{"documents": [{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "devs", as: "none", answer: missing},
+	"FleetService/Delete AccessBinding":       {request: `{"kind": "AccessBinding", "name": "%s"}`, name: "devs", as: "none", answer: missing},
+	"FleetService/Apply create Role":          {request: `{"documents": [{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["sync"], "resources": ["services"]}]}}}], "mode": "APPLY_MODE_CREATE"}`, name: "syncer", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Role":                   {request: `{"kind": "Role", "name": "%s"}`, name: "syncer"},
+	"FleetService/List Role":                  {request: `{"kind": "Role"}`},
+	"FleetService/Apply update Role":          {request: `{"documents": [{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["*"], "resources": ["*"]}]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "syncer", as: "none", answer: missing},
+	"FleetService/Delete Role":                {request: `{"kind": "Role", "name": "%s"}`, name: "syncer", as: "none", answer: missing},
+	"FleetService/ReviewAccess":               {request: `{"cluster": "one"}`},
 
-	"FleetService/CreateProject": {request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetProject":    {request: `{"name": "%s"}`, name: "default"},
-	"FleetService/ListProjects":  {request: `{}`},
-	"FleetService/UpdateProject": {request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", as: "none", answer: missing},
-	"FleetService/DeleteProject": {request: `{"name": "%s"}`, name: "default", as: "none", answer: missing},
+	"FleetService/Apply create Project": {request: `{"documents": [{"project": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "default", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Project":          {request: `{"kind": "Project", "name": "%s"}`, name: "default"},
+	"FleetService/List Project":         {request: `{"kind": "Project"}`},
+	"FleetService/Apply update Project": {request: `{"documents": [{"project": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "default", as: "none", answer: missing},
+	"FleetService/Delete Project":       {request: `{"kind": "Project", "name": "%s"}`, name: "default", as: "none", answer: missing},
 
-	"FleetService/CreateIdentityProvider": {request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetIdentityProvider":    {request: `{"name": "%s"}`, name: "corp"},
-	"FleetService/ListIdentityProviders":  {request: `{}`},
-	"FleetService/UpdateIdentityProvider": {request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", as: "none", answer: missing},
-	"FleetService/DeleteIdentityProvider": {request: `{"name": "%s"}`, name: "corp", as: "none", answer: missing},
+	"FleetService/Apply create IdentityProvider": {request: `{"documents": [{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "corp", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get IdentityProvider":          {request: `{"kind": "IdentityProvider", "name": "%s"}`, name: "corp"},
+	"FleetService/List IdentityProvider":         {request: `{"kind": "IdentityProvider"}`},
+	"FleetService/Apply update IdentityProvider": {request: `{"documents": [{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "corp", as: "none", answer: missing},
+	"FleetService/Delete IdentityProvider":       {request: `{"kind": "IdentityProvider", "name": "%s"}`, name: "corp", as: "none", answer: missing},
 
-	"FleetService/CreateTrustRule": {request: `{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}`, name: "ci", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetTrustRule":    {request: `{"name": "%s"}`, name: "ci"},
-	"FleetService/ListTrustRules":  {request: `{}`},
-	"FleetService/UpdateTrustRule": {request: `{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}`, name: "ci", as: "no", answer: missing},
-	"FleetService/DeleteTrustRule": {request: `{"name": "%s"}`, name: "ci", as: "no", answer: missing},
+	"FleetService/Apply create TrustRule": {request: `{"documents": [{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}], "mode": "APPLY_MODE_CREATE"}`, name: "ci", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get TrustRule":          {request: `{"kind": "TrustRule", "name": "%s"}`, name: "ci"},
+	"FleetService/List TrustRule":         {request: `{"kind": "TrustRule"}`},
+	"FleetService/Apply update TrustRule": {request: `{"documents": [{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "ci", as: "no", answer: missing},
+	"FleetService/Delete TrustRule":       {request: `{"kind": "TrustRule", "name": "%s"}`, name: "ci", as: "no", answer: missing},
 
-	"FleetService/CreateConfigBackend":  {request: `{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}`, name: "vault", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetConfigBackend":     {request: `{"name": "%s"}`, name: "vault"},
-	"FleetService/ListConfigBackends":   {request: `{}`},
-	"FleetService/UpdateConfigBackend":  {request: `{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}`, name: "vault", as: "no", answer: missing},
-	"FleetService/RefreshConfigBackend": {request: `{"name": "%s"}`, name: "vault"},
-	"FleetService/DeleteConfigBackend":  {request: `{"name": "%s"}`, name: "vault", as: "no", answer: missing},
-	"FleetService/ExplainServiceConfig": {request: `{"name": "%s"}`, name: "app"},
-	"QueryService/QueryFleet":           {request: `{"query": {"kind": "Service"}}`},
-	"QueryService/WatchQuery":           {request: `{"query": {"kind": "Service"}}`},
-	"QueryService/GetFleetStatus":       {request: `{}`},
+	"FleetService/Apply create ConfigBackend": {request: `{"documents": [{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}], "mode": "APPLY_MODE_CREATE"}`, name: "vault", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get ConfigBackend":          {request: `{"kind": "ConfigBackend", "name": "%s"}`, name: "vault"},
+	"FleetService/List ConfigBackend":         {request: `{"kind": "ConfigBackend"}`},
+	"FleetService/Apply update ConfigBackend": {request: `{"documents": [{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "vault", as: "no", answer: missing},
+	"FleetService/RefreshConfigBackend":       {request: `{"name": "%s"}`, name: "vault"},
+	"FleetService/Delete ConfigBackend":       {request: `{"kind": "ConfigBackend", "name": "%s"}`, name: "vault", as: "no", answer: missing},
+	"FleetService/ExplainServiceConfig":       {request: `{"name": "%s"}`, name: "app"},
+	"QueryService/QueryFleet":                 {request: `{"query": {"kind": "Service"}}`},
+	"QueryService/WatchQuery":                 {request: `{"query": {"kind": "Service"}}`},
+	"QueryService/GetFleetStatus":             {request: `{}`},
 
-	"ConfigSetService/CreateConfigSet":              {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", answer: "already_exists ALREADY_EXISTS"},
-	"ConfigSetService/GetConfigSet":                 {request: `{"name": "%s"}`, name: "base"},
-	"ConfigSetService/ListConfigSets":               {request: `{}`},
-	"ConfigSetService/UpdateConfigSet":              {request: `{"configSet": {"metadata": {"name": "%s"}}}`, name: "base", as: "none", answer: missing},
-	"ConfigSetService/DeleteConfigSet":              {request: `{"name": "%s"}`, name: "base", as: "none", answer: missing},
-	"NotifierService/CreateNotifier":                {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
-	"NotifierService/GetNotifier":                   {request: `{"name": "%s"}`, name: "chat"},
-	"NotifierService/ListNotifiers":                 {request: `{}`},
-	"NotifierService/UpdateNotifier":                {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
-	"NotifierService/DeleteNotifier":                {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"FleetService/Apply create ConfigSet":           {request: `{"documents": [{"configSet": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "base", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get ConfigSet":                    {request: `{"kind": "ConfigSet", "name": "%s"}`, name: "base"},
+	"FleetService/List ConfigSet":                   {request: `{"kind": "ConfigSet"}`},
+	"FleetService/Apply update ConfigSet":           {request: `{"documents": [{"configSet": {"metadata": {"name": "%s"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "base", as: "none", answer: missing},
+	"FleetService/Delete ConfigSet":                 {request: `{"kind": "ConfigSet", "name": "%s"}`, name: "base", as: "none", answer: missing},
+	"FleetService/Apply create Notifier":            {request: `{"documents": [{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}], "mode": "APPLY_MODE_CREATE"}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get Notifier":                     {request: `{"kind": "Notifier", "name": "%s"}`, name: "chat"},
+	"FleetService/List Notifier":                    {request: `{"kind": "Notifier"}`},
+	"FleetService/Apply update Notifier":            {request: `{"documents": [{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "chat", as: "none", answer: missing},
+	"FleetService/Delete Notifier":                  {request: `{"kind": "Notifier", "name": "%s"}`, name: "chat", as: "none", answer: missing},
 	"NotifierService/TestNotifier":                  {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
 	"NotifierService/ListDeadLetters":               {request: `{"name": "%s"}`, name: "chat"},
 	"NotifierService/ResendNotifier":                {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
-	"GlobalServiceService/CreateGlobalService":      {request: `{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}`, name: "everywhere", answer: "already_exists ALREADY_EXISTS"},
-	"GlobalServiceService/GetGlobalService":         {request: `{"name": "%s"}`, name: "everywhere"},
-	"GlobalServiceService/ListGlobalServices":       {request: `{}`},
-	"GlobalServiceService/UpdateGlobalService":      {request: `{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}`, name: "everywhere", as: "none", answer: missing},
-	"GlobalServiceService/DeleteGlobalService":      {request: `{"name": "%s"}`, name: "everywhere", as: "none", answer: missing},
+	"FleetService/Apply create GlobalService":       {request: `{"documents": [{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}], "mode": "APPLY_MODE_CREATE"}`, name: "everywhere", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get GlobalService":                {request: `{"kind": "GlobalService", "name": "%s"}`, name: "everywhere"},
+	"FleetService/List GlobalService":               {request: `{"kind": "GlobalService"}`},
+	"FleetService/Apply update GlobalService":       {request: `{"documents": [{"globalService": {"metadata": {"name": "%s"}, "spec": {"clusters": {"names": ["none"]}, "template": {"sources": [{"repository": "demo"}]}}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "everywhere", as: "none", answer: missing},
+	"FleetService/Delete GlobalService":             {request: `{"kind": "GlobalService", "name": "%s"}`, name: "everywhere", as: "none", answer: missing},
 	"GlobalServiceService/ListGlobalServiceMembers": {request: `{"name": "%s"}`, name: "everywhere"},
 
-	"RolloutService/CreateRolloutPolicy":          {request: `{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}`, name: "waves", answer: "already_exists ALREADY_EXISTS"},
-	"RolloutService/GetRolloutPolicy":             {request: `{"name": "%s"}`, name: "waves"},
-	"RolloutService/ListRolloutPolicies":          {request: `{}`},
-	"RolloutService/UpdateRolloutPolicy":          {request: `{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}`, name: "waves", as: "none", answer: missing},
-	"RolloutService/DeleteRolloutPolicy":          {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
+	"FleetService/Apply create RolloutPolicy":     {request: `{"documents": [{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}], "mode": "APPLY_MODE_CREATE"}`, name: "waves", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get RolloutPolicy":              {request: `{"kind": "RolloutPolicy", "name": "%s"}`, name: "waves"},
+	"FleetService/List RolloutPolicy":             {request: `{"kind": "RolloutPolicy"}`},
+	"FleetService/Apply update RolloutPolicy":     {request: `{"documents": [{"rolloutPolicy": {"metadata": {"name": "%s"}, "spec": {}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "waves", as: "none", answer: missing},
+	"FleetService/Delete RolloutPolicy":           {request: `{"kind": "RolloutPolicy", "name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/ListRollouts":                 {request: `{"name": "%s"}`, name: "waves"},
 	"RolloutService/GetRollout":                   {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/ControlRollout":               {request: `{"name": "%s", "verb": "abort"}`, name: "waves", as: "none", answer: missing},
@@ -197,11 +199,11 @@ var rights = map[string]right{
 	"RolloutService/ReplayRollout":                {request: `{"name": "%s"}`, name: "waves", as: "none", answer: missing},
 	"RolloutService/RollbackService":              {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"RolloutService/ReleaseService":               {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
-	"FleetSourceService/CreateFleetSource":        {request: `{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}`, name: "source", answer: "already_exists ALREADY_EXISTS"},
-	"FleetSourceService/GetFleetSource":           {request: `{"name": "%s"}`, name: "source"},
-	"FleetSourceService/ListFleetSources":         {request: `{}`},
-	"FleetSourceService/UpdateFleetSource":        {request: `{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}`, name: "source", as: "none", answer: missing},
-	"FleetSourceService/DeleteFleetSource":        {request: `{"name": "%s"}`, name: "source", as: "none", answer: missing},
+	"FleetService/Apply create FleetSource":       {request: `{"documents": [{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}], "mode": "APPLY_MODE_CREATE"}`, name: "source", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get FleetSource":                {request: `{"kind": "FleetSource", "name": "%s"}`, name: "source"},
+	"FleetService/List FleetSource":               {request: `{"kind": "FleetSource"}`},
+	"FleetService/Apply update FleetSource":       {request: `{"documents": [{"fleet_source": {"metadata": {"name": "%s"}, "spec": {"source": {"repository": "fleet"}, "hub": true}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "source", as: "none", answer: missing},
+	"FleetService/Delete FleetSource":             {request: `{"kind": "FleetSource", "name": "%s"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/SyncFleetSource":          {request: `{"name": "%s"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/ConfirmFleetSource":       {request: `{"name": "%s", "digest": "x"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/ListFleetSourceDocuments": {request: `{"name": "%s"}`, name: "source"},
@@ -369,21 +371,11 @@ func TestAccessToCalls(t *testing.T) {
 	s.callers = append(s.callers, s.narrow(t)...)
 	before := s.catalog(t)
 	walked := 0
-	for i, method := range methods() {
-		if i%20 == 19 {
+	for _, tried := range triedCalls(t) {
+		if walked++; walked%20 == 0 {
 			s.renew(t) // on busy cores, the walk takes longer than tokens last
 		}
-		name := fmt.Sprintf("%s/%s", method.Parent().Name(), method.Name())
-		r, ok := rights[name]
-		if !ok {
-			t.Errorf("%s is not in the table of who may call what", name)
-			continue
-		}
-		walked++
-		access, ok := permission.Of(method)
-		if !ok {
-			t.Errorf("%s does not say who may call it", name)
-		}
+		name, method, r, access := tried.name, tried.method, tried.right, tried.access
 		for _, c := range s.callers {
 			c.token = c.current(t)
 			forms := formsOf(method)
@@ -427,13 +419,87 @@ func (s *stage) check(t *testing.T, method protoreflect.MethodDescriptor, r righ
 	}
 }
 
+// triedCall is a row of the table, with its call and who may make it.
+type triedCall struct {
+	name   string
+	method protoreflect.MethodDescriptor
+	kind   catalog.Kind // empty for a call that is about one kind by its name
+	right  right
+	access permission.Access
+}
+
+// triedCalls are the rows of the table, in the order of the calls. A call without a row, and a kind without a row of a
+// call about any kind, fail the test.
+func triedCalls(t *testing.T) []triedCall {
+	t.Helper()
+	var all []triedCall
+	for _, method := range methods() {
+		access, ok := permission.Of(method)
+		if !ok {
+			t.Errorf("%s does not say who may call it", method.FullName())
+		}
+		for _, row := range rowsOf(method) {
+			r, ok := rights[row.name]
+			if !ok {
+				t.Errorf("%s is not in the table of who may call what", row.name)
+				continue
+			}
+			all = append(all, triedCall{name: row.name, method: method, kind: row.kind, right: r, access: row.of(access)})
+		}
+	}
+	return all
+}
+
+// callRow is a row of the table by its name: what a call does to objects of a kind.
+type callRow struct {
+	name, verb string
+	kind       catalog.Kind
+}
+
+// rowsOf returns the rows of a call. One that names a kind has a row for each kind, and Apply two, besides that for all of
+// them; Watch has that alone.
+func rowsOf(method protoreflect.MethodDescriptor) []callRow {
+	name := fmt.Sprintf("%s/%s", method.Parent().Name(), method.Name())
+	one := callRow{name: name}
+	access, _ := permission.Of(method)
+	isApply, namesKind := method.Name() == "Apply", method.Input().Fields().ByName("kind") != nil && access.Resource == permission.Each
+	if !isApply && !namesKind || method.IsStreamingServer() {
+		return []callRow{one}
+	}
+	var rows []callRow
+	if isApply {
+		rows = append(rows, one)
+	}
+	for _, kind := range catalog.Kinds() {
+		if !isApply {
+			rows = append(rows, callRow{name: name + " " + string(kind), kind: kind})
+			continue
+		}
+		for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate} {
+			rows = append(rows, callRow{name: name + " " + verb + " " + string(kind), verb: verb, kind: kind})
+		}
+	}
+	return rows
+}
+
+// of returns who may do what the row says, where the call is for any kind.
+func (r callRow) of(access permission.Access) permission.Access {
+	if r.kind == "" {
+		return access
+	}
+	access.Resource = catalog.ResourceOf(r.kind)
+	access.Verb = cmp.Or(r.verb, access.Verb)
+	access.IsOwn = access.IsOwn && (r.kind == catalog.KindUser || r.kind == catalog.KindAccessBinding)
+	return access
+}
+
 // methods are all calls of the services, as the protocol files say.
 func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
 		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto,
-		fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto,
+		fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
 		fleetv1.File_leat_fleet_v1_rollout_proto,
 		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto,
@@ -451,21 +517,21 @@ func methods() []protoreflect.MethodDescriptor {
 func (s *stage) catalog(t *testing.T) []string {
 	t.Helper()
 	admin := s.fleet(t, adminToken)
-	clusters, err1 := admin.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	repositories, err2 := admin.ListRepositories(t.Context(), &fleetv1.ListRepositoriesRequest{})
-	found, err3 := admin.ListServices(t.Context(), &fleetv1.ListServicesRequest{})
+	clusters, err1 := fleetcalls.List[*fleetv1.Cluster](t.Context(), admin, &fleetv1.ListRequest{})
+	repositories, err2 := fleetcalls.List[*fleetv1.Repository](t.Context(), admin, &fleetv1.ListRequest{})
+	found, err3 := fleetcalls.List[*fleetv1.Service](t.Context(), admin, &fleetv1.ListRequest{})
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}
 	var all []string
 	keep := func(metadata, spec proto.Message) { all = append(all, fmt.Sprint(metadata, spec)) }
-	for _, cluster := range clusters.GetClusters() {
+	for _, cluster := range clusters.Objects {
 		keep(cluster.GetMetadata(), cluster.GetSpec())
 	}
-	for _, repository := range repositories.GetRepositories() {
+	for _, repository := range repositories.Objects {
 		keep(repository.GetMetadata(), repository.GetSpec())
 	}
-	for _, service := range found.GetServices() {
+	for _, service := range found.Objects {
 		keep(service.GetMetadata(), service.GetSpec())
 	}
 	return all

@@ -20,6 +20,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/auditout"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -76,7 +77,7 @@ func TestRecordsOfCalls(t *testing.T) {
 	}
 	service := serviceDocument("app", "one", "demo", "deploy").GetService()
 	service.Metadata.Labels = map[string]string{"tier": "gold"}
-	if _, err := ada.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: service}); err != nil {
+	if _, err := fleetcalls.Update(t.Context(), ada, service); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ada.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"}); err != nil {
@@ -94,10 +95,10 @@ func TestRecordsOfCalls(t *testing.T) {
 	if _, err := ada.RevokeCluster(t.Context(), &fleetv1.RevokeClusterRequest{Cluster: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "app"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), ada, "app"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "app"}); err == nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), ada, "app"); err == nil {
 		t.Fatal("deleted twice")
 	}
 
@@ -161,8 +162,8 @@ func TestRecordsOfCalls(t *testing.T) {
 		!strings.HasPrefix(enrolled[0].GetSourceAddress(), "127.0.0.1:") || !strings.HasSuffix(enrolled[0].GetProcedure(), "/Enroll") {
 		t.Errorf("got %v, want that of the agent", enrolled)
 	}
-	cluster, err := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
-	if m := cluster.GetCluster().GetMetadata(); err != nil || m.GetCreatedBy() != "user:ada" || m.GetUpdatedBy() != "user:ada" || m.GetReason() != why {
+	cluster, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "one")
+	if m := cluster.GetMetadata(); err != nil || m.GetCreatedBy() != "user:ada" || m.GetUpdatedBy() != "user:ada" || m.GetReason() != why {
 		t.Errorf("got %v, %v", m, err)
 	}
 	bootstrap := auditOf(t, c.admin, &fleetv1.ListAuditRecordsRequest{Subject: "service:distributor", Verb: "create"})
@@ -187,7 +188,7 @@ func TestSecRecordsOfRefusedCalls(t *testing.T) {
 		t.Errorf("records of others: got %v, want %v", err, connect.CodePermissionDenied)
 	}
 	for range 100 {
-		if _, err := eve.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: "one"}); connect.CodeOf(err) != connect.CodePermissionDenied {
+		if err := fleetcalls.Delete[*fleetv1.Cluster](t.Context(), eve, "one"); connect.CodeOf(err) != connect.CodePermissionDenied {
 			t.Fatalf("got %v, want %v", err, connect.CodePermissionDenied)
 		}
 	}
@@ -207,12 +208,12 @@ func TestSecRecordsOfRefusedCalls(t *testing.T) {
 	if len(records) != 61 || records[0].GetCount() != 40 || records[0].GetSince() == nil {
 		t.Errorf("got %d records, the last %v, want a summary of 40", len(records), records[0])
 	}
-	seen, err := c.fleet(t, secret).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
-	if m := seen.GetCluster().GetMetadata(); err != nil || m.GetCreatedBy() != "" || m.GetUpdatedBy() != "" {
+	seen, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), c.fleet(t, secret), "one")
+	if m := seen.GetMetadata(); err != nil || m.GetCreatedBy() != "" || m.GetUpdatedBy() != "" {
 		t.Errorf("got %v, %v, want a cluster without its authors", m, err)
 	}
-	bindings, err := c.fleet(t, secret).ListAccessBindings(t.Context(), &fleetv1.ListAccessBindingsRequest{})
-	if err != nil || len(bindings.GetAccessBindings()) != 1 || bindings.GetAccessBindings()[0].GetMetadata().GetCreatedBy() != "" {
+	bindings, err := fleetcalls.List[*fleetv1.AccessBinding](t.Context(), c.fleet(t, secret), &fleetv1.ListRequest{})
+	if err != nil || len(bindings.Objects) != 1 || bindings.Objects[0].GetMetadata().GetCreatedBy() != "" {
 		t.Errorf("got %v, %v, want a binding without its authors", bindings, err)
 	}
 }
@@ -241,16 +242,16 @@ func TestSecHostileReasons(t *testing.T) {
 	if _, err := c.admin.Apply(stating(t, strings.Repeat("x", 1<<20)), &fleetv1.ApplyRequest{}); err == nil {
 		t.Error("a reason of 1 MiB was accepted")
 	}
-	if _, err := c.admin.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), c.admin, "one"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("got %v, want no such cluster", err)
 	}
 	name := strings.Repeat("n", 1<<20)
-	if _, err := c.admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: name}); err == nil {
+	if err := fleetcalls.Delete[*fleetv1.Cluster](t.Context(), c.admin, name); err == nil {
 		t.Error("a name of 1 MiB was accepted")
 	}
 	ctx, info := connect.NewClientContext(t.Context())
 	info.RequestHeader().Set("User-Agent", strings.Repeat("<", 20<<10))
-	if _, err := c.admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "none"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if err := fleetcalls.Delete[*fleetv1.Cluster](ctx, c.admin, "none"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("got %v, want %v", err, connect.CodeNotFound)
 	}
 	records := auditOf(t, c.admin, &fleetv1.ListAuditRecordsRequest{Outcome: "REFUSED"})
@@ -291,7 +292,7 @@ func TestAuditRequestsAreChecked(t *testing.T) {
 	if err != nil || len(next.GetRecords()) != 0 || next.GetAfter() != res.GetAfter() {
 		t.Errorf("got %v, %v, want nothing new", next, err)
 	}
-	if _, err := c.admin.CreateUser(t.Context(), &fleetv1.CreateUserRequest{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: "bob"}}}); err != nil {
+	if _, err := fleetcalls.Create(t.Context(), c.admin, &fleetv1.User{Metadata: &typev1.Metadata{Name: "bob"}}); err != nil {
 		t.Fatal(err)
 	}
 	next, err = c.admin.ListAuditRecords(t.Context(), &fleetv1.ListAuditRecordsRequest{After: res.GetAfter()})
@@ -315,8 +316,8 @@ func TestAuditFailsClosed(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "audit log") {
 		t.Errorf("got %v, want %v because of the audit log", err, connect.CodeUnavailable)
 	}
-	list, err := admin.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	if err != nil || len(list.GetClusters()) != 0 {
+	list, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), admin, &fleetv1.ListRequest{})
+	if err != nil || len(list.Objects) != 0 {
 		t.Errorf("got %v, %v, want nothing stored, and reads that go on", list, err)
 	}
 	h.stop(t)

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -113,7 +114,7 @@ func TestRestoredHub(t *testing.T) {
 	h.apply(t, configDocument("app", "one", nil, map[string]string{"PASSWORD": hunter2}))
 	agent := h.enrol(t, "one")
 	admin := h.fleet(t, adminToken)
-	if _, err := admin.CreateUser(t.Context(), &fleetv1.CreateUserRequest{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: "ada"}}}); err != nil {
+	if _, err := fleetcalls.Create(t.Context(), admin, &fleetv1.User{Metadata: &typev1.Metadata{Name: "ada"}}); err != nil {
 		t.Fatal(err)
 	}
 	token, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: "ada", Label: "pipeline"})
@@ -138,8 +139,8 @@ func TestRestoredHub(t *testing.T) {
 		}
 	})
 	await.True(t, "edits", func() bool {
-		all, err := admin.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-		return err == nil && len(all.GetClusters()) > 10
+		all, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), admin, &fleetv1.ListRequest{})
+		return err == nil && len(all.Objects) > 10
 	})
 	file := h.backUp(t)
 	stop()
@@ -187,16 +188,16 @@ func TestRestoredHub(t *testing.T) {
 		if err != nil || string(config.GetSecrets()["PASSWORD"]) != hunter2 {
 			t.Errorf("replica %d: got %v, want the secret", i, err)
 		}
-		_, err = replica.fleet(t, token.GetSecret()).ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
+		_, err = fleetcalls.List[*fleetv1.Cluster](t.Context(), replica.fleet(t, token.GetSecret()), &fleetv1.ListRequest{})
 		wantReason(t, err, "TOKEN_INVALID")
 		_, err = replica.agents(t, "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: join.GetJoinToken(), PublicKey: bytes.Repeat([]byte{1}, 32)})
 		wantReason(t, err, "JOIN_TOKEN_INVALID")
 	}
-	all, err := first.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	if err != nil || len(all.GetClusters())%2 != 1 {
-		t.Errorf("got %d clusters, %v, want one and pairs", len(all.GetClusters()), err)
+	all, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), first.fleet(t, adminToken), &fleetv1.ListRequest{})
+	if err != nil || len(all.Objects)%2 != 1 {
+		t.Errorf("got %d clusters, %v, want one and pairs", len(all.Objects), err)
 	}
-	cluster, err := first.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	cluster, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), first.fleet(t, adminToken), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestRestoredHub(t *testing.T) {
 	}
 
 	holders, err := first.fleet(t, adminToken).ListAccessHolders(t.Context(), &fleetv1.ListAccessHoldersRequest{
-		Cluster: "one", Attributes: &fleetv1.AccessAttributes{Verb: "delete", Resource: "pods"}, Since: cluster.GetCluster().GetMetadata().GetCreateTime(),
+		Cluster: "one", Attributes: &fleetv1.AccessAttributes{Verb: "delete", Resource: "pods"}, Since: cluster.GetMetadata().GetCreateTime(),
 	})
 	if err != nil || len(holders.GetGaps()) != 1 || !strings.Contains(holders.GetGaps()[0], "restored from the backup") {
 		t.Errorf("got %v, %v, want that nothing is known of the time between the backup and the restore", holders.GetGaps(), err)
@@ -248,8 +249,8 @@ func TestRestoreEndsAReplicaThatRuns(t *testing.T) {
 	}
 	h.done = nil
 	h.start(t)
-	all, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	if err != nil || len(all.GetClusters()) != 1 {
+	all, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{})
+	if err != nil || len(all.Objects) != 1 {
 		t.Errorf("got %v, %v, want the cluster of the backup", all, err)
 	}
 }
@@ -352,8 +353,8 @@ func TestBackupPage(t *testing.T) {
 	h.stop(t)
 	h.cfg.DatabaseURL = target
 	h.start(t)
-	all, err := h.fleet(t, adminToken).ListServices(t.Context(), &fleetv1.ListServicesRequest{})
-	if err != nil || len(all.GetServices()) != 1 {
+	all, err := fleetcalls.List[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{})
+	if err != nil || len(all.Objects) != 1 {
 		t.Errorf("got %v, %v, want the service of the backup", all, err)
 	}
 }

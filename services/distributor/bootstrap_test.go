@@ -22,6 +22,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
@@ -146,9 +147,9 @@ func checkBootstrap(t *testing.T, h, other *hub) {
 	wantReason(t, err, "BOOTSTRAP_TOKEN_SPENT")
 
 	h.watchPlan(t, a.token, "").nextWith(t, content.snapshot.GetDigest()) // of the service that the labels select
-	made, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: a.cluster})
-	if err != nil || !maps.Equal(made.GetCluster().GetMetadata().GetLabels(), edge("eu")) || !made.GetCluster().GetStatus().GetEnrolled() ||
-		made.GetCluster().GetMetadata().GetReason() != "bootstrap token "+id {
+	made, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), a.cluster)
+	if err != nil || !maps.Equal(made.GetMetadata().GetLabels(), edge("eu")) || !made.GetStatus().GetEnrolled() ||
+		made.GetMetadata().GetReason() != "bootstrap token "+id {
 		t.Errorf("got %v, %v", made, err)
 	}
 	listed, err := h.bootstraps(t, adminToken).ListBootstrapTokens(t.Context(), &fleetv1.ListBootstrapTokensRequest{})
@@ -281,8 +282,8 @@ func TestSecBootstrapTokensTakeNothingOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
-		made, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "edge-smuggler"})
-		if response.StatusCode == http.StatusOK && (err != nil || !maps.Equal(made.GetCluster().GetMetadata().GetLabels(), edge("eu"))) {
+		made, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "edge-smuggler")
+		if response.StatusCode == http.StatusOK && (err != nil || !maps.Equal(made.GetMetadata().GetLabels(), edge("eu"))) {
 			t.Errorf("got %v, %v, want the token's labels", made, err)
 		}
 
@@ -321,8 +322,8 @@ func TestSecBootstrapTokensHaveOneLastUse(t *testing.T) {
 			})
 		}
 		racing.Wait()
-		res, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-		if err != nil || won != 1 || len(res.GetClusters()) != 1 {
+		res, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{})
+		if err != nil || won != 1 || len(res.Objects) != 1 {
 			t.Errorf("got %d enrolments and %v, %v, want one cluster", won, res, err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
@@ -54,13 +55,13 @@ func TestBreakGlass(t *testing.T) {
 		t.Fatal(err)
 	}
 	emergency, admin := h.fleet(t, token), h.fleet(t, adminToken)
-	if _, err := emergency.ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+	if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), emergency, &fleetv1.ListRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := emergency.GetUser(t.Context(), &fleetv1.GetUserRequest{Name: "break-glass"}); err != nil {
+	if _, err := fleetcalls.Get[*fleetv1.User](t.Context(), emergency, "break-glass"); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := emergency.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{})
+	stream, err := emergency.Watch(t.Context(), &fleetv1.WatchRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestBreakGlass(t *testing.T) {
 	if !stream.Receive() {
 		t.Fatal(stream.Err())
 	}
-	if _, err := emergency.CreateCluster(t.Context(), &fleetv1.CreateClusterRequest{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "one"}}}); err != nil {
+	if _, err := fleetcalls.Create(t.Context(), emergency, &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -109,10 +110,10 @@ func TestBreakGlass(t *testing.T) {
 	if _, err := admin.DeleteToken(t.Context(), &fleetv1.DeleteTokenRequest{Id: tokens.GetTokens()[0].GetId()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := emergency.ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+	if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), emergency, &fleetv1.ListRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("got %v with a deleted token, want it refused", err)
 	}
-	if _, err := h.fleet(t, second).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+	if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, second), &fleetv1.ListRequest{}); err != nil {
 		t.Errorf("the token of another emergency ended too: %v", err)
 	}
 }
@@ -174,7 +175,7 @@ func TestBreakGlassPage(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: got code %d, want 0", line, code)
 		}
-		if _, err := h.fleet(t, strings.TrimSpace(out.String())).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+		if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, strings.TrimSpace(out.String())), &fleetv1.ListRequest{}); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
 		ran++

@@ -14,6 +14,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
@@ -143,8 +144,8 @@ func testDerivedServicesObtainValuesOfBackEnds(t *testing.T, isShared bool, chan
 	if !strings.Contains(err.Error(), "web") {
 		t.Errorf("got %v, want it to name the global service", err)
 	}
-	backend, err := h.fleet(t, adminToken).GetConfigBackend(t.Context(), &fleetv1.GetConfigBackendRequest{Name: "vault"})
-	if err != nil || backend.GetConfigBackend().GetStatus().GetEntries() != 2 {
+	backend, err := fleetcalls.Get[*fleetv1.ConfigBackend](t.Context(), h.fleet(t, adminToken), "vault")
+	if err != nil || backend.GetStatus().GetEntries() != 2 {
 		t.Errorf("got %v, %v, want a state of two entries", backend, err)
 	}
 	delivered, err := h.fleet(t, adminToken).GetServicePlan(t.Context(), &fleetv1.GetServicePlanRequest{Name: "web@a"})
@@ -166,7 +167,7 @@ func testDerivedServicesObtainValuesOfBackEnds(t *testing.T, isShared bool, chan
 
 func (h *hub) deleteBackend(t *testing.T) error {
 	t.Helper()
-	_, err := h.fleet(t, adminToken).DeleteConfigBackend(t.Context(), &fleetv1.DeleteConfigBackendRequest{Name: "vault"})
+	err := fleetcalls.Delete[*fleetv1.ConfigBackend](t.Context(), h.fleet(t, adminToken), "vault")
 	return err
 }
 

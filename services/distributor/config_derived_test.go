@@ -15,6 +15,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -184,11 +185,11 @@ func testDerivedServicesHaveAllLayers(t *testing.T, change ...func(*distributor.
 	wanted["large"]["E"] = "another"
 	check("a value of the override", "large")
 
-	_, inUse := h.configSets(t, adminToken).DeleteConfigSet(t.Context(), &fleetv1.DeleteConfigSetRequest{Name: "base"})
+	inUse := fleetcalls.Delete[*fleetv1.ConfigSet](t.Context(), h.fleet(t, adminToken), "base")
 	wantReason(t, inUse, "IN_USE")
-	_, inUse = h.configSets(t, adminToken).DeleteConfigSet(t.Context(), &fleetv1.DeleteConfigSetRequest{Name: "region-eu"})
+	inUse = fleetcalls.Delete[*fleetv1.ConfigSet](t.Context(), h.fleet(t, adminToken), "region-eu")
 	wantReason(t, inUse, "IN_USE")
-	if _, err := h.configSets(t, adminToken).DeleteConfigSet(t.Context(), &fleetv1.DeleteConfigSetRequest{Name: "defaults"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.ConfigSet](t.Context(), h.fleet(t, adminToken), "defaults"); err != nil {
 		t.Errorf("a set that nothing names: %v", err)
 	}
 

@@ -17,6 +17,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/services/distributor"
@@ -195,10 +196,10 @@ func TestClosedBackEnds(t *testing.T) {
 			return troubleOf(s) == errorsv1.Reason_REASON_CONFIG_MISSING && strings.Contains(s.GetStatus().GetProblem().GetMessage(), want)
 		})
 		admin := h.fleet(t, adminToken)
-		if _, err := admin.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "app"}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), admin, "app"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := admin.DeleteConfigBackend(t.Context(), &fleetv1.DeleteConfigBackendRequest{Name: "closed"}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.ConfigBackend](t.Context(), admin, "closed"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestKindsOfBackEnds(t *testing.T) {
 	} {
 		document := backendOfKind(t, name, kind)
 		h.apply(t, document)
-		got, err := h.fleet(t, adminToken).GetConfigBackend(t.Context(), &fleetv1.GetConfigBackendRequest{Name: name})
+		got, err := fleetcalls.Get[*fleetv1.ConfigBackend](t.Context(), h.fleet(t, adminToken), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,8 +260,8 @@ func TestKindsOfBackEnds(t *testing.T) {
 		if bearer := want.GetHttp().GetBearer(); bearer != nil {
 			bearer.Token = nil
 		}
-		if !proto.Equal(got.GetConfigBackend().GetSpec(), want) {
-			t.Errorf("%s: got %v, want %v", name, got.GetConfigBackend().GetSpec(), want)
+		if !proto.Equal(got.GetSpec(), want) {
+			t.Errorf("%s: got %v, want %v", name, got.GetSpec(), want)
 		}
 	}
 	for name, kind := range map[string]string{

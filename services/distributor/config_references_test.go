@@ -20,6 +20,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/internal/testkit/vaultdouble"
@@ -155,15 +156,15 @@ func testReferencesReachAgents(t *testing.T, change ...func(*distributor.Config)
 	h.waitService(t, "app", func(s *fleetv1.Service) bool { return s.GetStatus().GetProblem() == nil })
 
 	admin := h.fleet(t, adminToken)
-	backend, err := admin.GetConfigBackend(t.Context(), &fleetv1.GetConfigBackendRequest{Name: "vault"})
-	if err != nil || backend.GetConfigBackend().GetStatus().GetEntries() != 2 || backend.GetConfigBackend().GetStatus().GetReadTime() == nil {
+	backend, err := fleetcalls.Get[*fleetv1.ConfigBackend](t.Context(), admin, "vault")
+	if err != nil || backend.GetStatus().GetEntries() != 2 || backend.GetStatus().GetReadTime() == nil {
 		t.Errorf("got %v, %v, want a state of two entries", backend, err)
 	}
 	audit, err := admin.ListAuditRecords(t.Context(), &fleetv1.ListAuditRecordsRequest{PageSize: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, inUse := admin.DeleteConfigBackend(t.Context(), &fleetv1.DeleteConfigBackendRequest{Name: "vault"})
+	inUse := fleetcalls.Delete[*fleetv1.ConfigBackend](t.Context(), admin, "vault")
 	wantReason(t, inUse, "IN_USE")
 	explained, err := admin.ExplainServiceConfig(t.Context(), &fleetv1.ExplainServiceConfigRequest{Name: "app"})
 	if err != nil {

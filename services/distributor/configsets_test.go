@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -82,15 +83,15 @@ func testConfigSetsReachAgents(t *testing.T, change ...func(*distributor.Config)
 	if x := explained["COPY"]; x.GetLayer() != "service" || x.GetReference() != "hub://base/PASSWORD" || len(x.GetThrough()) != 1 {
 		t.Errorf("got %v", x)
 	}
-	shown, err := h.configSets(t, adminToken).GetConfigSet(t.Context(), &fleetv1.GetConfigSetRequest{Name: "base"})
-	if err != nil || shown.GetConfigSet().GetSpec().GetConfig().GetValues()["HOST"] != "db.example" {
+	shown, err := fleetcalls.Get[*fleetv1.ConfigSet](t.Context(), h.fleet(t, adminToken), "base")
+	if err != nil || shown.GetSpec().GetConfig().GetValues()["HOST"] != "db.example" {
 		t.Errorf("got %v, %v", shown, err)
 	}
 	delivered, err := admin.GetServicePlan(t.Context(), &fleetv1.GetServicePlanRequest{Name: "app"})
 	if err != nil || delivered.GetConfig().GetValues()["HOST"] != "db.example" || len(delivered.GetConfig().GetSecrets()) != 2 {
 		t.Errorf("got %v, %v, want what the layers hold together", delivered.GetConfig(), err)
 	}
-	_, inUse := h.configSets(t, adminToken).DeleteConfigSet(t.Context(), &fleetv1.DeleteConfigSetRequest{Name: "base"})
+	inUse := fleetcalls.Delete[*fleetv1.ConfigSet](t.Context(), h.fleet(t, adminToken), "base")
 	wantReason(t, inUse, "IN_USE")
 	audit, err := admin.ListAuditRecords(t.Context(), &fleetv1.ListAuditRecordsRequest{PageSize: 1000})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
@@ -75,11 +76,11 @@ func (r *reporters) report(t *testing.T, h *hub, cluster, version string) {
 
 func (h *hub) global(t *testing.T, name string) *fleetv1.GlobalService {
 	t.Helper()
-	res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: name})
+	res, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.GetGlobalService()
+	return res
 }
 
 // heldOf returns the clusters that have a global service, and of these those that are held.

@@ -43,10 +43,10 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -233,7 +233,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	rolling, err := openRollouts(store, view, source, objects, tel)
+	driver, err := openRollouts(store, view, source, objects, tel)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people, Rollouts: rolling.people, FleetSources: sqlstore.FleetSourcesOf(store),
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Tester: notifying.tester, Pins: sqlstore.AdmissionsOf(store),
 		Bootstraps: sqlstore.BootstrapsOf(store),
 		Standing:   notifying.standing,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
@@ -257,7 +257,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		People: people.Deps{
 			View: view, Editor: editor, Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store),
-			Objects: objects, Releases: sqlstore.RolloutsOf(store), Logger: logger, Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
+			Objects: objects,
+			States:  people.States{Rollouts: sqlstore.RolloutsOf(store), Releases: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Mail: sqlstore.NotificationsOf(store)},
+			Logger:  logger, Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{
@@ -274,7 +276,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	starting.finish()
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, variants: fleet.VariantKeeper{View: view, Store: sqlstore.Variants{Store: store}, Logger: logger}, notifier: notifying.dispatcher, driver: rolling.driver, fleetSources: fleetSources}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, variants: fleet.VariantKeeper{View: view, Store: sqlstore.Variants{Store: store}, Logger: logger}, notifier: notifying.dispatcher, driver: driver, fleetSources: fleetSources}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Started: internal, Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -301,15 +303,13 @@ type handlerParams struct {
 	Exchange http.Handler
 	// BackendHook has configuration back ends read.
 	BackendHook http.Handler
-	// Notifiers is without its service for people.
-	Notifiers    people.NotifiersDeps
-	Rollouts     people.RolloutsDeps
-	FleetSources fleetsync.States
-	Bootstraps   catalog.Bootstraps
-	Standing     *standing.Reader
-	People       people.Deps
-	Sessions     sessions.Deps
-	Agents       agents.Deps
+	Tester      notify.Tester
+	Pins        catalog.Pins
+	Bootstraps  catalog.Bootstraps
+	Standing    *standing.Reader
+	People      people.Deps
+	Sessions    sessions.Deps
+	Agents      agents.Deps
 }
 
 // newInternal returns the handler for probes and scrapes. The service is ready once it has read the
@@ -322,7 +322,7 @@ func newInternal(starting *startup, tel *telemetry.Telemetry) http.Handler {
 		Services: []string{
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
-			fleetv1connect.ConfigSetServiceName, fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
+			fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
 			fleetv1connect.FleetSourceServiceName, fleetv1connect.BootstrapServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
@@ -342,40 +342,27 @@ func newHandler(p handlerParams) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
+	mount := func(path string, calls http.Handler) http.Handler {
+		mux.Handle(path, server.Guard(calls))
+		return calls
+	}
 	persons := people.New(p.People)
-	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(forPeople))
-	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(keys))
-	forNotifiers, forRollouts := people.NewNotifiers(persons, p.Notifiers), people.NewRollouts(persons, p.Rollouts)
-	forFleetSources := people.NewFleetSources(persons, p.FleetSources)
-	path, notifiers := fleetv1connect.NewNotifierServiceHandler(forNotifiers, server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(notifiers))
-	path, queries := fleetv1connect.NewQueryServiceHandler(people.NewQueries(people.QueriesDeps{
-		People: persons, Standing: p.Standing, Rollouts: forRollouts, FleetSources: forFleetSources, Notifiers: forNotifiers,
-	}), server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(queries))
+	fleetCalls := mount(fleetv1connect.NewFleetServiceHandler(persons, server.Options(p.Recorder)...))
+	mux.Handle(fleetv1connect.FleetServiceWatchProcedure, stream(server, fleetCalls))
+	queries := mount(fleetv1connect.NewQueryServiceHandler(people.NewQueries(people.QueriesDeps{People: persons, Standing: p.Standing}), server.Options(p.Recorder)...))
 	mux.Handle(fleetv1connect.QueryServiceWatchQueryProcedure, stream(server, queries))
-	path, configSets := fleetv1connect.NewConfigSetServiceHandler(people.NewConfigSets(persons), server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(configSets))
-	path, globals := fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(globals))
-	path, rolling := fleetv1connect.NewRolloutServiceHandler(forRollouts, server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(rolling))
-	path, fleetSources := fleetv1connect.NewFleetSourceServiceHandler(forFleetSources, server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(fleetSources))
-	path, bootstraps := fleetv1connect.NewBootstrapServiceHandler(people.NewBootstraps(persons, p.Bootstraps), server.Options(p.Recorder)...)
-	mux.Handle(path, server.Guard(bootstraps))
-	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, stream(server, forPeople))
+	mount(fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options(p.Recorder)...))
+	mount(fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(persons, p.Tester), server.Options(p.Recorder)...))
+	mount(fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), server.Options(p.Recorder)...))
+	mount(fleetv1connect.NewRolloutServiceHandler(people.NewRollouts(persons, p.Pins), server.Options(p.Recorder)...))
+	mount(fleetv1connect.NewFleetSourceServiceHandler(people.NewFleetSources(persons), server.Options(p.Recorder)...))
+	mount(fleetv1connect.NewBootstrapServiceHandler(people.NewBootstraps(persons, p.Bootstraps), server.Options(p.Recorder)...))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))
-	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
-	mux.Handle(path, server.Guard(forAgents))
-	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, stream(server, forAgents))
-	path, access := distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View, p.People.Uses), server.Options()...)
-	mux.Handle(path, server.Guard(access))
-	path, reception := distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...)
-	mux.Handle(path, server.Guard(reception))
+	plans := mount(distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, stream(server, plans))
+	mount(distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View, p.People.Uses), server.Options()...))
+	mount(distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...))
 	mux.Handle(bundlehttp.Pattern, p.Bundles)
 	mux.Handle(tokenexchange.Pattern, p.Exchange)
 	mux.Handle(backendhook.Pattern, p.BackendHook)

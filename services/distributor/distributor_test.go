@@ -11,6 +11,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 )
 
 func TestCommitIsPushedToTheAgent(t *testing.T) {
@@ -97,11 +98,11 @@ func TestRestartWithoutGitYieldsTheSamePlan(t *testing.T) {
 	if res, body := h.download(t, agent.token, content.snapshot.GetDigest(), nil); res.StatusCode != http.StatusOK || !bytes.Equal(body, content.bytes) {
 		t.Errorf("got status %d, want the bundle from disk", res.StatusCode)
 	}
-	service, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"})
+	service, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "app")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if source := service.GetService().GetStatus().GetSources()[0]; source.GetProblem() != nil || source.GetSnapshot().GetCommit() != "c1" {
+	if source := service.GetStatus().GetSources()[0]; source.GetProblem() != nil || source.GetSnapshot().GetCommit() != "c1" {
 		t.Errorf("got %v, want the last good snapshot without a problem", source)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 )
 
 func bindingOf(name string, spec *fleetv1.AccessBindingSpec) *fleetv1.Document {
@@ -95,7 +96,7 @@ func TestSecNobodyClimbs(t *testing.T) {
 	if _, err = c.fleet(t, boss).CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: "boss", Label: "x"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.fleet(t, boss).DeleteRole(t.Context(), &fleetv1.DeleteRoleRequest{Name: "manager"}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+	if err := fleetcalls.Delete[*fleetv1.Role](t.Context(), c.fleet(t, boss), "manager"); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("got %v, want a role in use to stay", err)
 	}
 }

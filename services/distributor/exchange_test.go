@@ -22,6 +22,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -51,7 +52,7 @@ func TestPipeline(t *testing.T) {
 	}
 	_, err = job.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{repositoryDocument("web")}})
 	wantReason(t, err, "ACCESS_DENIED")
-	_, err = job.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	_, err = fleetcalls.Get[*fleetv1.Cluster](t.Context(), job, "one")
 	wantReason(t, err, "NOT_FOUND")
 	_, err = job.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
 	wantReason(t, err, "ACCESS_DENIED")
@@ -118,7 +119,7 @@ func TestExchangedTokensEnd(t *testing.T) {
 	if err := whoami(third); err != nil {
 		t.Errorf("by the changed rule: got %v", err)
 	}
-	if _, err := admin.DeleteTrustRule(t.Context(), &fleetv1.DeleteTrustRuleRequest{Name: "ci"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.TrustRule](t.Context(), admin, "ci"); err != nil {
 		t.Fatal(err)
 	}
 	wantInvalid(t, whoami(third), "after the rule was deleted")

@@ -21,8 +21,10 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
@@ -53,14 +55,14 @@ func TestApply(t *testing.T) {
 			t.Errorf("got %v, want configured", got)
 		}
 	}
-	got, err := admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"})
+	got, err := fleetcalls.Get[*fleetv1.Service](t.Context(), admin, "app")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(changed.GetService().GetSpec(), got.GetService().GetSpec(), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(changed.GetService().GetSpec(), got.GetSpec(), protocmp.Transform()); diff != "" {
 		t.Errorf("spec differs (-want +got):\n%s", diff)
 	}
-	if meta := got.GetService().GetMetadata(); meta.GetGeneration() != 2 || meta.GetUid() == "" {
+	if meta := got.GetMetadata(); meta.GetGeneration() != 2 || meta.GetUid() == "" {
 		t.Errorf("got %v, want generation 2", meta)
 	}
 }
@@ -141,19 +143,38 @@ func TestErrorReasons(t *testing.T) {
 		"poll interval":   {repository(func(r *fleetv1.RepositorySpec) { r.PollInterval = durationpb.New(time.Second) }), "FIELD_INVALID", "documents[0].spec.poll_interval"},
 		"unknown cluster": {bad(func(s *fleetv1.Service) { s.Spec.Cluster = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.cluster"},
 		"unknown source":  {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Repository = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.sources[0].repository"},
-		"moved":           {second(admin.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: serviceDocument("app", "two", "demo", "app").GetService()})), "NOT_FOUND", ""},
-		"exists":          {second(admin.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: clusterDocument("one").GetCluster()})), "ALREADY_EXISTS", ""},
-		"stale":           {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: stale})), "VERSION_CONFLICT", ""},
-		"update unknown":  {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: clusterDocument("none").GetCluster()})), "NOT_FOUND", ""},
-		"get unknown":     {second(admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: "none"})), "NOT_FOUND", ""},
-		"get nothing":     {second(admin.GetService(ctx, &fleetv1.GetServiceRequest{})), "FIELD_INVALID", "name"},
-		"cluster in use":  {second(admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})), "IN_USE", ""},
-		"source in use":   {second(admin.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: "demo"})), "IN_USE", ""},
-		"delete unknown":  {second(admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "none"})), "NOT_FOUND", ""},
+		"moved":           {second(fleetcalls.Update(ctx, admin, serviceDocument("app", "two", "demo", "app").GetService())), "NOT_FOUND", ""},
+		"exists":          {second(fleetcalls.Create(ctx, admin, clusterDocument("one").GetCluster())), "ALREADY_EXISTS", ""},
+		"stale":           {second(fleetcalls.Update(ctx, admin, stale)), "VERSION_CONFLICT", ""},
+		"update unknown":  {second(fleetcalls.Update(ctx, admin, clusterDocument("none").GetCluster())), "NOT_FOUND", ""},
+		"get unknown":     {second(fleetcalls.Get[*fleetv1.Service](ctx, admin, "none")), "NOT_FOUND", ""},
+		"get nothing":     {second(fleetcalls.Get[*fleetv1.Service](ctx, admin, "")), "FIELD_INVALID", "name"},
+		"cluster in use":  {fleetcalls.Delete[*fleetv1.Cluster](ctx, admin, "one"), "IN_USE", ""},
+		"source in use":   {fleetcalls.Delete[*fleetv1.Repository](ctx, admin, "demo"), "IN_USE", ""},
+		"delete unknown":  {fleetcalls.Delete[*fleetv1.Service](ctx, admin, "none"), "NOT_FOUND", ""},
 		"sync unknown":    {second(admin.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: "none"})), "NOT_FOUND", ""},
 		"revoke unknown":  {second(admin.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: "none"})), "NOT_FOUND", ""},
-		"page token":      {second(admin.ListServices(ctx, &fleetv1.ListServicesRequest{Page: &typev1.Page{Token: "!"}})), "FIELD_INVALID", "page.token"},
-		"page size":       {second(admin.ListServices(ctx, &fleetv1.ListServicesRequest{Page: &typev1.Page{Size: -1}})), "FIELD_INVALID", "page.size"},
+		"page token":      {second(fleetcalls.List[*fleetv1.Service](ctx, admin, &fleetv1.ListRequest{Page: &typev1.Page{Token: "!"}})), "FIELD_INVALID", "page.token"},
+		"page size":       {second(fleetcalls.List[*fleetv1.Service](ctx, admin, &fleetv1.ListRequest{Page: &typev1.Page{Size: -1}})), "FIELD_INVALID", "page.size"},
+
+		"get of no kind":       {second(admin.Get(ctx, &fleetv1.GetRequest{Name: "app"})), "FIELD_INVALID", "kind"},
+		"get of unknown kind":  {second(admin.Get(ctx, &fleetv1.GetRequest{Kind: "service", Name: "app"})), "FIELD_INVALID", "kind"},
+		"list of unknown kind": {second(admin.List(ctx, &fleetv1.ListRequest{Kind: strings.Repeat("x", 9999)})), "FIELD_INVALID", "kind"},
+		"users of a project":   {second(admin.List(ctx, &fleetv1.ListRequest{Kind: "User", Project: "default"})), "FIELD_INVALID", "project"},
+		"roles of a cluster":   {second(admin.List(ctx, &fleetv1.ListRequest{Kind: "Role", Cluster: "one"})), "FIELD_INVALID", "cluster"},
+		"no project":           {second(admin.List(ctx, &fleetv1.ListRequest{Kind: "Service", Project: "a/b"})), "FIELD_INVALID", "project"},
+		"delete of no kind":    {second(admin.Delete(ctx, &fleetv1.DeleteRequest{Name: "app"})), "FIELD_INVALID", "kind"},
+		"cascade of a cluster": {second(admin.Delete(ctx, &fleetv1.DeleteRequest{Kind: "Cluster", Name: "one", Cascade: true})), "FIELD_INVALID", "cascade"},
+		"unknown mode":         {second(admin.Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{clusterDocument("new")}, Mode: 17})), "FIELD_INVALID", "mode"},
+		"one of two exists": {second(admin.Apply(ctx, &fleetv1.ApplyRequest{
+			Documents: []*fleetv1.Document{clusterDocument("new"), clusterDocument("one")}, Mode: fleetv1.ApplyMode_APPLY_MODE_CREATE,
+		})), "ALREADY_EXISTS", ""},
+		"one of two is missing": {second(admin.Apply(ctx, &fleetv1.ApplyRequest{
+			Documents: []*fleetv1.Document{clusterDocument("one"), clusterDocument("new")}, Mode: fleetv1.ApplyMode_APPLY_MODE_UPDATE,
+		})), "NOT_FOUND", ""},
+		"neither made the new one": {second(fleetcalls.Get[*fleetv1.Cluster](ctx, admin, "new")), "NOT_FOUND", ""},
+		"watch of unknown kind":    {watchOnce(ctx, admin, &fleetv1.WatchRequest{Kind: "Pod"}), "FIELD_INVALID", "kind"},
+		"watch of a name":          {watchOnce(ctx, admin, &fleetv1.WatchRequest{Name: "app"}), "FIELD_INVALID", "kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantReason(t, test.err, test.reason)
@@ -169,6 +190,17 @@ func TestErrorReasons(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// watchOnce returns the error that a stream begins with.
+func watchOnce(ctx context.Context, client fleetv1connect.FleetServiceClient, req *fleetv1.WatchRequest) error {
+	stream, err := client.Watch(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	stream.Receive()
+	return stream.Err()
+}
+
 func TestListInPages(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -180,14 +212,14 @@ func TestListInPages(t *testing.T) {
 	var names []string
 	page := &typev1.Page{Size: 3}
 	for {
-		res, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{Page: page})
+		res, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{Page: page})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range res.GetClusters() {
+		for _, c := range res.Objects {
 			names = append(names, c.GetMetadata().GetName())
 		}
-		if page.Token = res.GetNextPageToken(); page.Token == "" {
+		if page.Token = res.NextPageToken; page.Token == "" {
 			break
 		}
 	}
@@ -210,11 +242,11 @@ func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 	admin := h.fleet(t, adminToken)
 	get := func(name string) *gitcachev1.RepositoryState {
 		t.Helper()
-		res, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: name})
+		res, err := fleetcalls.Get[*fleetv1.Repository](t.Context(), admin, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res.GetRepository().GetStatus()
+		return res.GetStatus()
 	}
 	await.True(t, "the events", func() bool { return get("unowned") != nil })
 
@@ -231,11 +263,11 @@ func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 			t.Errorf("state differs (-want +got):\n%s", diff)
 		}
 		asked := h.git.count(&h.git.asked)
-		res, err := admin.ListRepositories(t.Context(), &fleetv1.ListRepositoriesRequest{})
+		res, err := fleetcalls.List[*fleetv1.Repository](t.Context(), admin, &fleetv1.ListRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range res.GetRepositories() {
+		for _, r := range res.Objects {
 			want := time.Unix(0, 0).UTC()
 			if r.GetMetadata().GetName() == "demo" {
 				want = moment
@@ -264,7 +296,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	document.GetRepository().Spec.WebhookSecret = proto.String("hunter2 and his webhooks")
 	res := h.apply(t, document)
 	admin := h.fleet(t, adminToken)
-	got, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "demo"})
+	got, err := fleetcalls.Get[*fleetv1.Repository](t.Context(), admin, "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +307,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	}
 	update := repositoryDocument("demo").GetRepository()
 	update.Spec.Suspended = true
-	if _, err := admin.UpdateRepository(t.Context(), &fleetv1.UpdateRepositoryRequest{Repository: update}); err != nil {
+	if _, err := fleetcalls.Update(t.Context(), admin, update); err != nil {
 		t.Fatal(err)
 	}
 	await.True(t, "the updated definition with the old credential", func() bool {
@@ -283,25 +315,25 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2" &&
 			d.GetWebhookSecret() == "hunter2 and his webhooks"
 	})
-	if _, err := admin.DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "demo"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Repository](t.Context(), admin, "demo"); err != nil {
 		t.Fatal(err)
 	}
 	await.True(t, "the definition to be gone", func() bool { return h.git.definition("demo") == nil })
 }
 
-func TestWatchFleet(t *testing.T) {
+func TestWatch(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	h.apply(t, clusterDocument("one"), repositoryDocument("demo"))
 	admin := h.fleet(t, adminToken)
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	stream, err := admin.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+	stream, err := admin.Watch(ctx, &fleetv1.WatchRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	next := func() *fleetv1.WatchFleetResponse {
+	next := func() *fleetv1.WatchResponse {
 		t.Helper()
 		if !stream.Receive() {
 			t.Fatalf("stream ended: %v", stream.Err())
@@ -329,7 +361,7 @@ func TestWatchFleet(t *testing.T) {
 			t.Fatal(stream.Err())
 		}
 	}
-	if _, err := admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: "two"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Cluster](t.Context(), admin, "two"); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -383,11 +415,11 @@ func TestStatusFollowsTheAgent(t *testing.T) {
 	h.waitService(t, "app", func(s *fleetv1.Service) bool {
 		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY && s.GetStatus().GetSynced() && s.GetStatus().GetObservedGeneration() == 1
 	})
-	cluster, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	cluster, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := cluster.GetCluster().GetStatus()
+	status := cluster.GetStatus()
 	if !status.GetEnrolled() || !status.GetConnected() || status.GetServices() != 1 || status.GetServicesHealthy() != 1 ||
 		status.GetReport().GetNodes() != 3 || status.GetPlanVersion() != plan.GetVersion() {
 		t.Errorf("got %v, want one healthy service of a connected cluster", status)

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -101,11 +102,11 @@ func (h *hub) waitSource(t *testing.T, name, what string, holds func(*fleetv1.Fl
 		}
 	}()
 	await.True(t, what, func() bool {
-		res, err := client.GetFleetSource(t.Context(), &fleetv1.GetFleetSourceRequest{Name: name})
+		res, err := fleetcalls.Get[*fleetv1.FleetSource](t.Context(), h.fleet(t, adminToken), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		status = res.GetFleetSource().GetStatus()
+		status = res.GetStatus()
 		return holds(status)
 	})
 	return status
@@ -144,7 +145,7 @@ func (h *hub) documentsOf(t *testing.T, source string) map[string]*fleetv1.Fleet
 
 func (h *hub) hasCluster(t *testing.T, name string) bool {
 	t.Helper()
-	_, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: name})
+	_, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), name)
 	if err != nil && connect.CodeOf(err) != connect.CodeNotFound {
 		t.Fatal(err)
 	}
@@ -218,15 +219,15 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED || !strings.Contains(err.Error(), "fleetsource/fleet") {
 		t.Errorf("an edit by hand: got %v, want a refusal that names the source", err)
 	}
-	if _, err := h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "shop@berlin"}); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED {
+	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "shop@berlin"); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED {
 		t.Errorf("a removal by hand: got %v, want a refusal", err)
 	}
 	h.apply(t, suspended(t, true))
 	h.apply(t, edited)
 	h.apply(t, suspended(t, false))
 	await.True(t, "the edit to be put right", func() bool {
-		res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "berlin"})
-		return err == nil && res.GetCluster().GetSpec().GetDescription() == "second"
+		res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "berlin")
+		return err == nil && res.GetSpec().GetDescription() == "second"
 	})
 
 	// An empty folder removes nothing, and what is confirmed is removed, but for what the source needs.
@@ -247,7 +248,7 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 		d["repository/fleet"].GetAction() != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_KEPT {
 		t.Errorf("got %v, want all removed but the source and its repository", d)
 	}
-	_, err = h.fleet(t, adminToken).DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "fleet"})
+	err = fleetcalls.Delete[*fleetv1.Repository](t.Context(), h.fleet(t, adminToken), "fleet")
 	if err == nil {
 		t.Error("the repository that a fleet source reads was deleted")
 	}
@@ -293,8 +294,8 @@ func TestFleetSourcesClaimOneDocument(t *testing.T) {
 	if d["cluster/own"].GetAction() != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CREATED || d["cluster/old"].GetAction() != fleetv1.FleetSourceAction_FLEET_SOURCE_ACTION_CONFLICT {
 		t.Errorf("got %v", d)
 	}
-	res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "berlin"})
-	if err != nil || res.GetCluster().GetSpec().GetDescription() != "of the first" {
+	res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "berlin")
+	if err != nil || res.GetSpec().GetDescription() != "of the first" {
 		t.Errorf("got %v, %v", res, err)
 	}
 	// With adopt, what was there before is taken over, and what another source manages is not.
@@ -306,7 +307,7 @@ func TestFleetSourcesClaimOneDocument(t *testing.T) {
 		t.Error("an object of another source was adopted")
 	}
 	// When the first source is gone, the second one has it.
-	if _, err := h.fleetSources(t, adminToken).DeleteFleetSource(t.Context(), &fleetv1.DeleteFleetSourceRequest{Name: "first"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.FleetSource](t.Context(), h.fleet(t, adminToken), "first"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.fleetSources(t, adminToken).SyncFleetSource(t.Context(), &fleetv1.SyncFleetSourceRequest{Name: "second"}); err != nil {
@@ -343,8 +344,8 @@ func TestFleetSourceWithBadDocuments(t *testing.T) {
 	if position := d["service/shop@nowhere"].GetPosition(); position != "missing.yaml:5:12" {
 		t.Errorf("got %q, want the position of the field", position)
 	}
-	res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "a"})
-	if err != nil || res.GetCluster().GetSpec().GetDescription() != "changed" {
+	res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "a")
+	if err != nil || res.GetSpec().GetDescription() != "changed" {
 		t.Errorf("got %v, %v, want the good document applied", res, err)
 	}
 	// An upstream that fails is a problem that changes nothing.
@@ -395,8 +396,8 @@ func TestFleetSourceKeepsSecrets(t *testing.T) {
 	}
 	h.commit(t, "fleet", "c2", map[string]string{"a.yaml": yamlCluster("berlin", "changed"), "b.yaml": withSecret})
 	h.at(t, "fleet", "c2", errorsv1.Reason_REASON_UNSPECIFIED)
-	res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "shop@berlin"})
-	if _, has := res.GetService().GetSpec().GetConfig().GetSecrets()["PASSWORD"]; err != nil || !has {
+	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "shop@berlin")
+	if _, has := res.GetSpec().GetConfig().GetSecrets()["PASSWORD"]; err != nil || !has {
 		t.Errorf("got %v, %v, want the secret kept", res, err)
 	}
 }
@@ -489,8 +490,8 @@ func TestSecFleetSourceRights(t *testing.T) {
 			t.Errorf("%s: got %v, want %s, in %v", key, d[key], want, d)
 		}
 	}
-	res, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "shop/own"})
-	if err != nil || res.GetCluster().GetMetadata().GetManager().GetName() != "shop/fleet" {
+	res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), "shop/own")
+	if err != nil || res.GetMetadata().GetManager().GetName() != "shop/fleet" {
 		t.Errorf("got %v, %v", res, err)
 	}
 }
@@ -515,7 +516,7 @@ func TestSecFleetSourceInheritsNothing(t *testing.T) {
 		return err
 	}
 	wantReason(t, edit(), "FLEET_SOURCE_MANAGED")
-	if _, err := h.fleetSources(t, adminToken).DeleteFleetSource(t.Context(), &fleetv1.DeleteFleetSourceRequest{Name: "fleet"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.FleetSource](t.Context(), h.fleet(t, adminToken), "fleet"); err != nil {
 		t.Fatal(err)
 	}
 	h.commit(t, "fleet", "c2", map[string]string{"README.md": "nothing"})

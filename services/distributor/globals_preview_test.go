@@ -9,6 +9,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
@@ -41,7 +42,7 @@ func TestDryRunShowsWhatIsDerived(t *testing.T) {
 		!strings.Contains(got.GetProblem().GetMessage(), "cluster a") {
 		t.Errorf("got %v, %v, want that the label fails for both", got, err)
 	}
-	if _, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "web"}); err == nil {
+	if _, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), "web"); err == nil {
 		t.Error("a dry run stored the global service")
 	}
 

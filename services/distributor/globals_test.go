@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -204,7 +205,7 @@ func TestGlobalServiceFollowsClusters(t *testing.T) {
 		t.Errorf("got %v, want a conflict with the service that a person wrote", two)
 	}
 	client := h.fleet(t, adminToken)
-	if _, err := client.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "web@two"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), client, "web@two"); err != nil {
 		t.Fatal(err)
 	}
 	if two := h.members(t, "web")["two"]; two.GetProblem() != nil || two.GetService().GetMetadata().GetUid() == mine || two.GetOverrides()[0] != "us" {
@@ -212,11 +213,11 @@ func TestGlobalServiceFollowsClusters(t *testing.T) {
 	}
 
 	// The derived one is not edited by itself.
-	_, err := client.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "web@two"})
+	err := fleetcalls.Delete[*fleetv1.Service](t.Context(), client, "web@two")
 	wantReason(t, err, "SERVICE_DERIVED")
 	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{serviceDocument("web", "two", "demo", "app")}})
 	wantReason(t, err, "SERVICE_DERIVED")
-	_, err = client.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: serviceDocument("web", "two", "demo", "app").GetService()})
+	_, err = fleetcalls.Update(t.Context(), client, serviceDocument("web", "two", "demo", "app").GetService())
 	wantReason(t, err, "SERVICE_DERIVED")
 
 	// A parameter that fails keeps what was; a cluster that had nothing waits.
@@ -246,7 +247,7 @@ func TestGlobalServiceFollowsClusters(t *testing.T) {
 	if got := h.members(t, "web"); len(got) != 2 || got["two"] != nil {
 		t.Errorf("got %v, want that two has left", got)
 	}
-	_, err = h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@two"})
+	_, err = fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "web@two")
 	wantReason(t, err, "NOT_FOUND")
 }
 
@@ -363,14 +364,14 @@ func worstGlobal() (documents []*fleetv1.Document) {
 func (h *hub) pending(t *testing.T) (answered int) {
 	t.Helper()
 	for {
-		res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "worst"})
+		res, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), "worst")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.GetGlobalService().GetStatus().GetProblem().GetReason() != errorsv1.Reason_REASON_DERIVATION_PENDING {
+		if res.GetStatus().GetProblem().GetReason() != errorsv1.Reason_REASON_DERIVATION_PENDING {
 			return answered
 		}
-		if res, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil || len(res.GetClusters()) == 0 {
+		if res, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{}); err != nil || len(res.Objects) == 0 {
 			t.Fatalf("got %v, %v", res, err)
 		}
 		answered++
@@ -394,7 +395,7 @@ func TestSecWorstGlobalServiceFreezesNobody(t *testing.T) {
 		t.Error("the replica that took the edit answered nobody before everything was derived")
 	}
 	await.True(t, "the edit on the other replica", func() bool {
-		_, err := other.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "worst"})
+		_, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), other.fleet(t, adminToken), "worst")
 		return err == nil
 	})
 	other.pending(t)
@@ -435,17 +436,17 @@ func TestRemovalIsGuarded(t *testing.T) {
 		unlabelled = append(unlabelled, clusterDocument(name))
 	}
 	h.apply(t, documents...)
-	client, globals := h.fleet(t, adminToken), h.globals(t, adminToken)
+	client := h.fleet(t, adminToken)
 
 	typo := webGlobal()
 	typo.Spec.Clusters.Labels.MatchLabels["tier"] = "egde"
-	_, err := globals.UpdateGlobalService(t.Context(), &fleetv1.UpdateGlobalServiceRequest{GlobalService: typo})
+	_, err := fleetcalls.Update(t.Context(), client, typo)
 	wantReason(t, err, "REMOVAL_GUARDED")
 	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: unlabelled})
 	wantReason(t, err, "REMOVAL_GUARDED")
 	_, err = client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: unlabelled, DryRun: true})
 	wantReason(t, err, "REMOVAL_GUARDED")
-	_, err = globals.DeleteGlobalService(t.Context(), &fleetv1.DeleteGlobalServiceRequest{Name: "web"})
+	err = fleetcalls.Delete[*fleetv1.GlobalService](t.Context(), client, "web")
 	wantReason(t, err, "REMOVAL_GUARDED")
 	if got := h.members(t, "web"); len(got) != len(names) {
 		t.Fatalf("got %v, want all clusters after edits that were refused", got)
@@ -469,10 +470,10 @@ func TestRemovalIsGuarded(t *testing.T) {
 	}
 
 	h.apply(t, documents...)
-	if _, err := globals.DeleteGlobalService(t.Context(), &fleetv1.DeleteGlobalServiceRequest{Name: "web", Cascade: true}); err != nil {
+	if _, err := client.Delete(t.Context(), &fleetv1.DeleteRequest{Kind: "GlobalService", Name: "web", Cascade: true}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@a"})
+	_, err = fleetcalls.Get[*fleetv1.Service](t.Context(), client, "web@a")
 	wantReason(t, err, "NOT_FOUND")
 }
 
@@ -482,13 +483,13 @@ func TestSecretsOfGlobalServicesStay(t *testing.T) {
 	h := startHub(t)
 	h.git.set("demo", "app", newFolder(t, "c1", "one"))
 	h.apply(t, repositoryDocument("demo"), labelledCluster("us-1", edge("us")), fleetdoc.Of(webGlobal()))
-	agent, globals := h.enrol(t, "us-1"), h.globals(t, adminToken)
+	agent := h.enrol(t, "us-1")
 	digest := entryOf(planOf(t, h, agent, ""), "web").GetConfigDigest()
-	res, err := globals.GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "web"})
+	res, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), "web")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := res.GetGlobalService()
+	shown := res
 	if text := shown.String(); strings.Contains(text, hunter2) || strings.Contains(text, "of-the-us") {
 		t.Errorf("a secret came out: %s", text)
 	}
@@ -538,13 +539,13 @@ func TestSecGlobalServiceReachesNoMore(t *testing.T) {
 
 	_, err := c.fleet(t, eve).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{globalDocument("mine", "one")}})
 	wantReason(t, err, "ACCESS_DENIED")
-	_, err = c.globals(t, eve).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "both"})
+	_, err = fleetcalls.Get[*fleetv1.GlobalService](t.Context(), c.fleet(t, eve), "both")
 	wantReason(t, err, "NOT_FOUND")
 	_, err = c.globals(t, eve).ListGlobalServiceMembers(t.Context(), &fleetv1.ListGlobalServiceMembersRequest{Name: "both"})
 	wantReason(t, err, "NOT_FOUND")
-	_, err = c.fleet(t, eve).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "both@two"})
+	err = fleetcalls.Delete[*fleetv1.Service](t.Context(), c.fleet(t, eve), "both@two")
 	wantReason(t, err, "NOT_FOUND")
-	_, err = c.fleet(t, eve).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "both@one"})
+	err = fleetcalls.Delete[*fleetv1.Service](t.Context(), c.fleet(t, eve), "both@one")
 	wantReason(t, err, "SERVICE_DERIVED")
 	_, err = c.fleet(t, gus).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{in("shop", globalDocument("mine", "own"))}})
 	wantReason(t, err, "ACCESS_DENIED")
@@ -611,16 +612,16 @@ func TestOneMemberIsPausedAndConfirmed(t *testing.T) {
 				return len(a.GetBundles()) == 1 && len(b.GetBundles()) == 1
 			})
 			update := func(token string, change func(*fleetv1.ServiceSpec)) (*fleetv1.Service, error) {
-				got, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@eu-1"})
+				got, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "web@eu-1")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.GetService().GetSpec().GetSync() == nil {
-					got.Service.Spec.Sync = &fleetv1.SyncOptions{}
+				if got.GetSpec().GetSync() == nil {
+					got.Spec.Sync = &fleetv1.SyncOptions{}
 				}
-				change(got.GetService().GetSpec())
-				res, err := h.fleet(t, token).UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: got.GetService()})
-				return res.GetService(), err
+				change(got.GetSpec())
+				res, err := fleetcalls.Update(t.Context(), h.fleet(t, token), got)
+				return res, err
 			}
 			pause := func(s *fleetv1.ServiceSpec) { s.Paused = true }
 			resume := func(s *fleetv1.ServiceSpec) { s.Paused = false }
@@ -682,7 +683,7 @@ func TestSecMembersArePausedByRight(t *testing.T) {
 	c := newCrowd(t)
 	c.git.set("demo", "app", newFolder(t, "c1", "one"))
 	c.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), fleetdoc.Of(webGlobal()))
-	got, err := c.admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web@eu-1"})
+	got, err := fleetcalls.Get[*fleetv1.Service](t.Context(), c.admin, "web@eu-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -698,9 +699,9 @@ func TestSecMembersArePausedByRight(t *testing.T) {
 		user := strings.ReplaceAll(name, " ", "-")
 		token, _ := c.join(t, user)
 		c.bind(t, user, &fleetv1.AccessBindingSpec{Users: []string{user}, Role: test.role, Clusters: named(test.cluster)})
-		service := proto.CloneOf(got.GetService())
+		service := proto.CloneOf(got)
 		service.Spec.Paused = true
-		_, err := c.fleet(t, token).UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: service})
+		_, err := fleetcalls.Update(t.Context(), c.fleet(t, token), service)
 		if test.want == "" && err != nil || test.want != "" && rpcerr.ReasonOf(err).String() != "REASON_"+test.want {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
@@ -724,11 +725,11 @@ func TestOverridesOfCharts(t *testing.T) {
 	override.Render = []*fleetv1.RenderOverride{{Values: values}}
 	document := fleetdoc.Of(global)
 	h.apply(t, repositoryDocument("demo"), labelledCluster("eu-1", edge("eu")), labelledCluster("us-1", edge("us")), document)
-	res, err := h.globals(t, adminToken).GetGlobalService(t.Context(), &fleetv1.GetGlobalServiceRequest{Name: "web"})
+	res, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), "web")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := res.GetGlobalService().GetSpec().GetOverrides()[0]; !proto.Equal(got.GetRender()[0], override.GetRender()[0]) || !maps.Equal(got.GetLabels(), override.GetLabels()) {
+	if got := res.GetSpec().GetOverrides()[0]; !proto.Equal(got.GetRender()[0], override.GetRender()[0]) || !maps.Equal(got.GetLabels(), override.GetLabels()) {
 		t.Errorf("got the override %v, want %v", got, override)
 	}
 	if again := h.apply(t, document).GetOutcomes()[0].GetAction(); again != fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {

@@ -14,6 +14,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -88,11 +89,11 @@ func TestWhoCouldAtSomeTime(t *testing.T) {
 	c.bind(t, "devs", devs)
 	mark("wide again")
 	ctx := t.Context()
-	_, err1 := c.admin.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: "devs"})
-	_, err2 := c.admin.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: "night"})
-	_, err3 := c.admin.DeleteUser(ctx, &fleetv1.DeleteUserRequest{Name: "ada"})
+	err1 := fleetcalls.Delete[*fleetv1.AccessBinding](ctx, c.admin, "devs")
+	err2 := fleetcalls.Delete[*fleetv1.Role](ctx, c.admin, "night")
+	err3 := fleetcalls.Delete[*fleetv1.User](ctx, c.admin, "ada")
 	mark("unbound")
-	_, err4 := c.admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})
+	err4 := fleetcalls.Delete[*fleetv1.Cluster](ctx, c.admin, "one")
 	if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
 		t.Fatal(err1, err2, err3, err4)
 	}

@@ -298,12 +298,6 @@ func backendDocument(name string) *fleetv1.Document {
 	}}}
 }
 
-func (h *hub) configSets(t *testing.T, token string) fleetv1connect.ConfigSetServiceClient {
-	t.Helper()
-	c := h.client(t, token)
-	return fleetv1connect.NewConfigSetServiceClient(c.HTTP, c.BaseURL, c.Options...)
-}
-
 func setDocument(name string, config *fleetv1.ServiceConfig) *fleetv1.Document {
 	return fleetdoc.Of(&fleetv1.ConfigSet{Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.ConfigSetSpec{Config: config}})
 }
@@ -403,7 +397,7 @@ func (h *hub) waitService(t *testing.T, name string, done func(*fleetv1.Service)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	stream, err := h.fleet(t, adminToken).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: name})
+	stream, err := h.fleet(t, adminToken).Watch(ctx, &fleetv1.WatchRequest{Kind: "Service", Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 )
@@ -44,7 +45,7 @@ func TestAnAgentsIdentityEndsAtOnce(t *testing.T) {
 	wantReason(t, getPlan(second.token), "UNSPECIFIED")
 	wantReason(t, getPlan(first.token), "TOKEN_INVALID")
 
-	if _, err := admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: "one"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Cluster](t.Context(), admin, "one"); err != nil {
 		t.Fatal(err)
 	}
 	wantReason(t, getPlan(second.token), "TOKEN_INVALID")

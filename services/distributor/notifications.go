@@ -9,7 +9,6 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -27,8 +26,8 @@ type notifications struct {
 	// standing knows what is wrong with what services follow from.
 	standing   *standing.Reader
 	dispatcher *notify.Dispatcher
-	// people are the collaborators of the calls of people, but for the service that decides about them.
-	people people.NotifiersDeps
+	// tester sends the messages that people ask for.
+	tester notify.Tester
 }
 
 func (c *Config) openNotifications(
@@ -52,6 +51,6 @@ func (c *Config) openNotifications(
 			Store: stored, Election: stored, Fleet: fleet.NewObservations(view, others), Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
 		}),
 		standing: others,
-		people:   people.NotifiersDeps{Mail: stored, Tester: notify.Tester{Store: stored, Sink: sinks}},
+		tester:   notify.Tester{Store: stored, Sink: sinks},
 	}, nil
 }

@@ -25,6 +25,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
@@ -134,11 +135,11 @@ func TestNotifierIsTold(t *testing.T) {
 	}
 	var shown *fleetv1.Notifier
 	await.True(t, "the message to be counted", func() bool {
-		got, err := h.notifiers(t, adminToken).GetNotifier(t.Context(), &fleetv1.GetNotifierRequest{Name: "ops"})
+		got, err := fleetcalls.Get[*fleetv1.Notifier](t.Context(), h.fleet(t, adminToken), "ops")
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown = got.GetNotifier()
+		shown = got
 		return shown.GetStatus().GetSent() == 1
 	})
 	if s := shown.GetStatus(); s.GetWaiting() != 0 || s.GetTarget() != r.URL || shown.GetSpec().GetWebhook() == nil {
@@ -256,11 +257,11 @@ func TestNotifierTriesAgain(t *testing.T) {
 	h.apply(t, clusterDocument("berlin"))
 	connectOne(t, h, "berlin")
 	status := func() *fleetv1.NotifierStatus {
-		got, err := h.notifiers(t, adminToken).GetNotifier(t.Context(), &fleetv1.GetNotifierRequest{Name: "ops"})
+		got, err := fleetcalls.Get[*fleetv1.Notifier](t.Context(), h.fleet(t, adminToken), "ops")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got.GetNotifier().GetStatus()
+		return got.GetStatus()
 	}
 	await.True(t, "a failure", func() bool { return strings.Contains(status().GetLastError(), "503") })
 	h.stop(t)

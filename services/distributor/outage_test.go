@@ -11,6 +11,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -34,7 +35,7 @@ func TestDatabaseDown(t *testing.T) {
 	if err != nil || !res.GetUnchanged() {
 		t.Errorf("got %v, %v, want the plan from memory", res, err)
 	}
-	if _, err := admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"}); err != nil {
+	if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), admin, "app"); err != nil {
 		t.Errorf("got %v, want reads to go on", err)
 	}
 	_, err = admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{clusterDocument("two")}})

@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
@@ -51,11 +52,11 @@ func (o *overviews) shown(t *testing.T, want *distributorv1.ClusterReport) {
 	}()
 	for _, replica := range o.replicas {
 		await.True(t, "the replica to show the report", func() bool {
-			res, err := replica.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+			res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), replica.fleet(t, adminToken), "one")
 			if err != nil {
 				t.Fatal(err)
 			}
-			difference = cmp.Diff(want, res.GetCluster().GetStatus().GetReport(), protocmp.Transform())
+			difference = cmp.Diff(want, res.GetStatus().GetReport(), protocmp.Transform())
 			return difference == ""
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -46,9 +47,9 @@ func newCrowd(t *testing.T) *crowd {
 // join makes a user, and returns an API token of theirs and its id.
 func (c *crowd) join(t *testing.T, name string, groups ...string) (secret, id string) {
 	t.Helper()
-	_, err := c.admin.CreateUser(t.Context(), &fleetv1.CreateUserRequest{User: &fleetv1.User{
+	_, err := fleetcalls.Create(t.Context(), c.admin, &fleetv1.User{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.UserSpec{Groups: groups},
-	}})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestBindingsAddUp(t *testing.T) {
 	if res := c.check(t, ada, "two"); !slices.Equal(res.GetGroups(), []string{"leat:viewers"}) || len(res.GetGrants()) != 0 {
 		t.Errorf("two: got %v, want a viewer", res)
 	}
-	if _, err := c.admin.DeleteAccessBinding(t.Context(), &fleetv1.DeleteAccessBindingRequest{Name: "look"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.AccessBinding](t.Context(), c.admin, "look"); err != nil {
 		t.Fatal(err)
 	}
 	if res := c.check(t, ada, "two"); res.GetAllowed() {
@@ -197,8 +198,8 @@ func TestBindingsCoverClustersByLabels(t *testing.T) {
 		if got := c.check(t, ada, "one").GetAllowed(); got != test.want {
 			t.Errorf("%v: got allowed %v, want %v", test.labels, got, test.want)
 		}
-		res, err := c.fleet(t, secret).ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-		if err != nil || (len(res.GetClusters()) == 1) != test.want {
+		res, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), c.fleet(t, secret), &fleetv1.ListRequest{})
+		if err != nil || (len(res.Objects) == 1) != test.want {
 			t.Errorf("%v: got %v, %v, want the list to hold what can be reached", test.labels, res, err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestPeopleEndAtOnce(t *testing.T) {
 	if !c.check(t, ada, "one").GetAllowed() {
 		t.Error("the other token's access token is not let in")
 	}
-	if _, err := c.admin.DeleteUser(t.Context(), &fleetv1.DeleteUserRequest{Name: "ada"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.User](t.Context(), c.admin, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = access(second.GetSecret())
@@ -272,14 +273,14 @@ func TestGroupsCountAsTheyAreNow(t *testing.T) {
 	if res := c.check(t, bob, "one"); !res.GetAllowed() || !slices.Equal(res.GetGroups(), []string{"leat:admins"}) {
 		t.Fatalf("got %v, want an admin of the hub to reach every cluster", res)
 	}
-	_, err := c.admin.UpdateUser(t.Context(), &fleetv1.UpdateUserRequest{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: "bob"}}})
+	_, err := fleetcalls.Update(t.Context(), c.admin, &fleetv1.User{Metadata: &typev1.Metadata{Name: "bob"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.check(t, bob, "one").GetAllowed() {
 		t.Error("a group counts that the user is no longer in")
 	}
-	_, err = c.fleet(t, secret).CreateCluster(t.Context(), &fleetv1.CreateClusterRequest{Cluster: clusterDocument("two").GetCluster()})
+	_, err = fleetcalls.Create(t.Context(), c.fleet(t, secret), clusterDocument("two").GetCluster())
 	wantReason(t, err, "ACCESS_DENIED")
 }
 
@@ -302,8 +303,8 @@ func TestWhatEndsByItself(t *testing.T) {
 	if res := c.check(t, ada, "one"); !res.GetAllowed() || res.GetMaxAge().AsDuration() > 20*time.Second {
 		t.Errorf("got %v, want an answer that is not kept beyond the binding's end", res)
 	}
-	got, err := c.admin.GetAccessBinding(t.Context(), &fleetv1.GetAccessBindingRequest{Name: "past"})
-	if err != nil || !got.GetAccessBinding().GetStatus().GetExpired() || got.GetAccessBinding().GetStatus().GetClusters() != 1 {
+	got, err := fleetcalls.Get[*fleetv1.AccessBinding](t.Context(), c.admin, "past")
+	if err != nil || !got.GetStatus().GetExpired() || got.GetStatus().GetClusters() != 1 {
 		t.Errorf("got %v, %v, want an expired binding of one cluster", got, err)
 	}
 	ends := time.Now().Add(10 * time.Minute)
@@ -328,32 +329,32 @@ func TestPeopleSeeWhatConcernsThemselves(t *testing.T) {
 	c.bind(t, "mine", &fleetv1.AccessBindingSpec{Users: []string{"ada", "bob"}, Groups: []string{"dev", "ops"}, Clusters: named("one"), Role: viewer})
 	c.bind(t, "other", &fleetv1.AccessBindingSpec{Users: []string{"bob"}, Clusters: named("two"), Role: viewer})
 	ada := c.fleet(t, secret)
-	clusters, err1 := ada.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	bindings, err2 := ada.ListAccessBindings(t.Context(), &fleetv1.ListAccessBindingsRequest{})
-	users, err3 := ada.ListUsers(t.Context(), &fleetv1.ListUsersRequest{})
+	clusters, err1 := fleetcalls.List[*fleetv1.Cluster](t.Context(), ada, &fleetv1.ListRequest{})
+	bindings, err2 := fleetcalls.List[*fleetv1.AccessBinding](t.Context(), ada, &fleetv1.ListRequest{})
+	users, err3 := fleetcalls.List[*fleetv1.User](t.Context(), ada, &fleetv1.ListRequest{})
 	tokens, err4 := ada.ListTokens(t.Context(), &fleetv1.ListTokensRequest{})
 	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := clusters.GetClusters(); len(got) != 1 || got[0].GetMetadata().GetName() != "one" {
+	if got := clusters.Objects; len(got) != 1 || got[0].GetMetadata().GetName() != "one" {
 		t.Errorf("got clusters %v, want one", got)
 	}
-	if got := bindings.GetAccessBindings(); len(got) != 1 || !slices.Equal(got[0].GetSpec().GetUsers(), []string{"ada"}) || !slices.Equal(got[0].GetSpec().GetGroups(), []string{"dev"}) {
+	if got := bindings.Objects; len(got) != 1 || !slices.Equal(got[0].GetSpec().GetUsers(), []string{"ada"}) || !slices.Equal(got[0].GetSpec().GetGroups(), []string{"dev"}) {
 		t.Errorf("got bindings %v, want ada's, without the other subjects", got)
 	}
-	if got := users.GetUsers(); len(got) != 1 || got[0].GetMetadata().GetName() != "ada" {
+	if got := users.Objects; len(got) != 1 || got[0].GetMetadata().GetName() != "ada" {
 		t.Errorf("got users %v, want ada", got)
 	}
 	if got := tokens.GetTokens(); len(got) != 1 || got[0].GetId() != id || got[0].GetLastUsedTime() == nil || strings.Contains(got[0].String(), secret) {
 		t.Errorf("got tokens %v, want ada's, in use", got)
 	}
-	if _, err := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"}); err != nil {
+	if _, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "one"); err != nil {
 		t.Error(err)
 	}
-	_, known := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "two"})
-	_, unknown := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "six"})
+	_, known := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "two")
+	_, unknown := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "six")
 	if connect.CodeOf(known) != connect.CodeNotFound || strings.ReplaceAll(known.Error(), `"two"`, `"six"`) != unknown.Error() {
 		t.Errorf("got %v and %v, want the same refusal", known, unknown)
 	}
@@ -381,17 +382,17 @@ func TestNobodyGrantsByAccident(t *testing.T) {
 			MatchExpressions: []*fleetv1.LabelRequirement{{Key: "env"}},
 		}}},
 	} {
-		_, err := c.admin.CreateAccessBinding(t.Context(), &fleetv1.CreateAccessBindingRequest{AccessBinding: &fleetv1.AccessBinding{
+		_, err := fleetcalls.Create(t.Context(), c.admin, &fleetv1.AccessBinding{
 			Metadata: &typev1.Metadata{Name: "b"}, Spec: spec,
-		}})
+		})
 		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
 			t.Errorf("%s: got %v, want FIELD_INVALID", name, err)
 		}
 	}
 	for _, group := range []string{"system:masters", "leat:viewers", "leat:group:x", "with space"} {
-		_, err := c.admin.CreateUser(t.Context(), &fleetv1.CreateUserRequest{User: &fleetv1.User{
+		_, err := fleetcalls.Create(t.Context(), c.admin, &fleetv1.User{
 			Metadata: &typev1.Metadata{Name: "eve"}, Spec: &fleetv1.UserSpec{Groups: []string{group}},
-		}})
+		})
 		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
 			t.Errorf("group %s: got %v, want FIELD_INVALID", group, err)
 		}
@@ -416,7 +417,7 @@ func TestNobodyLocksThemselvesOut(t *testing.T) {
 	if err := apply(root, user("root", "others")); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID || !strings.Contains(err.Error(), "spec.groups") {
 		t.Errorf("without the group: got %v, want FIELD_INVALID about spec.groups", err)
 	}
-	if _, err := root.DeleteUser(t.Context(), &fleetv1.DeleteUserRequest{Name: "root"}); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
+	if err := fleetcalls.Delete[*fleetv1.User](t.Context(), root, "root"); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
 		t.Errorf("deleting oneself: got %v, want FIELD_INVALID", err)
 	}
 	if err := apply(root, user("root", "others", admins)); err != nil {

@@ -15,6 +15,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/rpc"
@@ -170,7 +171,7 @@ func TestStreamsResume(t *testing.T) {
 	}
 	// Nothing is left of the first plan: the whole one says it shorter.
 	h.apply(t, serviceDocument("app", "one", "demo", "elsewhere"))
-	if _, err := h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "other"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "other"); err != nil {
 		t.Fatal(err)
 	}
 	if got := resume(first.GetVersion(), true).GetPlan(); len(got.GetServices()) != 1 {

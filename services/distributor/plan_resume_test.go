@@ -15,6 +15,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
@@ -84,7 +85,7 @@ func (e *editor) edit(t *testing.T) {
 	t.Helper()
 	name := fmt.Sprint("s", e.random.IntN(12))
 	if e.there[name] && e.random.IntN(3) == 0 {
-		if _, err := e.h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: name}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), e.h.fleet(t, adminToken), name); err != nil {
 			t.Fatal(err)
 		}
 		delete(e.there, name)

@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
@@ -37,31 +38,31 @@ func TestSecScopesNameTheObjectsOfOneProject(t *testing.T) {
 	} {
 		scope.Users, scope.Role = []string{"ada"}, typev1.AccessRole_ACCESS_ROLE_VIEWER
 		c.bind(t, name, scope)
-		stored, err := c.admin.GetAccessBinding(t.Context(), &fleetv1.GetAccessBindingRequest{Name: name})
-		if diff := cmp.Diff(scope, stored.GetAccessBinding().GetSpec(), protocmp.Transform()); err != nil || diff != "" {
+		stored, err := fleetcalls.Get[*fleetv1.AccessBinding](t.Context(), c.admin, name)
+		if diff := cmp.Diff(scope, stored.GetSpec(), protocmp.Transform()); err != nil || diff != "" {
 			t.Errorf("%s: got another binding (%v; -want +got):\n%s", name, err, diff)
 		}
 	}
 	ada := c.fleet(t, secret)
 	for _, reference := range []string{"shop/app", "shop/web"} {
-		if _, err := ada.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: reference}); err != nil {
+		if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), ada, reference); err != nil {
 			t.Errorf("%s: %v", reference, err)
 		}
 	}
-	_, err1 := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "shop/one"})
-	_, err2 := ada.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "shop/demo"})
+	_, err1 := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "shop/one")
+	_, err2 := fleetcalls.Get[*fleetv1.Repository](t.Context(), ada, "shop/demo")
 	if err1 != nil || err2 != nil {
 		t.Error(err1, err2)
 	}
 	for _, name := range []string{"app", "web"} {
-		_, err := ada.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
+		_, err := fleetcalls.Get[*fleetv1.Service](t.Context(), ada, name)
 		wantReason(t, err, "NOT_FOUND")
 	}
-	_, err := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	_, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), ada, "one")
 	wantReason(t, err, "NOT_FOUND")
-	_, err = ada.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "demo"})
+	_, err = fleetcalls.Get[*fleetv1.Repository](t.Context(), ada, "demo")
 	wantReason(t, err, "NOT_FOUND")
-	_, err = ada.GetProject(t.Context(), &fleetv1.GetProjectRequest{Name: "shop"})
+	_, err = fleetcalls.Get[*fleetv1.Project](t.Context(), ada, "shop")
 	wantReason(t, err, "NOT_FOUND")
 }
 
@@ -111,16 +112,16 @@ func TestSecRolesInAProject(t *testing.T) {
 			wantReason(t, err, attempt.reason)
 		}
 	}
-	services, err := c.fleet(t, ada).ListServices(t.Context(), &fleetv1.ListServicesRequest{})
-	if got := services.GetServices(); err != nil || len(got) != 1 || got[0].GetMetadata().GetProject() != "shop" {
+	services, err := fleetcalls.List[*fleetv1.Service](t.Context(), c.fleet(t, ada), &fleetv1.ListRequest{})
+	if got := services.Objects; err != nil || len(got) != 1 || got[0].GetMetadata().GetProject() != "shop" {
 		t.Errorf("got services %v, %v, want that of shop", got, err)
 	}
-	projects, err := c.fleet(t, ada).ListProjects(t.Context(), &fleetv1.ListProjectsRequest{})
-	if got := projects.GetProjects(); err != nil || len(got) != 1 || got[0].GetMetadata().GetName() != "shop" {
+	projects, err := fleetcalls.List[*fleetv1.Project](t.Context(), c.fleet(t, ada), &fleetv1.ListRequest{})
+	if got := projects.Objects; err != nil || len(got) != 1 || got[0].GetMetadata().GetName() != "shop" {
 		t.Errorf("got projects %v, %v, want shop", got, err)
 	}
-	stored, err := c.admin.GetAccessBinding(t.Context(), &fleetv1.GetAccessBindingRequest{Name: "shops"})
-	if err != nil || !slices.Equal(stored.GetAccessBinding().GetSpec().GetProjects().GetNames(), []string{"shop"}) || stored.GetAccessBinding().GetStatus().GetClusters() != 1 {
+	stored, err := fleetcalls.Get[*fleetv1.AccessBinding](t.Context(), c.admin, "shops")
+	if err != nil || !slices.Equal(stored.GetSpec().GetProjects().GetNames(), []string{"shop"}) || stored.GetStatus().GetClusters() != 1 {
 		t.Errorf("got %v, %v, want a binding of one project, which covers one cluster", stored, err)
 	}
 }
@@ -234,7 +235,7 @@ func TestSecProjectsGiveNothing(t *testing.T) {
 		}
 		wantReason(t, err, "ACCESS_DENIED")
 	}
-	if _, err := ada.DeleteProject(t.Context(), &fleetv1.DeleteProjectRequest{Name: "empty"}); err == nil {
+	if err := fleetcalls.Delete[*fleetv1.Project](t.Context(), ada, "empty"); err == nil {
 		t.Error("a project was removed with its limits, and could be made again without")
 	} else {
 		wantReason(t, err, "ACCESS_DENIED")

@@ -14,6 +14,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 )
@@ -58,11 +59,11 @@ func TestEqualNamesInProjects(t *testing.T) {
 	for reference, want := range map[string][3]string{
 		"app": {"", "one", "demo"}, "default/app": {"", "one", "demo"}, "shop/app": {"shop", "default/one", "demo"}, "shop/web": {"shop", "one", "demo"},
 	} {
-		res, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: reference})
+		res, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, reference)
 		if err != nil {
 			t.Fatalf("%s: %v", reference, err)
 		}
-		s := res.GetService()
+		s := res
 		got := [3]string{s.GetMetadata().GetProject(), s.GetSpec().GetCluster(), s.GetSpec().GetSources()[0].GetRepository()}
 		if got != want || s.GetMetadata().GetName() != reference[strings.LastIndexByte(reference, '/')+1:] {
 			t.Errorf("%s: got %q, %v; want %v", reference, s.GetMetadata().GetName(), got, want)
@@ -86,14 +87,14 @@ func TestEqualNamesInProjects(t *testing.T) {
 	for project, want := range map[string]string{"": "app shop/app shop/web", "default": "app", "shop": "shop/app shop/web", "empty": ""} {
 		var all []string
 		for page := (&typev1.Page{Size: 1}); ; {
-			res, err := admin.ListServices(ctx, &fleetv1.ListServicesRequest{Project: project, Page: page})
+			res, err := fleetcalls.List[*fleetv1.Service](ctx, admin, &fleetv1.ListRequest{Project: project, Page: page})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, s := range res.GetServices() {
+			for _, s := range res.Objects {
 				all = append(all, objectname.Display(objectname.Join(s.GetMetadata().GetProject(), s.GetMetadata().GetName())))
 			}
-			if page.Token = res.GetNextPageToken(); page.GetToken() == "" {
+			if page.Token = res.NextPageToken; page.GetToken() == "" {
 				break
 			}
 		}
@@ -101,20 +102,20 @@ func TestEqualNamesInProjects(t *testing.T) {
 			t.Errorf("services of project %q: got %q, want %q", project, got, want)
 		}
 	}
-	onOne, err := admin.ListServices(ctx, &fleetv1.ListServicesRequest{Cluster: "shop/one"})
-	if err != nil || len(onOne.GetServices()) != 1 || onOne.GetServices()[0].GetMetadata().GetName() != "web" {
+	onOne, err := fleetcalls.List[*fleetv1.Service](ctx, admin, &fleetv1.ListRequest{Cluster: "shop/one"})
+	if err != nil || len(onOne.Objects) != 1 || onOne.Objects[0].GetMetadata().GetName() != "web" {
 		t.Errorf("services of shop/one: got %v, %v", onOne, err)
 	}
 
-	_, err = admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})
+	err = fleetcalls.Delete[*fleetv1.Cluster](ctx, admin, "one")
 	wantReason(t, err, "IN_USE")
 	if !strings.Contains(fmt.Sprint(err), "app@one, shop/app@default/one") {
 		t.Errorf("got %v, want both services named", err)
 	}
-	if _, err := admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "shop/app"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](ctx, admin, "shop/app"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: "app"}); err != nil {
+	if _, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, "app"); err != nil {
 		t.Errorf("the default project's service is gone with the other: %v", err)
 	}
 }
@@ -154,11 +155,11 @@ func TestSecNamesDoNotLeaveTheirProject(t *testing.T) {
 		wantReason(t, err, strings.Fields(name)[0])
 	}
 	for _, reference := range []string{"shop.one", "evil/shop.one", "shop/one/x", "/one", "shop/"} {
-		_, err := admin.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: reference})
+		_, err := fleetcalls.Get[*fleetv1.Cluster](ctx, admin, reference)
 		wantReason(t, err, "FIELD_INVALID")
 		_, err = admin.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: reference})
 		wantReason(t, err, "FIELD_INVALID")
-		_, err = admin.ListServices(ctx, &fleetv1.ListServicesRequest{Cluster: reference})
+		_, err = fleetcalls.List[*fleetv1.Service](ctx, admin, &fleetv1.ListRequest{Cluster: reference})
 		wantReason(t, err, "FIELD_INVALID")
 	}
 }
@@ -330,12 +331,12 @@ func TestProjectsAreObjects(t *testing.T) {
 	h := startHub(t)
 	admin, ctx := h.fleet(t, adminToken), t.Context()
 	names := func() string {
-		res, err := admin.ListProjects(ctx, &fleetv1.ListProjectsRequest{})
+		res, err := fleetcalls.List[*fleetv1.Project](ctx, admin, &fleetv1.ListRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all []string
-		for _, p := range res.GetProjects() {
+		for _, p := range res.Objects {
 			s := p.GetStatus()
 			all = append(all, fmt.Sprintf("%s:%d,%d,%d", p.GetMetadata().GetName(), s.GetClusters(), s.GetRepositories(), s.GetServices()))
 		}
@@ -344,35 +345,35 @@ func TestProjectsAreObjects(t *testing.T) {
 	if got := names(); got != "default:0,0,0" {
 		t.Errorf("a new hub: got %q", got)
 	}
-	_, err := admin.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: in("shop", clusterDocument("one")).GetCluster()})
+	_, err := fleetcalls.Create(ctx, admin, in("shop", clusterDocument("one")).GetCluster())
 	wantReason(t, err, "REFERENCE_NOT_FOUND")
 	// In one call, in any order.
 	h.apply(t, in("shop", serviceDocument("app", "one", "demo", "app")), in("shop", clusterDocument("one")), in("shop", repositoryDocument("demo")), projectDocument("shop", nil))
 	if got := names(); got != "default:0,0,0 shop:1,1,1" {
 		t.Errorf("after an apply: got %q", got)
 	}
-	_, err = admin.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: "shop"})
+	err = fleetcalls.Delete[*fleetv1.Project](ctx, admin, "shop")
 	wantReason(t, err, "IN_USE")
 	if !strings.Contains(fmt.Sprint(err), "cluster/one, repository/demo, service/app") {
 		t.Errorf("got %v, want what it holds", err)
 	}
-	_, err = admin.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: "default"})
+	err = fleetcalls.Delete[*fleetv1.Project](ctx, admin, "default")
 	wantReason(t, err, "FIELD_INVALID")
 	for _, call := range []func() error{
 		func() error {
-			_, err := admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "shop/app"})
+			err := fleetcalls.Delete[*fleetv1.Service](ctx, admin, "shop/app")
 			return err
 		},
 		func() error {
-			_, err := admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "shop/one"})
+			err := fleetcalls.Delete[*fleetv1.Cluster](ctx, admin, "shop/one")
 			return err
 		},
 		func() error {
-			_, err := admin.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: "shop/demo"})
+			err := fleetcalls.Delete[*fleetv1.Repository](ctx, admin, "shop/demo")
 			return err
 		},
 		func() error {
-			_, err := admin.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: "shop"})
+			err := fleetcalls.Delete[*fleetv1.Project](ctx, admin, "shop")
 			return err
 		},
 	} {
@@ -408,8 +409,8 @@ func TestExampleOfProjects(t *testing.T) {
 	h := startHub(t)
 	documents := exampleDocuments(t, path)
 	h.apply(t, documents...)
-	res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "shop/web"})
-	if err != nil || res.GetService().GetSpec().GetCluster() != "platform/berlin" {
+	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "shop/web")
+	if err != nil || res.GetSpec().GetCluster() != "platform/berlin" {
 		t.Errorf("got %v, %v", res, err)
 	}
 	for _, outcome := range h.apply(t, documents...).GetOutcomes() {

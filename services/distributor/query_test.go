@@ -14,6 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
@@ -239,7 +240,7 @@ func TestWatchQuery(t *testing.T) {
 	changed.GetService().Metadata.Labels = map[string]string{"team": "ours"}
 	c.apply(t, changed)
 	follow("a change", "[aa@one b@one]", 2, func() bool { return shown["b@one"].GetLabels()["team"] == "ours" })
-	if _, err := c.admin.DeleteAccessBinding(t.Context(), &fleetv1.DeleteAccessBindingRequest{Name: "b"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.AccessBinding](t.Context(), c.admin, "b"); err != nil {
 		t.Fatal(err)
 	}
 	follow("without rights", "[]", 0, always)

@@ -11,6 +11,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -42,21 +43,21 @@ func bounded(name string, all, each int64) *fleetv1.Document {
 // projectStatus returns a project's status.
 func (h *hub) projectStatus(t *testing.T, name string) *fleetv1.ProjectStatus {
 	t.Helper()
-	res, err := h.fleet(t, adminToken).GetProject(t.Context(), &fleetv1.GetProjectRequest{Name: name})
+	res, err := fleetcalls.Get[*fleetv1.Project](t.Context(), h.fleet(t, adminToken), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.GetProject().GetStatus()
+	return res.GetStatus()
 }
 
 // source returns what the hub says of a service's only source.
 func (h *hub) source(t *testing.T, service string) *fleetv1.SourceStatus {
 	t.Helper()
-	res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: service})
+	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), service)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sources := res.GetService().GetStatus().GetSources(); len(sources) == 1 {
+	if sources := res.GetStatus().GetSources(); len(sources) == 1 {
 		return sources[0]
 	}
 	return nil
@@ -152,7 +153,7 @@ func TestQuotaOfBundles(t *testing.T) {
 	h.push("shop.demo", "b", half)
 	await.True(t, "less than before", func() bool { return h.delivers(t, "shop/b", half) })
 	for _, service := range []string{"a", "copy"} {
-		if _, err := h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "shop/" + service}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "shop/"+service); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +218,7 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 		for i := range sources {
 			service := fmt.Sprintf("shop/a%d", i)
 			if h.delivers(t, service, contents[i]) {
-				if _, err := h.fleet(t, adminToken).DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: service}); err != nil {
+				if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), service); err != nil {
 					t.Fatal(err)
 				}
 				h.push("shop.demo", fmt.Sprintf("p%d", (i+1)%sources), contents[(i+1)%sources])
@@ -226,7 +227,7 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 		}
 		await.True(t, fmt.Sprint("another one in round ", round), func() bool {
 			for i := range sources {
-				if res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: fmt.Sprintf("shop/a%d", i)}); err == nil && res.GetService().GetStatus().GetProblem().GetReason() == errorsv1.Reason_REASON_PROJECT_QUOTA_EXCEEDED {
+				if res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), fmt.Sprintf("shop/a%d", i)); err == nil && res.GetStatus().GetProblem().GetReason() == errorsv1.Reason_REASON_PROJECT_QUOTA_EXCEEDED {
 					h.sync(t, fmt.Sprintf("shop/a%d", i))
 				}
 			}

@@ -21,6 +21,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/renderstep"
@@ -196,7 +197,7 @@ func TestStepsWaitForTheFirstReport(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	stream, err := h.fleet(t, adminToken).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: "app"})
+	stream, err := h.fleet(t, adminToken).Watch(ctx, &fleetv1.WatchRequest{Kind: "Service", Name: "app"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,11 +293,11 @@ func TestDocumentsComeBack(t *testing.T) {
 	}
 	h.stop(t)
 	h.start(t)
-	res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"})
+	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "app")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(document.GetService().GetSpec(), res.GetService().GetSpec(), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(document.GetService().GetSpec(), res.GetSpec(), protocmp.Transform()); diff != "" {
 		t.Errorf("spec after a restart (-want +got):\n%s", diff)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
@@ -141,7 +142,7 @@ func TestReportsReachWatchers(t *testing.T) {
 	agent, says := a.enrol(t, "one"), newReporter()
 	hub := a.agents(t, agent.token)
 
-	stalled, err := a.fleet(t, adminToken).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Service: "app"})
+	stalled, err := a.fleet(t, adminToken).Watch(t.Context(), &fleetv1.WatchRequest{Kind: "Service", Name: "app"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,11 +225,11 @@ func TestListRevisions(t *testing.T) {
 // service returns a service as it is shown.
 func (h *hub) service(t *testing.T, name string) *fleetv1.Service {
 	t.Helper()
-	res, err := h.fleet(t, adminToken).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
+	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.GetService()
+	return res
 }
 
 // history returns content and outcome of a service's revisions, the latest first.

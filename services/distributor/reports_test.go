@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
@@ -197,7 +198,7 @@ func (n *network) settle(t *testing.T) {
 
 func (n *network) assertCluster(t *testing.T, people fleetv1connect.FleetServiceClient) {
 	t.Helper()
-	res, err := people.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: n.cluster})
+	res, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), people, n.cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func (n *network) assertCluster(t *testing.T, people fleetv1connect.FleetService
 	if want == nil {
 		want = &distributorv1.ClusterReport{AgentVersion: "v1"} // as it said when it enrolled
 	}
-	if diff := cmp.Diff(want, res.GetCluster().GetStatus().GetReport(), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, res.GetStatus().GetReport(), protocmp.Transform()); diff != "" {
 		t.Errorf("cluster differs (-said +shown):\n%s", diff)
 	}
 }
@@ -219,11 +220,11 @@ func (n *network) assertStatus(t *testing.T, people fleetv1connect.FleetServiceC
 		}
 	}()
 	await.True(t, "both replicas to show what the agent said last", func() bool {
-		res, err := people.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
+		res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), people, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		difference = cmp.Diff(n.agent.latest[name], res.GetService().GetStatus().GetReport(), protocmp.Transform())
+		difference = cmp.Diff(n.agent.latest[name], res.GetStatus().GetReport(), protocmp.Transform())
 		return difference == ""
 	})
 }

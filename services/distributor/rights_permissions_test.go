@@ -15,17 +15,17 @@ import (
 
 // parts are permissions that no call asks for on its own: they decide about a part of it.
 var parts = map[catalog.Permission][]string{
-	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:   {"UpdateService that changes paused alone"},
-	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}: {"UpdateService that changes sync.pruneConfirmation alone"},
+	{Verb: catalog.VerbPause, Resource: catalog.ResourceServices}:   {"Apply of a service that changes paused alone"},
+	{Verb: catalog.VerbConfirm, Resource: catalog.ResourceServices}: {"Apply of a service that changes sync.pruneConfirmation alone"},
 	{Verb: catalog.VerbPause, Resource: catalog.ResourceRollouts}:   {"ControlRollout that pauses or resumes"},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceConfigSets}: {
-		"Create, Update and Apply of services, projects and sets of configuration, for a set that they list or refer to",
+		"Apply of services, projects and sets of configuration, for a set that they list or refer to",
 	},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}: {
-		"Create, Update and Apply of services, global services, repositories, notifiers and fleet sources, for a repository that they name",
+		"Apply of services, global services, repositories, notifiers and fleet sources, for a repository that they name",
 	},
 	{Verb: catalog.VerbUse, Resource: catalog.ResourceBackends}: {
-		"Create, Update and Apply of services and sets of configuration, for an entry of a back end that they refer to",
+		"Apply of services and sets of configuration, for an entry of a back end that they refer to",
 	},
 }
 
@@ -35,41 +35,22 @@ func opened() map[catalog.Permission][]string {
 	opens := map[catalog.Permission][]string{}
 	for _, method := range allMethods() {
 		access, _ := permission.Of(method)
-		if p := (catalog.Permission{Verb: access.Verb, Resource: access.Resource}); p.Verb != "" && p.Resource != permission.Each {
-			opens[p] = append(opens[p], string(method.Name()))
+		for _, row := range rowsOf(method) {
+			needed := row.of(access)
+			if p := (catalog.Permission{Verb: needed.Verb, Resource: needed.Resource}); p.Verb != "" && p.Resource != permission.Each {
+				_, name, _ := strings.Cut(row.name, "/")
+				opens[p] = append(opens[p], name)
+			}
 		}
 	}
 	for _, kind := range catalog.Kinds() {
 		p := catalog.Permission{Verb: catalog.VerbWatch, Resource: catalog.ResourceOf(kind)}
-		opens[p] = append(opens[p], "WatchFleet, for "+p.Resource)
-	}
-	for _, p := range catalog.Permissions() {
-		switch p.Verb {
-		case catalog.VerbCreate, catalog.VerbUpdate:
-			if isApplied(p.Resource) {
-				opens[p] = append(opens[p], "Apply, for "+p.Resource)
-			}
-		}
+		opens[p] = append(opens[p], "Watch, for "+p.Resource)
 	}
 	for p, calls := range parts {
 		opens[p] = append(opens[p], calls...)
 	}
 	return opens
-}
-
-// isApplied reports whether documents of a resource can be applied: tokens and sessions of people are
-// not documents.
-func isApplied(resource string) bool {
-	switch resource {
-	case catalog.ResourceTokens, catalog.ResourceLoginSessions:
-		return false
-	}
-	for _, kind := range catalog.Kinds() {
-		if catalog.ResourceOf(kind) == resource {
-			return true
-		}
-	}
-	return false
 }
 
 // place is a small fleet to ask about: the service app in the cluster one, from the repository demo.

@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
@@ -47,7 +48,7 @@ func (w *watcher) watch(ctx context.Context) {
 		w.mu.Lock()
 		w.seen = map[string]bool{}
 		w.mu.Unlock()
-		stream, err := w.client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+		stream, err := w.client.Watch(ctx, &fleetv1.WatchRequest{})
 		if err != nil {
 			continue
 		}
@@ -58,7 +59,7 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-func (w *watcher) take(event *fleetv1.WatchFleetResponse) {
+func (w *watcher) take(event *fleetv1.WatchResponse) {
 	object := fleetdoc.Object(event.GetDocument())
 	if object == nil {
 		return
@@ -125,39 +126,39 @@ func (w *watcher) listed(ctx context.Context) (all []string, err error) {
 		}
 	}
 	each("clusters", func() (names []string, next string, err error) {
-		res, err := w.client.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
-		for _, c := range res.GetClusters() {
+		res, err := fleetcalls.List[*fleetv1.Cluster](ctx, w.client, &fleetv1.ListRequest{Page: page})
+		for _, c := range res.Objects {
 			names = append(names, fmt.Sprintf("%s with %d", nameIn(c.GetMetadata()), c.GetStatus().GetServices()))
 		}
-		return names, res.GetNextPageToken(), err
+		return names, res.NextPageToken, err
 	})
 	each("projects", func() (names []string, next string, err error) {
-		res, err := w.client.ListProjects(ctx, &fleetv1.ListProjectsRequest{Page: page})
-		for _, o := range res.GetProjects() {
+		res, err := fleetcalls.List[*fleetv1.Project](ctx, w.client, &fleetv1.ListRequest{Page: page})
+		for _, o := range res.Objects {
 			names = append(names, nameIn(o.GetMetadata()))
 		}
-		return names, res.GetNextPageToken(), err
+		return names, res.NextPageToken, err
 	})
 	each("repositories", func() (names []string, next string, err error) {
-		res, err := w.client.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
-		for _, o := range res.GetRepositories() {
+		res, err := fleetcalls.List[*fleetv1.Repository](ctx, w.client, &fleetv1.ListRequest{Page: page})
+		for _, o := range res.Objects {
 			names = append(names, nameIn(o.GetMetadata()))
 		}
-		return names, res.GetNextPageToken(), err
+		return names, res.NextPageToken, err
 	})
 	each("roles", func() (names []string, next string, err error) {
-		res, err := w.client.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
-		for _, o := range res.GetRoles() {
+		res, err := fleetcalls.List[*fleetv1.Role](ctx, w.client, &fleetv1.ListRequest{Page: page})
+		for _, o := range res.Objects {
 			names = append(names, nameIn(o.GetMetadata()))
 		}
-		return names, res.GetNextPageToken(), err
+		return names, res.NextPageToken, err
 	})
 	each("services", func() (names []string, next string, err error) {
-		res, err := w.client.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
-		for _, o := range res.GetServices() {
+		res, err := fleetcalls.List[*fleetv1.Service](ctx, w.client, &fleetv1.ListRequest{Page: page})
+		for _, o := range res.Objects {
 			names = append(names, nameOf(o))
 		}
-		return names, res.GetNextPageToken(), err
+		return names, res.NextPageToken, err
 	})
 	slices.Sort(all)
 	return all, err
@@ -199,20 +200,20 @@ func (w *watcher) tries(ctx context.Context, t *testing.T, m *ruleModel) {
 			if isSeen {
 				seen = append(seen, name)
 			}
-			_, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+			_, err := fleetcalls.Get[*fleetv1.Service](ctx, w.client, name)
 			check("get of "+name, err, isSeen)
 		}
-		res, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: short})
+		res, err := fleetcalls.Get[*fleetv1.Service](ctx, w.client, short)
 		if len(seen) != 1 {
 			wantReason(t, err, map[bool]string{true: "NOT_FOUND", false: "NAME_AMBIGUOUS"}[len(seen) == 0])
 			continue
 		}
 		name := seen[0]
 		check("get of "+short, err, true)
-		if got := nameOf(res.GetService()); got != name {
+		if got := nameOf(res); got != name {
 			t.Errorf("get of %s by %s at %s: got %s, want %s", short, w.person, w.replica, got, name)
 		}
-		service := res.GetService()
+		service := res
 		service.Metadata.Labels, service.Metadata.ResourceVersion = map[string]string{"tried": "yes"}, 0
 		_, err = w.client.Apply(ctx, &fleetv1.ApplyRequest{DryRun: true, Documents: []*fleetv1.Document{{Object: &fleetv1.Document_Service{Service: service}}}})
 		check("change of "+name, err, m.may(w.person, "update", thing{"services", name}))
@@ -258,13 +259,13 @@ func (w *watcher) settle(ctx context.Context, t *testing.T, m *ruleModel, histor
 func remove(ctx context.Context, client fleetv1connect.FleetServiceClient, o thing) (err error) {
 	switch o.kind {
 	case "services":
-		_, err = client.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: o.name})
+		err = fleetcalls.Delete[*fleetv1.Service](ctx, client, o.name)
 	case "clusters":
-		_, err = client.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: o.name})
+		err = fleetcalls.Delete[*fleetv1.Cluster](ctx, client, o.name)
 	case "repositories":
-		_, err = client.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: o.name})
+		err = fleetcalls.Delete[*fleetv1.Repository](ctx, client, o.name)
 	default:
-		_, err = client.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: o.name})
+		err = fleetcalls.Delete[*fleetv1.AccessBinding](ctx, client, o.name)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -16,12 +15,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
-
-// rolling is how new content reaches services in waves.
-type rolling struct {
-	driver *rollouts.Driver
-	people people.RolloutsDeps
-}
 
 // upstream is gitcache for rollouts.
 type upstream struct{ resolve.Upstream }
@@ -32,16 +25,13 @@ func (u upstream) Resolve(ctx context.Context, source catalog.Source) (catalog.S
 	return answer.Snapshot, err
 }
 
-func openRollouts(store *sqlstore.Store, view *fleet.View, source resolve.Upstream, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (rolling, error) {
+func openRollouts(store *sqlstore.Store, view *fleet.View, source resolve.Upstream, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (*rollouts.Driver, error) {
 	metrics, err := rollouts.NewMetrics(tel.Meter(scope))
 	if err != nil {
-		return rolling{}, err
+		return nil, err
 	}
 	stored := sqlstore.RolloutsOf(store)
-	return rolling{
-		driver: rollouts.NewDriver(rollouts.Params{
-			Store: stored, Election: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
-		}),
-		people: people.RolloutsDeps{Rollouts: stored, Pins: sqlstore.AdmissionsOf(store)},
-	}, nil
+	return rollouts.NewDriver(rollouts.Params{
+		Store: stored, Election: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+	}), nil
 }

@@ -20,6 +20,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -272,11 +273,11 @@ func wavesPolicy(name string) *fleetv1.RolloutPolicy {
 
 func latestRollout(t *testing.T, h *hub, policy string) *fleetv1.Rollout {
 	t.Helper()
-	res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: policy})
+	res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.GetRolloutPolicy().GetStatus().GetLatest()
+	return res.GetStatus().GetLatest()
 }
 
 // moveTo changes what the sources hold.
@@ -305,8 +306,8 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 
 	h.apply(t, fleetdoc.Of(wavesPolicy("waves")))
 	await.True(t, "the policy to take the services over", func() bool {
-		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
-		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 5
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), "waves")
+		return err == nil && res.GetStatus().GetTakenOver() == 5
 	})
 	moveTo(h, bad)
 	await.True(t, "the bad commit to go back", func() bool { return latestRollout(t, h, "waves").GetState() == "rolledBack" })
@@ -406,8 +407,8 @@ func TestJoinersWaitWithTheOthers(t *testing.T) {
 	policy.Spec.Services = []string{"web*"}
 	h.apply(t, fleetdoc.Of(policy))
 	await.True(t, "the policy to take the services over", func() bool {
-		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
-		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 2
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), "waves")
+		return err == nil && res.GetStatus().GetTakenOver() == 2
 	})
 	h.git.set("demo", "extra", moreExtra)
 	moveTo(h, second)
@@ -451,8 +452,8 @@ func TestCanaryOfNobody(t *testing.T) {
 	policy.Spec.Waves[0].Clusters, policy.Spec.Waves[0].Labels = nil, map[string]string{"tear": "lab"}
 	h.apply(t, fleetdoc.Of(policy))
 	await.True(t, "the policy to take the services over", func() bool {
-		res, err := people.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
-		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 2
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), "waves")
+		return err == nil && res.GetStatus().GetTakenOver() == 2
 	})
 	for number, want := range map[int64]string{0: `"waves" has had no rollout yet`, 7: "leat rollout list waves"} {
 		_, err := people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: "waves", Number: number})
@@ -498,8 +499,8 @@ func TestSecRolloutsBelongToTheirPeople(t *testing.T) {
 	policy.Spec.Waves[0].Approval.Groups = []string{"platform"}
 	c.apply(t, fleetdoc.Of(policy))
 	await.True(t, "the policy to take the service over", func() bool {
-		res, err := c.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
-		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == 1
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), c.fleet(t, adminToken), "waves")
+		return err == nil && res.GetStatus().GetTakenOver() == 1
 	})
 	moveTo(c.hub, second)
 	await.True(t, "the change to wait for an approval", func() bool {
@@ -539,8 +540,8 @@ func TestSecRolloutsBelongToTheirPeople(t *testing.T) {
 		}
 	}
 	for name, seen := range map[string]int{"viewer": 1, "approver": 1, "stranger": 0} {
-		res, err := c.rollouts(t, tokens[name]).ListRolloutPolicies(t.Context(), &fleetv1.ListRolloutPoliciesRequest{})
-		if err != nil || len(res.GetRolloutPolicies()) != seen {
+		res, err := fleetcalls.List[*fleetv1.RolloutPolicy](t.Context(), c.fleet(t, tokens[name]), &fleetv1.ListRequest{})
+		if err != nil || len(res.Objects) != seen {
 			t.Errorf("%s: got %v, %v, want %d policies", name, res, err, seen)
 		}
 	}
@@ -562,7 +563,7 @@ func (c *crowd) steer(t *testing.T, token, call string) (err error) {
 	people, name := c.rollouts(t, token), "waves"
 	switch call {
 	case "policy":
-		_, err = people.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: name})
+		_, err = fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), c.fleet(t, token), name)
 	case "rollout":
 		_, err = people.GetRollout(t.Context(), &fleetv1.GetRolloutRequest{Name: name})
 	case "list":
@@ -594,7 +595,7 @@ func TestSecRollbackKeepsToHistory(t *testing.T) {
 	} {
 		document := serviceDocument("app", "one", "demo", "a")
 		document.GetService().Spec.Sources[0].Ref = ref
-		_, err := otto.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: document.GetService()})
+		_, err := fleetcalls.Update(t.Context(), otto, document.GetService())
 		wantReason(t, err, "ACCESS_DENIED")
 		document.GetService().Spec.Paused = true
 		_, err = otto.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
@@ -604,7 +605,7 @@ func TestSecRollbackKeepsToHistory(t *testing.T) {
 	}
 	paused := serviceDocument("app", "one", "demo", "a")
 	paused.GetService().Spec.Paused = true
-	if _, err := otto.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: paused.GetService()}); err != nil {
+	if _, err := fleetcalls.Update(t.Context(), otto, paused.GetService()); err != nil {
 		t.Errorf("got %v, want an operator to pause", err)
 	}
 }

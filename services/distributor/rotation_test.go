@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
@@ -184,7 +185,7 @@ func (f *fleetOfKeys) viewer(t *testing.T, ctx context.Context, i int) {
 		t.Errorf("viewer %d: access token: %v", i, err)
 		return
 	}
-	stream, err := there.fleet(t, access.GetAccessToken()).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+	stream, err := there.fleet(t, access.GetAccessToken()).Watch(ctx, &fleetv1.WatchRequest{})
 	if err != nil {
 		t.Errorf("viewer %d: watch: %v", i, err)
 		return
@@ -220,7 +221,7 @@ func (f *fleetOfKeys) editor(t *testing.T, ctx context.Context) {
 			t.Errorf("access token %d: %v", n, err)
 			return
 		}
-		if _, err := calls.fleet(n+1, access.GetAccessToken()).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+		if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), calls.fleet(n+1, access.GetAccessToken()), &fleetv1.ListRequest{}); err != nil {
 			t.Errorf("call %d with the access token of another replica: %v", n, err)
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -133,7 +134,7 @@ func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 }
 
 // TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its
-// credential out, through UpdateRepository and through Apply.
+// credential out, by an Apply that only updates and by any other.
 func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -146,7 +147,7 @@ func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	moved := repositoryDocument("demo")
 	moved.GetRepository().Spec.Url = "https://evil.example/demo.git"
 	admin := h.fleet(t, adminToken)
-	_, err := admin.UpdateRepository(t.Context(), &fleetv1.UpdateRepositoryRequest{Repository: moved.GetRepository()})
+	_, err := fleetcalls.Update(t.Context(), admin, moved.GetRepository())
 	wantReason(t, err, "FIELD_INVALID")
 	if message := rpcerr.Message(err); !strings.Contains(message, "give the credential again") || strings.Contains(message, "hunter2") {
 		t.Errorf("got %q, want to be asked for the credential", message)

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
@@ -150,20 +151,20 @@ func TestSecretsAreNotShown(t *testing.T) {
 	document := configDocument("app", "one", map[string]string{"REPLICAS": "3"}, map[string]string{"PASSWORD": hunter2})
 	seen := []string{protojson.Format(h.apply(t, document))}
 	admin := h.fleet(t, adminToken)
-	got, err := admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"})
+	got, err := fleetcalls.Get[*fleetv1.Service](t.Context(), admin, "app")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secrets := got.GetService().GetSpec().GetConfig().GetSecrets(); len(secrets) != 1 || secrets["PASSWORD"] != "" {
+	if secrets := got.GetSpec().GetConfig().GetSecrets(); len(secrets) != 1 || secrets["PASSWORD"] != "" {
 		t.Errorf("got %v, want the key alone", secrets)
 	}
-	listed, err := admin.ListServices(t.Context(), &fleetv1.ListServicesRequest{})
+	listed, err := admin.List(t.Context(), &fleetv1.ListRequest{Kind: "Service"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	watched := h.waitService(t, "app", func(*fleetv1.Service) bool { return true })
-	updated, err := admin.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: got.GetService()})
-	if err != nil || updated.GetService().GetMetadata().GetGeneration() != got.GetService().GetMetadata().GetGeneration() {
+	updated, err := fleetcalls.Update(t.Context(), admin, got)
+	if err != nil || updated.GetMetadata().GetGeneration() != got.GetMetadata().GetGeneration() {
 		t.Errorf("got %v, %v, want what was read to change nothing", updated, err)
 	}
 	again := h.apply(t, document)

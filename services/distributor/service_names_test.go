@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -54,8 +55,8 @@ func TestEqualNamesInClusters(t *testing.T) {
 		"app@one": "app@one", "app@two": "app@two", "default/app@two": "app@two", "app@default/one": "app@one",
 		"lone": "lone@two", "lone@two": "lone@two", "shop/app": "shop/app@default/one", "shop/app@default/one": "shop/app@default/one",
 	} {
-		res, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: reference})
-		if got := nameOf(res.GetService()); err != nil || got != want {
+		res, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, reference)
+		if got := nameOf(res); err != nil || got != want {
 			t.Errorf("%s: got %s, %v; want %s", reference, got, err, want)
 		}
 	}
@@ -63,7 +64,7 @@ func TestEqualNamesInClusters(t *testing.T) {
 		"app": "NAME_AMBIGUOUS", "lone@one": "NOT_FOUND", "app@none": "NOT_FOUND", "shop/app@one": "NOT_FOUND",
 		"app@": "FIELD_INVALID", "@one": "FIELD_INVALID", "app@one@two": "FIELD_INVALID",
 	} {
-		_, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: reference})
+		_, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, reference)
 		wantReason(t, err, reason)
 		if reason == "NAME_AMBIGUOUS" && (rpcerr.Metadata(err)["candidates"] != "app@one,app@two" || !strings.Contains(err.Error(), "app@one, app@two; name one of them")) {
 			t.Errorf("got %v, want both candidates named", err)
@@ -74,9 +75,9 @@ func TestEqualNamesInClusters(t *testing.T) {
 		"preview":   second(admin.PreviewService(ctx, &fleetv1.PreviewServiceRequest{Name: "app"})),
 		"plan":      second(admin.GetServicePlan(ctx, &fleetv1.GetServicePlanRequest{Name: "app"})),
 		"revisions": second(admin.ListRevisions(ctx, &fleetv1.ListRevisionsRequest{Service: "app"})),
-		"delete":    second(admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "app"})),
+		"delete":    fleetcalls.Delete[*fleetv1.Service](ctx, admin, "app"),
 		"watch": func() error {
-			stream, err := admin.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: "app"})
+			stream, err := admin.Watch(ctx, &fleetv1.WatchRequest{Kind: "Service", Name: "app"})
 			if err != nil {
 				return err
 			}
@@ -120,15 +121,15 @@ func TestEqualNamesInClusters(t *testing.T) {
 	h.waitService(t, "app@two", func(s *fleetv1.Service) bool {
 		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
 	})
-	if s, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: "app@one"}); err != nil || s.GetService().GetStatus().GetReport() != nil {
-		t.Errorf("app@one: got the report of another cluster's app: %v, %v", s.GetService().GetStatus(), err)
+	if s, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, "app@one"); err != nil || s.GetStatus().GetReport() != nil {
+		t.Errorf("app@one: got the report of another cluster's app: %v, %v", s.GetStatus(), err)
 	}
 
-	if _, err := admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "app@one"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](ctx, admin, "app@one"); err != nil {
 		t.Fatal(err)
 	}
-	res, err := admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: "app"})
-	if got := nameOf(res.GetService()); err != nil || got != "app@two" {
+	res, err := fleetcalls.Get[*fleetv1.Service](ctx, admin, "app")
+	if got := nameOf(res); err != nil || got != "app@two" {
 		t.Errorf("got %s, %v; want the one that is left", got, err)
 	}
 	for _, name := range []string{"app", "app@one", "app@two"} {
@@ -167,23 +168,23 @@ func TestSecNamesShowNoOtherServices(t *testing.T) {
 	bobs, _ := h.join(t, "bob")
 	ada, bob, ctx := h.fleet(t, adas), h.fleet(t, bobs), t.Context()
 	for reference, want := range map[string]string{"app": "app@two", "app@two": "app@two", "app@one": "", "shop/app": "", "lone": ""} {
-		res, err := ada.GetService(ctx, &fleetv1.GetServiceRequest{Name: reference})
+		res, err := fleetcalls.Get[*fleetv1.Service](ctx, ada, reference)
 		if want == "" {
 			wantReason(t, err, "NOT_FOUND")
 			continue
 		}
-		if err != nil || nameOf(res.GetService()) != want {
+		if err != nil || nameOf(res) != want {
 			t.Errorf("ada, %s: got %v, %v; want %s", reference, res, err, want)
 		}
 	}
-	if _, err := ada.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "app@one"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if err := fleetcalls.Delete[*fleetv1.Service](ctx, ada, "app@one"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("ada deletes app@one: got %v, want that there is none", err)
 	}
-	_, err := bob.GetService(ctx, &fleetv1.GetServiceRequest{Name: "app"})
+	_, err := fleetcalls.Get[*fleetv1.Service](ctx, bob, "app")
 	wantReason(t, err, "NAME_AMBIGUOUS")
-	list, err := bob.ListServices(ctx, &fleetv1.ListServicesRequest{})
+	list, err := fleetcalls.List[*fleetv1.Service](ctx, bob, &fleetv1.ListRequest{})
 	var names []string
-	for _, s := range list.GetServices() {
+	for _, s := range list.Objects {
 		names = append(names, nameOf(s))
 	}
 	if err != nil || !slices.Equal(names, []string{"app@one", "app@two"}) {

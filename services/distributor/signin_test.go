@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -192,7 +193,7 @@ func TestSessionsEnd(t *testing.T) {
 			}
 		},
 		"provider deleted": func(t *testing.T, g *gate, _ *holder) {
-			if _, err := g.admin.DeleteIdentityProvider(t.Context(), &fleetv1.DeleteIdentityProviderRequest{Name: "corp"}); err != nil {
+			if err := fleetcalls.Delete[*fleetv1.IdentityProvider](t.Context(), g.admin, "corp"); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -565,7 +566,7 @@ func TestSecCookieOfABrowser(t *testing.T) {
 		}
 	}
 	for _, procedure := range []string{
-		"/" + fleetv1connect.FleetServiceName + "/GetServerInfo", "/" + fleetv1connect.FleetServiceName + "/ListClusters",
+		"/" + fleetv1connect.FleetServiceName + "/GetServerInfo", "/" + fleetv1connect.FleetServiceName + "/List",
 		"/" + fleetv1connect.FleetServiceName + "/CreateAccessToken", "/" + fleetv1connect.SessionServiceName + "/ListSessions",
 		"/" + fleetv1connect.SessionServiceName + "/RevokeSession",
 	} {
@@ -695,13 +696,13 @@ func TestSecretsOfProviders(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	g.company(t, "corp", "ada")
-	got, err := g.admin.GetIdentityProvider(t.Context(), &fleetv1.GetIdentityProviderRequest{Name: "corp"})
-	if err != nil || got.GetIdentityProvider().GetSpec().ClientSecret != nil || got.GetIdentityProvider().GetStatus().GetRedirectUri() != g.front.URL+"/login/callback" {
+	got, err := fleetcalls.Get[*fleetv1.IdentityProvider](t.Context(), g.admin, "corp")
+	if err != nil || got.GetSpec().ClientSecret != nil || got.GetStatus().GetRedirectUri() != g.front.URL+"/login/callback" {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	shown := got.GetIdentityProvider()
+	shown := got
 	shown.Spec.Title = "Corp"
-	if _, err := g.admin.UpdateIdentityProvider(t.Context(), &fleetv1.UpdateIdentityProviderRequest{IdentityProvider: shown}); err != nil {
+	if _, err := fleetcalls.Update(t.Context(), g.admin, shown); err != nil {
 		t.Fatal(err)
 	}
 	g.login(t, "", "ada") // the secret was kept
@@ -714,12 +715,12 @@ func TestSecretsOfProviders(t *testing.T) {
 		"ca_pem":        func(s *fleetv1.IdentityProviderSpec) { s.CaPem = "x" },
 		"scopes[0]":     func(s *fleetv1.IdentityProviderSpec) { s.Scopes = []string{"a b"} },
 	} {
-		got, err := g.admin.GetIdentityProvider(t.Context(), &fleetv1.GetIdentityProviderRequest{Name: "corp"})
+		got, err := fleetcalls.Get[*fleetv1.IdentityProvider](t.Context(), g.admin, "corp")
 		if err != nil {
 			t.Fatal(err)
 		}
-		change(got.GetIdentityProvider().GetSpec())
-		_, err = g.admin.UpdateIdentityProvider(t.Context(), &fleetv1.UpdateIdentityProviderRequest{IdentityProvider: got.GetIdentityProvider()})
+		change(got.GetSpec())
+		_, err = fleetcalls.Update(t.Context(), g.admin, got)
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
@@ -755,9 +756,9 @@ func TestSessionsAreSeen(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	ada.exchange(t)
-	shown, err := g.admin.GetIdentityProvider(t.Context(), &fleetv1.GetIdentityProviderRequest{Name: "corp"})
-	if err != nil || shown.GetIdentityProvider().GetStatus().GetSessions() != 3 {
-		t.Errorf("got %v, %v, want three sessions", shown.GetIdentityProvider().GetStatus(), err)
+	shown, err := fleetcalls.Get[*fleetv1.IdentityProvider](t.Context(), g.admin, "corp")
+	if err != nil || shown.GetStatus().GetSessions() != 3 {
+		t.Errorf("got %v, %v, want three sessions", shown.GetStatus(), err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
@@ -26,8 +27,8 @@ import (
 func (h *hub) waitTakenOver(t *testing.T, services int32) {
 	t.Helper()
 	await.True(t, "the policy to take the services over", func() bool {
-		res, err := h.rollouts(t, adminToken).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
-		return err == nil && res.GetRolloutPolicy().GetStatus().GetTakenOver() == services
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), "waves")
+		return err == nil && res.GetStatus().GetTakenOver() == services
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"
@@ -58,7 +59,7 @@ func startWaiting(t *testing.T, change func(*distributor.Config)) (wantReady fun
 			code, _ := probe("/readyz")
 			return code == http.StatusOK
 		})
-		if _, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+		if _, err := fleetcalls.List[*fleetv1.Cluster](t.Context(), h.fleet(t, adminToken), &fleetv1.ListRequest{}); err != nil {
 			t.Errorf("got %v, want a hub that answers", err)
 		}
 	}

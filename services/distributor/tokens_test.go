@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 )
 
 const admins = typev1.AccessRole_ACCESS_ROLE_ADMIN
@@ -104,11 +105,11 @@ func TestSecNarrowTokensStayNarrow(t *testing.T) {
 		}
 		for what, try := range map[string]func(context.Context) error{
 			"a service elsewhere": func(ctx context.Context) error {
-				_, err := client.GetService(ctx, &fleetv1.GetServiceRequest{Name: "app"})
+				_, err := fleetcalls.Get[*fleetv1.Service](ctx, client, "app")
 				return err
 			},
 			"a cluster elsewhere": func(ctx context.Context) error {
-				_, err := client.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})
+				err := fleetcalls.Delete[*fleetv1.Cluster](ctx, client, "one")
 				return err
 			},
 			"a sync elsewhere": func(ctx context.Context) error {
@@ -120,7 +121,7 @@ func TestSecNarrowTokensStayNarrow(t *testing.T) {
 				return err
 			},
 			"its owner as a user": func(ctx context.Context) error {
-				_, err := client.GetUser(ctx, &fleetv1.GetUserRequest{Name: "boss"})
+				_, err := fleetcalls.Get[*fleetv1.User](ctx, client, "boss")
 				return err
 			},
 		} {
@@ -128,8 +129,8 @@ func TestSecNarrowTokensStayNarrow(t *testing.T) {
 				t.Errorf("%s by the %s: got %v, want it not to exist", what, name, err)
 			}
 		}
-		found, err := client.ListServices(t.Context(), &fleetv1.ListServicesRequest{})
-		if err != nil || len(found.GetServices()) != 1 || found.GetServices()[0].GetMetadata().GetName() != "sales" {
+		found, err := fleetcalls.List[*fleetv1.Service](t.Context(), client, &fleetv1.ListRequest{})
+		if err != nil || len(found.Objects) != 1 || found.Objects[0].GetMetadata().GetName() != "sales" {
 			t.Errorf("the %s lists %v, %v, want the service of the project", name, found, err)
 		}
 		review, err := client.ReviewAccess(t.Context(), &fleetv1.ReviewAccessRequest{})
@@ -162,7 +163,7 @@ func TestSecNarrowTokensStayNarrow(t *testing.T) {
 	if _, err := c.fleet(t, boss).DeleteToken(t.Context(), &fleetv1.DeleteTokenRequest{Id: own}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.fleet(t, child).ListServices(t.Context(), &fleetv1.ListServicesRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+	if _, err := fleetcalls.List[*fleetv1.Service](t.Context(), c.fleet(t, child), &fleetv1.ListRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("got %v, want a token to end with the one that it was made with", err)
 	}
 }
@@ -188,12 +189,12 @@ func applying(client fleetv1connect.FleetServiceClient, document *fleetv1.Docume
 // groups, they do not reach it.
 func (c *crowd) wantReach(t *testing.T, credential, cluster string, groups ...string) {
 	t.Helper()
-	boss, err := c.admin.GetUser(t.Context(), &fleetv1.GetUserRequest{Name: "boss"})
+	boss, err := fleetcalls.Get[*fleetv1.User](t.Context(), c.admin, "boss")
 	if err != nil {
 		t.Fatal(err)
 	}
 	res, err := c.hub.access(t, serviceToken(t)).CheckAccess(t.Context(), &distributorv1.CheckAccessRequest{
-		Subject: "user:boss", SubjectUid: boss.GetUser().GetMetadata().GetUid(), Credential: credential, Cluster: cluster,
+		Subject: "user:boss", SubjectUid: boss.GetMetadata().GetUid(), Credential: credential, Cluster: cluster,
 		Groups: []string{"leat:admins"}, // the hub knows better
 	})
 	if err != nil || res.GetAllowed() != (len(groups) > 0) || !slices.Equal(res.GetGroups(), groups) {
@@ -218,7 +219,7 @@ func TestSecNarrowTokensLoseWhatTheirOwnersLose(t *testing.T) {
 		t.Errorf("got %v, want a limit to give nothing that its owner lacks", err)
 	}
 	byRole, _ := c.narrow(t, ada, "ada", &fleetv1.TokenLimit{RoleName: "syncer"})
-	stream, err := c.fleet(t, secret).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{})
+	stream, err := c.fleet(t, secret).Watch(t.Context(), &fleetv1.WatchRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,19 +236,19 @@ func TestSecNarrowTokensLoseWhatTheirOwnersLose(t *testing.T) {
 	if !seen["sales"] || len(seen) != 1 {
 		t.Errorf("the watch shows the services %v, want that of the project", seen)
 	}
-	if _, err := c.fleet(t, byRole).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"}); err != nil {
+	if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), c.fleet(t, byRole), "app"); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.admin.DeleteRole(t.Context(), &fleetv1.DeleteRoleRequest{Name: "syncer"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Role](t.Context(), c.admin, "syncer"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.fleet(t, byRole).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), c.fleet(t, byRole), "app"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("got %v, want a limit whose role is gone to leave nothing", err)
 	}
-	if _, err := c.admin.DeleteAccessBinding(t.Context(), &fleetv1.DeleteAccessBindingRequest{Name: "ada"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.AccessBinding](t.Context(), c.admin, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.fleet(t, secret).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "shop/sales"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), c.fleet(t, secret), "shop/sales"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("got %v, want the token to lose what its owner lost", err)
 	}
 	for isGone := false; !isGone; {

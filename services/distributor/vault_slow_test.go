@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/vaulttest"
 	"github.com/leatdev/leat/services/distributor"
@@ -98,7 +99,7 @@ path "transit/decrypt/leat" { capabilities = ["update"] }`}, nil)
 	await.True(t, "the hub to say that it waits for Vault", func() bool { return logged.has("root of the sealing keys does not answer") })
 	vault.Restart(t)
 	await.True(t, "the hub to start", func() bool {
-		_, err := h.fleet(t, adminToken).GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "two"})
+		_, err := fleetcalls.Get[*fleetv1.Repository](t.Context(), h.fleet(t, adminToken), "two")
 		return err == nil
 	})
 	if err := rotate(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
@@ -35,36 +36,36 @@ func TestListsHoldWhatTheCallerMaySee(t *testing.T) {
 	})
 	c.bind(t, "single", &fleetv1.AccessBindingSpec{Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Services: []string{"single"}})
 	ada := c.fleet(t, secret)
-	services, err1 := ada.ListServices(t.Context(), &fleetv1.ListServicesRequest{})
-	clusters, err2 := ada.ListClusters(t.Context(), &fleetv1.ListClustersRequest{})
-	repositories, err3 := ada.ListRepositories(t.Context(), &fleetv1.ListRepositoriesRequest{})
-	elsewhere, err4 := ada.ListServices(t.Context(), &fleetv1.ListServicesRequest{Cluster: "two"})
+	services, err1 := fleetcalls.List[*fleetv1.Service](t.Context(), ada, &fleetv1.ListRequest{})
+	clusters, err2 := fleetcalls.List[*fleetv1.Cluster](t.Context(), ada, &fleetv1.ListRequest{})
+	repositories, err3 := fleetcalls.List[*fleetv1.Repository](t.Context(), ada, &fleetv1.ListRequest{})
+	elsewhere, err4 := fleetcalls.List[*fleetv1.Service](t.Context(), ada, &fleetv1.ListRequest{Cluster: "two"})
 	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	for _, s := range services.GetServices() {
+	for _, s := range services.Objects {
 		got = append(got, s.GetMetadata().GetName())
 	}
-	if !slices.Equal(got, []string{"shop", "single"}) || len(elsewhere.GetServices()) != 1 {
-		t.Errorf("got services %v, and %v of cluster two", got, elsewhere.GetServices())
+	if !slices.Equal(got, []string{"shop", "single"}) || len(elsewhere.Objects) != 1 {
+		t.Errorf("got services %v, and %v of cluster two", got, elsewhere.Objects)
 	}
-	if got := clusters.GetClusters(); len(got) != 1 || got[0].GetMetadata().GetName() != "one" || got[0].GetStatus().GetServices() != 1 {
+	if got := clusters.Objects; len(got) != 1 || got[0].GetMetadata().GetName() != "one" || got[0].GetStatus().GetServices() != 1 {
 		t.Errorf("got clusters %v, want one, with one service", got)
 	}
-	if got := repositories.GetRepositories(); len(got) != 2 || got[0].GetSpec().GetUrl() == "" || got[0].GetSpec().GetPollInterval() != nil {
+	if got := repositories.Objects; len(got) != 2 || got[0].GetSpec().GetUrl() == "" || got[0].GetSpec().GetPollInterval() != nil {
 		t.Errorf("got repositories %v, want those of ada's services, and little of each", got)
 	}
-	_, err := ada.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web"})
+	_, err := fleetcalls.Get[*fleetv1.Service](t.Context(), ada, "web")
 	wantReason(t, err, "NOT_FOUND")
-	page, err := ada.ListServices(t.Context(), &fleetv1.ListServicesRequest{Page: &typev1.Page{Size: 1}})
-	if err != nil || len(page.GetServices()) != 1 || page.GetNextPageToken() == "" {
+	page, err := fleetcalls.List[*fleetv1.Service](t.Context(), ada, &fleetv1.ListRequest{Page: &typev1.Page{Size: 1}})
+	if err != nil || len(page.Objects) != 1 || page.NextPageToken == "" {
 		t.Fatalf("got %v, %v, want the first of two", page, err)
 	}
-	page, err = ada.ListServices(t.Context(), &fleetv1.ListServicesRequest{Page: &typev1.Page{Size: 1, Token: page.GetNextPageToken()}})
-	if err != nil || len(page.GetServices()) != 1 || page.GetServices()[0].GetMetadata().GetName() != "single" || page.GetNextPageToken() != "" {
+	page, err = fleetcalls.List[*fleetv1.Service](t.Context(), ada, &fleetv1.ListRequest{Page: &typev1.Page{Size: 1, Token: page.NextPageToken}})
+	if err != nil || len(page.Objects) != 1 || page.Objects[0].GetMetadata().GetName() != "single" || page.NextPageToken != "" {
 		t.Errorf("got %v, %v, want the second and last", page, err)
 	}
 }
@@ -78,7 +79,7 @@ func TestWatchFollowsRights(t *testing.T) {
 	secret, _ := c.join(t, "ada")
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	stream, err := c.fleet(t, secret).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+	stream, err := c.fleet(t, secret).Watch(ctx, &fleetv1.WatchRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestWatchFollowsRights(t *testing.T) {
 	viewer.Clusters = named("two")
 	c.bind(t, "b", viewer)
 	follow("elsewhere", "User ada", "AccessBinding b", "Cluster two", "Service other", "Service new2", "Repository demo")
-	if _, err := c.admin.DeleteAccessBinding(t.Context(), &fleetv1.DeleteAccessBindingRequest{Name: "b"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.AccessBinding](t.Context(), c.admin, "b"); err != nil {
 		t.Fatal(err)
 	}
 	follow("unbound", "User ada")
@@ -140,7 +141,7 @@ func TestWatchOfAProjectFollowsForeignServices(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	stream, err := c.fleet(t, secret).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Project: "lib"})
+	stream, err := c.fleet(t, secret).Watch(ctx, &fleetv1.WatchRequest{Project: "lib"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,13 +168,13 @@ func TestWatchOfAProjectFollowsForeignServices(t *testing.T) {
 	follow("it is made of another repository", false)
 	put("seen", "lib/base")
 	follow("it is made of the first one again", true)
-	if _, err := c.admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "shop/app"}); err != nil {
+	if err := fleetcalls.Delete[*fleetv1.Service](ctx, c.admin, "shop/app"); err != nil {
 		t.Fatal(err)
 	}
 	follow("it is deleted", false)
 }
 
-func note(t *testing.T, seen map[string]bool, stream *connect.ServerStreamForClient[fleetv1.WatchFleetResponse]) {
+func note(t *testing.T, seen map[string]bool, stream *connect.ServerStreamForClient[fleetv1.WatchResponse]) {
 	t.Helper()
 	object := fleetdoc.Object(stream.Msg().GetDocument())
 	if object == nil {

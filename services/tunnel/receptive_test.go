@@ -300,11 +300,11 @@ func TestHomeLetsOnlyAgentsCallsPass(t *testing.T) {
 		"/v1/bundles/%2e%2e/x":                                       http.StatusForbidden,
 		distributorv1connect.AccessServiceCheckAccessProcedure:       http.StatusForbidden,
 		distributorv1connect.ReceptionServiceCreateHubTokenProcedure: http.StatusForbidden,
-		"/leat.fleet.v1.FleetService/ListClusters":                   http.StatusForbidden,
-		"/healthz": http.StatusForbidden,
-		"/metrics": http.StatusForbidden,
-		"/":        http.StatusForbidden,
-		"/leat.distributor.v1.DistributorService%2FGetPlan":                     http.StatusForbidden,
+		"/leat.fleet.v1.FleetService/List":                           http.StatusForbidden,
+		"/healthz":                                                   http.StatusForbidden,
+		"/metrics":                                                   http.StatusForbidden,
+		"/":                                                          http.StatusForbidden,
+		"/leat.distributor.v1.DistributorService%2FGetPlan":          http.StatusForbidden,
 		distributorv1connect.DistributorServiceGetPlanProcedure + "/../../..//": http.StatusForbidden,
 	} {
 		if got := call(t, home, path, "{}", ""); got != want {

@@ -27,10 +27,10 @@ type ask func(ctx context.Context) error
 // service.
 func (r *rig) normal(t *testing.T, s *server) ask {
 	t.Helper()
-	call := func(path, token string) ask {
+	call := func(path, message, token string) ask {
 		client := s.client()
 		return func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(s.public, path), strings.NewReader("{}"))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(s.public, path), strings.NewReader(message))
 			if err != nil {
 				return err
 			}
@@ -40,11 +40,11 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 	}
 	switch s.service {
 	case "gitcache":
-		return call("/leat.gitcache.v1.GitCacheService/ListRepositories", serviceToken(t, "distributor", "gitcache"))
+		return call("/leat.gitcache.v1.GitCacheService/ListRepositories", "{}", serviceToken(t, "distributor", "gitcache"))
 	case "distributor":
-		return call("/leat.fleet.v1.FleetService/ListClusters", adminToken)
+		return call("/leat.fleet.v1.FleetService/List", `{"kind": "Cluster"}`, adminToken)
 	case "tunnel":
-		return call("/leat.tunnel.v1.TunnelService/ListSessions", r.personToken(t, adminToken, "tunnel"))
+		return call("/leat.tunnel.v1.TunnelService/ListSessions", "{}", r.personToken(t, adminToken, "tunnel"))
 	}
 	client := s.client()
 	return func(ctx context.Context) error {

@@ -21,7 +21,7 @@ import (
 
 // procedure is a Connect procedure.
 type procedure struct {
-	path   string // such as /leat.fleet.v1.FleetService/GetCluster
+	path   string // such as /leat.fleet.v1.FleetService/Get
 	stream bool   // in either direction
 }
 

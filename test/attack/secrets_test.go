@@ -247,19 +247,9 @@ func summary(doors []door, open []bool) string {
 // refusals are the codes for a caller without permission, and for a procedure that does not exist.
 var refusals = []string{"unauthenticated", "permission_denied", "unimplemented"}
 
-// message returns the request for a procedure: empty, unless the procedure refuses an empty one
-// before it checks the caller.
-func message(p procedure) string {
-	switch path.Base(p.path) {
-	case "CreateRepository", "UpdateRepository":
-		return `{"repository": {"spec": {"pollInterval": "120s"}}}`
-	}
-	return "{}"
-}
-
 // opensProcedure calls a procedure and reports whether the caller was allowed.
 func (s *server) opensProcedure(ctx context.Context, p procedure, token string) (bool, error) {
-	contentType, body := "application/json", message(p)
+	contentType, body := "application/json", "{}"
 	if p.stream { // one message
 		contentType, body = "application/connect+json", "\x00\x00\x00\x00\x02{}"
 	}

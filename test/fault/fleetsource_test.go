@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
@@ -64,11 +65,11 @@ func TestFleetSourceThroughAKill(t *testing.T) {
 	}
 	first, second := h.distributors[0], h.distributors[1]
 	status := func(at *process) *fleetv1.FleetSourceStatus {
-		res, err := sources(at).GetFleetSource(t.Context(), &fleetv1.GetFleetSourceRequest{Name: "fleet"})
+		res, err := fleetcalls.Get[*fleetv1.FleetSource](t.Context(), h.admin(t, slices.Index(h.distributors, at)), "fleet")
 		if err != nil {
 			return nil
 		}
-		return res.GetFleetSource().GetStatus()
+		return res.GetStatus()
 	}
 	managed := func(at *process, n, held int32) {
 		t.Helper()
@@ -121,7 +122,7 @@ func TestFleetSourceThroughAKill(t *testing.T) {
 	managed(first, 30, 0)
 	second.start(t)
 	for i := range 40 {
-		_, err := h.admin(t, 1).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: fmt.Sprintf("site-%02d", i)})
+		_, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.admin(t, 1), fmt.Sprintf("site-%02d", i))
 		if isThere := err == nil; isThere != (i < 30) {
 			t.Errorf("cluster site-%02d: got %v, want those of the last commit and no others", i, err)
 		}

@@ -22,6 +22,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
@@ -194,11 +195,11 @@ func TestRolloutThroughAFreezeAndAnEnd(t *testing.T) {
 		},
 	}}})
 	status := func(at *process) *fleetv1.RolloutPolicyStatus {
-		res, err := h.rollouts(t, at).GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "waves"})
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.admin(t, slices.Index(h.distributors, at)), "waves")
 		if err != nil {
 			return nil
 		}
-		return res.GetRolloutPolicy().GetStatus()
+		return res.GetStatus()
 	}
 	await.Poll(t, "the policy to take the services over", pause, func() (bool, string) {
 		return status(first).GetTakenOver() == clusters, ""

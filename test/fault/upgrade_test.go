@@ -22,6 +22,7 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
@@ -191,13 +192,13 @@ func (u *upgrade) load(ctx context.Context, t *testing.T, running *sync.WaitGrou
 		return u.isAgentAway.Load() && strings.Contains(err.Error(), "AGENT_OFFLINE")
 	}}
 	for i := range 2 {
-		admin, tunnel := u.admin(t, i), u.tunnels[i]
+		queries, tunnel := u.queries(t, i), u.tunnels[i]
 		list.calls[i] = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			answer, err := admin.ListServices(ctx, &fleetv1.ListServicesRequest{Cluster: realCluster})
-			if err == nil && len(answer.GetServices()) != 2 {
-				return fmt.Errorf("got %d services of %s, want 2", len(answer.GetServices()), realCluster)
+			found, err := find(ctx, queries, &fleetv1.FleetQuery{Kind: "Service", Cluster: realCluster})
+			if err == nil && len(found) != 2 {
+				return fmt.Errorf("got %d services of %s, want 2", len(found), realCluster)
 			}
 			return err
 		}
@@ -341,29 +342,49 @@ func (u *upgrade) check(t *testing.T, replaced string) {
 func (u *upgrade) wantHealthy(t *testing.T, replica int) {
 	t.Helper()
 	await.Poll(t, "the services to be healthy at "+u.distributors[replica].name, pause, func() (bool, string) {
-		answer, err := u.admin(t, replica).ListServices(t.Context(), &fleetv1.ListServicesRequest{Cluster: realCluster})
+		documents, err := find(t.Context(), u.queries(t, replica), &fleetv1.FleetQuery{Kind: "Service", Cluster: realCluster})
 		if err != nil {
 			return false, err.Error()
 		}
-		for _, service := range answer.GetServices() {
+		for _, document := range documents {
+			service := document.GetService()
 			status := service.GetStatus()
 			if commits := status.GetReport().GetAppliedCommits(); !status.GetSynced() || status.GetPhase() != typev1.ServicePhase_SERVICE_PHASE_HEALTHY ||
 				len(commits) != 1 || commits[0] != u.head(u.repos[0]) {
 				return false, service.String()
 			}
 		}
-		return len(answer.GetServices()) == 2, ""
+		return len(documents) == 2, ""
 	})
 }
 
 // words returns the capability words of the agent of a version.
 func (u *upgrade) words(t *testing.T) []string {
 	t.Helper()
-	answer, err := u.admin(t, 0).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: realCluster})
-	if err != nil {
-		t.Fatal(err)
+	documents, err := find(t.Context(), u.queries(t, 0), &fleetv1.FleetQuery{Kind: "Cluster", Filter: "name=" + realCluster})
+	if err != nil || len(documents) != 1 {
+		t.Fatalf("got %d clusters, %v", len(documents), err)
 	}
-	return answer.GetCluster().GetStatus().GetReport().GetCapabilities()
+	return documents[0].GetCluster().GetStatus().GetReport().GetCapabilities()
+}
+
+func (u *upgrade) queries(t *testing.T, replica int) fleetv1connect.QueryServiceClient {
+	t.Helper()
+	c := u.to(t, replica, adminToken)
+	return fleetv1connect.NewQueryServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+// find returns what a query selects. The version before has this call, and lacks Get and List.
+func find(ctx context.Context, queries fleetv1connect.QueryServiceClient, query *fleetv1.FleetQuery) ([]*fleetv1.Document, error) {
+	answer, err := queries.QueryFleet(ctx, &fleetv1.QueryFleetRequest{Query: query, Documents: true})
+	if err != nil {
+		return nil, err
+	}
+	var documents []*fleetv1.Document
+	for _, row := range answer.GetRows() {
+		documents = append(documents, row.GetDocument())
+	}
+	return documents, nil
 }
 
 // TestUpgradeFromTheVersionBefore replaces each process of the version before by the one of this tree, one

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )
@@ -32,11 +33,11 @@ func (h *hub) resourceVersion(t *testing.T, service string) string {
 // clusterStatus returns the status of the cluster.
 func (h *hub) clusterStatus(t *testing.T) *fleetv1.ClusterStatus {
 	t.Helper()
-	answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
+	answer, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet, "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.GetCluster().GetStatus()
+	return answer.GetStatus()
 }
 
 // TestRestoredHubPrunesNothing loses a hub with its database and its Redis while an agent is
@@ -104,11 +105,11 @@ func TestRestoredHubPrunesNothing(t *testing.T) {
 	adopted := func(what string, is func(*fleetv1.ClusterStatus) bool) {
 		t.Helper()
 		await.Poll(t, what, pause, func() (bool, string) {
-			answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
+			answer, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet, "demo")
 			if err != nil {
 				return false, err.Error()
 			}
-			status := answer.GetCluster().GetStatus()
+			status := answer.GetStatus()
 			return is(status), status.String()
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -141,8 +142,8 @@ func TestSecCanariesOfAHub(t *testing.T) {
 	var shown strings.Builder
 	for _, repository := range repositories {
 		await.Poll(t, repository+" to be refused", pause, func() (bool, string) {
-			res, err := h.fleet.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: repository})
-			if err != nil || res.GetRepository().GetStatus().GetProblem().GetMessage() == "" {
+			res, err := fleetcalls.Get[*fleetv1.Repository](t.Context(), h.fleet, repository)
+			if err != nil || res.GetStatus().GetProblem().GetMessage() == "" {
 				return false, fmt.Sprint(res, err)
 			}
 			shown.WriteString(protojson.Format(res))
@@ -202,7 +203,7 @@ func TestSecCanariesOfAHub(t *testing.T) {
 func (h *hub) misplace(t *testing.T, set *canarytest.Set, name string) {
 	t.Helper()
 	wrong := "leat_" + set.PlantWord("a token that is not known")
-	if _, err := h.fleetClient(t, wrong).GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name}); err == nil {
+	if _, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleetClient(t, wrong), name); err == nil {
 		t.Error("want no answer to a wrong token")
 	}
 	join, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "demo"})

@@ -23,6 +23,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -260,18 +261,18 @@ func testRoles(t *testing.T, h *hub) {
 		{name: "editor", role: typev1.AccessRole_ACCESS_ROLE_EDITOR, level: edits},
 	} {
 		fleet := h.person(t, test.name, test.role, test.rules...)
-		found, err := fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web"})
+		found, err := fleetcalls.Get[*fleetv1.Service](t.Context(), fleet, "web")
 		if test.level == nothing {
 			if connect.CodeOf(err) != connect.CodeNotFound {
 				t.Errorf("%s: got %v (%v), want no such service", test.name, found, err)
 			}
 			continue
 		}
-		if err != nil || found.GetService().GetStatus() == nil || len(found.GetService().GetSpec().GetSources()) == 0 {
+		if err != nil || found.GetStatus() == nil || len(found.GetSpec().GetSources()) == 0 {
 			t.Errorf("%s: got %v (%v), want the service and how it fares", test.name, found, err)
 			continue
 		}
-		for call, err := range callsOf(t, h, fleet, found.GetService()) {
+		for call, err := range callsOf(t, h, fleet, found) {
 			level, name, _ := strings.Cut(call, " ")
 			want := connect.CodePermissionDenied
 			if fmt.Sprint(test.level) >= level {
@@ -319,9 +320,9 @@ func callsOf(t *testing.T, h *hub, fleet fleetv1connect.FleetServiceClient, web 
 	confirmed := proto.CloneOf(web)
 	confirmed.Metadata.ResourceVersion = 0
 	confirmed.Spec.Sync = &fleetv1.SyncOptions{PruneConfirmation: "sha256:" + strings.Repeat("1", 64)}
-	_, errs["2 confirm"] = fleet.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: confirmed})
+	_, errs["2 confirm"] = fleetcalls.Update(t.Context(), fleet, confirmed)
 	edited := proto.CloneOf(confirmed)
 	edited.Metadata.Labels = map[string]string{"edited": "yes"}
-	_, errs["3 update"] = fleet.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: edited})
+	_, errs["3 update"] = fleetcalls.Update(t.Context(), fleet, edited)
 	return errs
 }

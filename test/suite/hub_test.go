@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
@@ -302,11 +303,11 @@ func (h *hub) waitService(t *testing.T, name, what string, condition func(*fleet
 	t.Helper()
 	var last *fleetv1.ServiceStatus
 	await.Poll(t, name+" to be "+what, pause, func() (bool, string) {
-		answer, err := h.fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
+		answer, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet, name)
 		if err != nil {
 			return false, err.Error()
 		}
-		last = answer.GetService().GetStatus()
+		last = answer.GetStatus()
 		return condition(last), last.String()
 	})
 	return last

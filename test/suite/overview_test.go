@@ -10,6 +10,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
@@ -20,11 +21,11 @@ func TestClusterView(t *testing.T) {
 	shown := func(what string, want func(*distributorv1.ClusterReport) bool) {
 		t.Helper()
 		await.Poll(t, "the hub to show "+what, pause, func() (bool, string) {
-			answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
+			answer, err := fleetcalls.Get[*fleetv1.Cluster](t.Context(), h.fleet, "demo")
 			if err != nil {
 				return false, err.Error()
 			}
-			report := answer.GetCluster().GetStatus().GetReport()
+			report := answer.GetStatus().GetReport()
 			return want(report), report.String()
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -46,11 +47,11 @@ func TestChartFromARegistry(t *testing.T) {
 	second := push("1.1.0")
 	stranger.PushTag(t, registry, "team/web", second)
 	await.Poll(t, "the refusal of the version that a stranger signed", pause, func() (bool, string) {
-		answer, err := h.fleet.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "charts"})
+		answer, err := fleetcalls.Get[*fleetv1.Repository](t.Context(), h.fleet, "charts")
 		if err != nil {
 			return false, err.Error()
 		}
-		problem := answer.GetRepository().GetStatus().GetProblem()
+		problem := answer.GetStatus().GetProblem()
 		return problem.GetReason() == errorsv1.Reason_REASON_UPSTREAM_SIGNATURE_REJECTED && strings.Contains(problem.GetMessage(), "1.1.0"), problem.String()
 	})
 	h.waitService(t, "shop", "healthy with the last good version", healthyAt(first))

@@ -16,6 +16,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
@@ -110,7 +111,7 @@ func TestSpine(t *testing.T) {
 	t.Run("the tunnel shows the cluster to those who may", func(t *testing.T) { testTunnel(t, h) })
 
 	t.Run("a wrong token is refused", func(t *testing.T) {
-		_, err := h.fleetClient(t, "leat_wrong").ListServices(t.Context(), &fleetv1.ListServicesRequest{})
+		_, err := fleetcalls.List[*fleetv1.Service](t.Context(), h.fleetClient(t, "leat_wrong"), &fleetv1.ListRequest{})
 		if connect.CodeOf(err) != connect.CodeUnauthenticated || rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID {
 			t.Errorf("list services with a wrong token: got %s, want unauthenticated, TOKEN_INVALID", codeOf(err))
 		}
@@ -149,7 +150,7 @@ func TestSpine(t *testing.T) {
 	})
 
 	t.Run("a service that is deleted takes its objects along", func(t *testing.T) {
-		if _, err := h.fleet.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "kept"}); err != nil {
+		if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet, "kept"); err != nil {
 			t.Fatal(err)
 		}
 		await.Poll(t, "the deleted service's object to be gone", pause, func() (bool, string) {

@@ -19,6 +19,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
@@ -291,8 +292,8 @@ func (s *shops) bootstrap(t *testing.T) {
 			Role:   typev1.AccessRole_ACCESS_ROLE_ADMIN, Hub: true,
 		}}))
 	await.Poll(t, "the fleet source to have written its documents", pause, func() (bool, string) {
-		answer, err := s.sources.GetFleetSource(t.Context(), &fleetv1.GetFleetSourceRequest{Name: "fleet"})
-		status := answer.GetFleetSource().GetStatus()
+		answer, err := fleetcalls.Get[*fleetv1.FleetSource](t.Context(), s.fleet, "fleet")
+		status := answer.GetStatus()
 		documents, _ := s.sources.ListFleetSourceDocuments(t.Context(), &fleetv1.ListFleetSourceDocumentsRequest{Name: "fleet"})
 		return err == nil && status.GetManaged() == 8 && status.GetProblem() == nil, fmt.Sprint(status, documents, err)
 	})
@@ -336,8 +337,8 @@ func (s *shops) waitShop(t *testing.T, cluster, want string) {
 	t.Helper()
 	await.Poll(t, "the shop of "+cluster+" to be "+want, pause, func() (bool, string) {
 		got := s.shop(t, cluster)
-		answer, err := s.fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "shop@" + cluster})
-		status := answer.GetService().GetStatus()
+		answer, err := fleetcalls.Get[*fleetv1.Service](t.Context(), s.fleet, "shop@"+cluster)
+		status := answer.GetStatus()
 		return got == want && err == nil && status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY, fmt.Sprint(got, " ", status, err)
 	})
 }
@@ -354,8 +355,8 @@ func (s *shops) expectShop(t *testing.T, cluster, want string) {
 func (s *shops) waitTaken(t *testing.T, services int32) {
 	t.Helper()
 	await.Poll(t, "the policy to take the services over", pause, func() (bool, string) {
-		answer, err := s.rollouts.GetRolloutPolicy(t.Context(), &fleetv1.GetRolloutPolicyRequest{Name: "shop"})
-		status := answer.GetRolloutPolicy().GetStatus()
+		answer, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), s.fleet, "shop")
+		status := answer.GetStatus()
 		return err == nil && status.GetTakenOver() == services, fmt.Sprint(status, err)
 	})
 }

@@ -35,7 +35,6 @@ type Client struct {
 	fleetv1connect.FleetServiceClient
 	fleetv1connect.KeyServiceClient
 	fleetv1connect.NotifierServiceClient
-	fleetv1connect.ConfigSetServiceClient
 	fleetv1connect.GlobalServiceServiceClient
 	fleetv1connect.RolloutServiceClient
 	fleetv1connect.FleetSourceServiceClient
@@ -68,14 +67,13 @@ func New(p Params) (*Client, error) {
 	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, options...)
 	notifiers := fleetv1connect.NewNotifierServiceClient(base.HTTP, base.BaseURL, options...)
 	queries := fleetv1connect.NewQueryServiceClient(base.HTTP, base.BaseURL, options...)
-	sets := fleetv1connect.NewConfigSetServiceClient(base.HTTP, base.BaseURL, options...)
 	globals := fleetv1connect.NewGlobalServiceServiceClient(base.HTTP, base.BaseURL, options...)
 	rollouts := fleetv1connect.NewRolloutServiceClient(base.HTTP, base.BaseURL, options...)
 	sources := fleetv1connect.NewFleetSourceServiceClient(base.HTTP, base.BaseURL, options...)
 	bootstraps := fleetv1connect.NewBootstrapServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
 	return &Client{
-		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, ConfigSetServiceClient: sets,
+		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers,
 		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, BootstrapServiceClient: bootstraps, SignIns: sessions, params: p,
 	}, nil
 }

@@ -39,7 +39,7 @@ func TestWatchGoesOn(t *testing.T) {
 	hub.Put(service("a"))
 	c := newClient(t, hub, fleettest.Token)
 	cut := false
-	err := c.Watch(t.Context(), client.Watched{}, func(change *fleetv1.WatchFleetResponse) error {
+	err := c.Follow(t.Context(), &fleetv1.WatchRequest{}, func(change *fleetv1.WatchResponse) error {
 		switch name := change.GetDocument().GetService().GetMetadata().GetName(); {
 		case name == "a" && !cut:
 			cut = true
@@ -61,16 +61,16 @@ func TestWatchEnds(t *testing.T) {
 	hub.Put(service("a"))
 	broken := errors.New("broken")
 	seen := newClient(t, hub, fleettest.Token)
-	if err := seen.Watch(t.Context(), client.Watched{}, func(*fleetv1.WatchFleetResponse) error { return broken }); !errors.Is(err, broken) {
+	if err := seen.Follow(t.Context(), &fleetv1.WatchRequest{}, func(*fleetv1.WatchResponse) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("with a function that fails: got error %v, want %v", err, broken)
 	}
 	refused := newClient(t, hub, "wrong")
-	err := refused.Watch(t.Context(), client.Watched{}, func(*fleetv1.WatchFleetResponse) error { return nil })
+	err := refused.Follow(t.Context(), &fleetv1.WatchRequest{}, func(*fleetv1.WatchResponse) error { return nil })
 	if connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("with a wrong token: got error %v, want %v at once", err, connect.CodeUnauthenticated)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = seen.Watch(ctx, client.Watched{}, func(*fleetv1.WatchFleetResponse) error { cancel(); return nil })
+	err = seen.Follow(ctx, &fleetv1.WatchRequest{}, func(*fleetv1.WatchResponse) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("when its context ends: got error %v, want %v", err, context.Canceled)
 	}

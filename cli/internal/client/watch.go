@@ -16,21 +16,13 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// ErrStop ends Watch without an error when its function returns it.
+// ErrStop ends Follow without an error when its function returns it.
 var ErrStop = errors.New("stop watching")
 
-// Watched selects what is watched. The zero value is the whole fleet.
-type Watched struct {
-	// Service is the one service, as requests name it. Empty: everything.
-	Service string
-	// Project is that of the clusters, repositories and services. Empty: all projects.
-	Project string
-}
-
-// Watch calls see with every change of what is watched, starting with the current objects. When the stream breaks it opens a new one, which starts with
+// Follow calls see with every change of what is watched, starting with the current objects. When the stream breaks it opens a new one, which starts with
 // the current objects again, until ctx is done. It returns the cause when ctx is done, see's error
 // unless that is ErrStop, and any answer of the hub that a retry would not change.
-func (c *Client) Watch(ctx context.Context, what Watched, see func(*fleetv1.WatchFleetResponse) error) error {
+func (c *Client) Follow(ctx context.Context, what *fleetv1.WatchRequest, see func(*fleetv1.WatchResponse) error) error {
 	failures := 0
 	for {
 		progress, err := c.watchOnce(ctx, what, see)
@@ -65,10 +57,10 @@ func unwrapSeen(err error) error {
 }
 
 // watchOnce follows one stream to its end. progress reports whether anything arrived.
-func (c *Client) watchOnce(ctx context.Context, what Watched, see func(*fleetv1.WatchFleetResponse) error) (progress bool, err error) {
+func (c *Client) watchOnce(ctx context.Context, what *fleetv1.WatchRequest, see func(*fleetv1.WatchResponse) error) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: what.Service, Project: what.Project})
+	stream, err := c.Watch(ctx, what)
 	if err != nil {
 		return false, err
 	}

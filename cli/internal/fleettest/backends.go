@@ -11,23 +11,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// GetConfigBackend implements FleetService.
-func (h *Hub) GetConfigBackend(_ context.Context, request *fleetv1.GetConfigBackendRequest) (*fleetv1.GetConfigBackendResponse, error) {
-	object, err := h.get("configbackend", request.GetName())
-	return &fleetv1.GetConfigBackendResponse{ConfigBackend: object.GetConfigBackend()}, err
-}
-
-// ListConfigBackends implements FleetService, one object a page.
-func (h *Hub) ListConfigBackends(_ context.Context, request *fleetv1.ListConfigBackendsRequest) (*fleetv1.ListConfigBackendsResponse, error) {
-	backends, next := paged(listOf(h, "configbackend", "", (*fleetv1.Document).GetConfigBackend), request.GetPage())
-	return &fleetv1.ListConfigBackendsResponse{ConfigBackends: backends, NextPageToken: next}, nil
-}
-
-// DeleteConfigBackend implements FleetService.
-func (h *Hub) DeleteConfigBackend(_ context.Context, request *fleetv1.DeleteConfigBackendRequest) (*fleetv1.DeleteConfigBackendResponse, error) {
-	return &fleetv1.DeleteConfigBackendResponse{}, h.remove("configbackend", request.GetName())
-}
-
 // RefreshConfigBackend implements FleetService. Everything that is asked for is one entry.
 func (h *Hub) RefreshConfigBackend(_ context.Context, request *fleetv1.RefreshConfigBackendRequest) (*fleetv1.RefreshConfigBackendResponse, error) {
 	_, err := h.get("configbackend", request.GetName())

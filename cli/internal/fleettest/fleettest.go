@@ -6,10 +6,8 @@
 package fleettest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -30,8 +28,6 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetdoc"
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/wake"
@@ -114,8 +110,6 @@ func (h *Hub) Handler() http.Handler {
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token}, "the token is not known"))
 	path, calls = fleetv1connect.NewNotifierServiceHandler(notifiers{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
-	path, calls = fleetv1connect.NewConfigSetServiceHandler(configSets{hub: h})
-	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewGlobalServiceServiceHandler(globals{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewRolloutServiceHandler(rollouts{hub: h})
@@ -190,83 +184,6 @@ func (h *Hub) AccessTokens() int {
 	return h.tokens
 }
 
-func (h *Hub) get(kind, name string) (*fleetv1.Document, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key, err := h.keyLocked(kind, name)
-	if err != nil {
-		return nil, err
-	}
-	return proto.CloneOf(h.objects[key]), nil
-}
-
-// keyLocked returns the key of the object that a request names. A service may be named without its
-// cluster if that leads to one.
-func (h *Hub) keyLocked(kind, name string) (string, error) {
-	key := kind + "/" + name
-	if _, ok := h.objects[key]; ok {
-		return key, nil
-	}
-	var found []string
-	for other := range h.objects {
-		if kind == "service" && strings.HasPrefix(other, key+"@") {
-			found = append(found, other)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return "", rpcerr.NotFound(kind, name)
-	case 1:
-		return found[0], nil
-	}
-	slices.Sort(found)
-	names := strings.ReplaceAll(strings.Join(found, ", "), "service/", "")
-	return "", rpcerr.New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_NAME_AMBIGUOUS,
-		fmt.Sprintf("service %q runs in several clusters: %s; name one of them", name, names))
-}
-
-func (h *Hub) list(kind string) []*fleetv1.Document {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var found []*fleetv1.Document
-	for _, key := range slices.Sorted(maps.Keys(h.objects)) {
-		if strings.HasPrefix(key, kind) {
-			found = append(found, proto.CloneOf(h.objects[key]))
-		}
-	}
-	return found
-}
-
-func (h *Hub) remove(kind, name string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key, err := h.keyLocked(kind, name)
-	if err != nil {
-		return err
-	}
-	if kind != "service" && h.used(kind, name) {
-		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, kind+" "+name+" is named by a service")
-	}
-	delete(h.objects, key)
-	h.changed.Notify()
-	return nil
-}
-
-func (h *Hub) used(kind, name string) bool {
-	for _, object := range h.objects {
-		spec := object.GetService().GetSpec()
-		for _, source := range spec.GetSources() {
-			if kind == "repository" && source.GetRepository() == name {
-				return true
-			}
-		}
-		if kind == "cluster" && spec.GetCluster() == name {
-			return true
-		}
-	}
-	return false
-}
-
 // GetServerInfo implements FleetService.
 func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
 	h.mu.Lock()
@@ -274,69 +191,11 @@ func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fl
 	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}}, nil
 }
 
-// Apply implements FleetService. It refuses a repository without url.
-func (h *Hub) Apply(_ context.Context, request *fleetv1.ApplyRequest) (*fleetv1.ApplyResponse, error) {
-	for i, object := range request.GetDocuments() {
-		if r := object.GetRepository(); r != nil && r.GetSpec().GetUrl() == "" {
-			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.url", i), "is required")
-		}
-		if d := object.GetRepository().GetSpec().GetPollInterval(); d != nil && d.AsDuration() < 5*time.Second {
-			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.poll_interval", i), "is "+d.AsDuration().String()+"; it must be between 5s and 24h0m0s")
-		}
-	}
-	response := &fleetv1.ApplyResponse{}
-	for _, object := range request.GetDocuments() {
-		action := h.applyOne(object, request.GetDryRun())
-		outcome := &fleetv1.ApplyOutcome{Action: action, Document: object}
-		if object.GetService() != nil && action != fleetv1.ApplyAction_APPLY_ACTION_CREATED {
-			outcome.Warnings = h.holds()
-		}
-		response.Outcomes = append(response.Outcomes, outcome)
-	}
-	return response, nil
-}
-
-// holds returns a warning for each rollout policy: the double's policies hold every service.
-func (h *Hub) holds() (warnings []string) {
-	for _, policy := range h.list("rolloutpolicy/") {
-		_, name := document.Identify(policy)
-		warnings = append(warnings, "held by rolloutpolicy "+name+" until its rollout admits it")
-	}
-	return warnings
-}
-
-func (h *Hub) applyOne(object *fleetv1.Document, dryRun bool) fleetv1.ApplyAction {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	kind, name := document.Identify(object)
-	action := fleetv1.ApplyAction_APPLY_ACTION_CREATED
-	if _, ok := h.objects[strings.ToLower(kind)+"/"+name]; ok {
-		action = fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED
-	}
-	if !dryRun {
-		if service := object.GetService(); service != nil {
-			service.Status = Healthy()
-		}
-		h.put(object)
-	}
-	return action
-}
-
 // Healthy returns the status of a running service.
 func Healthy() *fleetv1.ServiceStatus {
 	status := &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, Synced: true, ObservedGeneration: 1}
 	status.Report = reportOf(status.GetPhase())
 	return status
-}
-
-// CreateCluster implements FleetService.
-func (h *Hub) CreateCluster(_ context.Context, request *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	name := document.Reference(request.GetCluster().GetMetadata())
-	if _, err := h.get("cluster", name); err == nil {
-		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("cluster %q already exists; update it, or choose another name", name))
-	}
-	h.Put(fleetdoc.Of(request.GetCluster()))
-	return &fleetv1.CreateClusterResponse{Cluster: request.GetCluster()}, nil
 }
 
 // CreateJoinToken implements FleetService.
@@ -371,54 +230,6 @@ func (h *Hub) CreateAccessToken(context.Context, *fleetv1.CreateAccessTokenReque
 	}, nil
 }
 
-// GetCluster implements FleetService.
-func (h *Hub) GetCluster(_ context.Context, request *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
-	object, err := h.get("cluster", request.GetName())
-	return &fleetv1.GetClusterResponse{Cluster: object.GetCluster()}, err
-}
-
-// GetRepository implements FleetService.
-func (h *Hub) GetRepository(_ context.Context, request *fleetv1.GetRepositoryRequest) (*fleetv1.GetRepositoryResponse, error) {
-	object, err := h.get("repository", request.GetName())
-	return &fleetv1.GetRepositoryResponse{Repository: object.GetRepository()}, err
-}
-
-// GetService implements FleetService.
-func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
-	object, err := h.get("service", request.GetName())
-	return &fleetv1.GetServiceResponse{Service: object.GetService()}, err
-}
-
-// ListClusters implements FleetService, one object a page.
-func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	clusters, next := paged(listOf(h, "cluster", request.GetProject(), (*fleetv1.Document).GetCluster), request.GetPage())
-	return &fleetv1.ListClustersResponse{Clusters: clusters, NextPageToken: next}, nil
-}
-
-// ListRepositories implements FleetService, one object a page.
-func (h *Hub) ListRepositories(_ context.Context, request *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	repositories, next := paged(listOf(h, "repository", request.GetProject(), (*fleetv1.Document).GetRepository), request.GetPage())
-	return &fleetv1.ListRepositoriesResponse{Repositories: repositories, NextPageToken: next}, nil
-}
-
-// ListServices implements FleetService, one object a page.
-func (h *Hub) ListServices(_ context.Context, request *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	services, next := paged(listOf(h, "service", request.GetProject(), (*fleetv1.Document).GetService), request.GetPage())
-	return &fleetv1.ListServicesResponse{Services: services, NextPageToken: next}, nil
-}
-
-// listOf returns all objects of a kind, or those of one project.
-func listOf[T any](h *Hub, kind, project string, inner func(*fleetv1.Document) T) []T {
-	var objects []T
-	for _, object := range h.list(kind + "/") {
-		if own := cmp.Or(document.Metadata(object).GetProject(), objectname.Default); project != "" && own != project {
-			continue
-		}
-		objects = append(objects, inner(object))
-	}
-	return objects
-}
-
 // paged returns one of the items, the one whose place is the token, and the token of the next.
 func paged[T any](items []T, page *typev1.Page) (one []T, next string) {
 	at, _ := strconv.Atoi(page.GetToken()) // none: the first
@@ -429,47 +240,6 @@ func paged[T any](items []T, page *typev1.Page) (one []T, next string) {
 		next = strconv.Itoa(at + 1)
 	}
 	return items[at : at+1], next
-}
-
-// DeleteCluster implements FleetService.
-func (h *Hub) DeleteCluster(_ context.Context, request *fleetv1.DeleteClusterRequest) (*fleetv1.DeleteClusterResponse, error) {
-	return &fleetv1.DeleteClusterResponse{}, h.remove("cluster", request.GetName())
-}
-
-// DeleteRepository implements FleetService.
-func (h *Hub) DeleteRepository(_ context.Context, request *fleetv1.DeleteRepositoryRequest) (*fleetv1.DeleteRepositoryResponse, error) {
-	return &fleetv1.DeleteRepositoryResponse{}, h.remove("repository", request.GetName())
-}
-
-// DeleteService implements FleetService.
-func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceRequest) (*fleetv1.DeleteServiceResponse, error) {
-	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
-}
-
-// Contested is a label of services that change in the store whenever they are first read for an
-// update.
-const Contested = "contested"
-
-// UpdateService implements FleetService.
-func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
-	metadata := request.GetService().GetMetadata()
-	object, err := h.get("service", document.ServiceReference(request.GetService()))
-	if err != nil {
-		return nil, err
-	}
-	stored := object.GetService()
-	if _, contested := stored.GetMetadata().GetLabels()[Contested]; contested {
-		delete(stored.GetMetadata().GetLabels(), Contested)
-		stored.Metadata.ResourceVersion++
-		h.Put(object)
-	}
-	if metadata.GetResourceVersion() != stored.GetMetadata().GetResourceVersion() {
-		return nil, rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_VERSION_CONFLICT, "the service changed since it was read")
-	}
-	stored.Spec = request.GetService().GetSpec()
-	stored.Metadata.ResourceVersion++
-	h.Put(object)
-	return &fleetv1.UpdateServiceResponse{Service: stored}, nil
 }
 
 // SyncService implements FleetService: it is carried out at once.
@@ -491,27 +261,6 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 		}
 	}
 	return &fleetv1.SyncServiceResponse{SyncRequest: made, Problem: problem}, nil
-}
-
-// WatchFleet implements FleetService: everything, and everything again after each change.
-func (h *Hub) WatchFleet(ctx context.Context, request *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
-	for {
-		changed := h.changed.Next()
-		for _, object := range h.list("") {
-			kind, name := document.Identify(object)
-			if request.GetService() != "" && (kind != "Service" || name != request.GetService() && !strings.HasPrefix(name, request.GetService()+"@")) {
-				continue
-			}
-			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: object}); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-	}
 }
 
 func reportOf(phase typev1.ServicePhase) *distributorv1.ServiceReport {

@@ -25,47 +25,33 @@ type globals struct {
 	hub *Hub
 }
 
-// GetGlobalService implements GlobalServiceServiceHandler.
-func (g globals) GetGlobalService(_ context.Context, request *fleetv1.GetGlobalServiceRequest) (*fleetv1.GetGlobalServiceResponse, error) {
-	object, err := g.hub.get("globalservice", request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	global := object.GetGlobalService()
-	for _, member := range g.members(request.GetName()) {
-		if global.Status == nil {
-			global.Status = &fleetv1.GlobalServiceStatus{}
-		}
-		global.Status.Clusters++
+// status counts the members of a global service.
+func (g globals) status(name string) *fleetv1.GlobalServiceStatus {
+	status := &fleetv1.GlobalServiceStatus{}
+	for _, member := range g.members(name) {
+		status.Clusters++
 		if member.GetHeld() {
-			global.Status.Held++
-			global.Status.HeldDigest = HeldDigest
+			status.Held++
+			status.HeldDigest = HeldDigest
 		}
 	}
-	return &fleetv1.GetGlobalServiceResponse{GlobalService: global}, nil
+	return status
 }
 
-// UpdateGlobalService implements GlobalServiceServiceHandler. A confirmation ends what is held.
-func (g globals) UpdateGlobalService(
-	_ context.Context, request *fleetv1.UpdateGlobalServiceRequest,
-) (*fleetv1.UpdateGlobalServiceResponse, error) {
-	name := document.Reference(request.GetGlobalService().GetMetadata())
-	object, err := g.hub.get("globalservice", name)
-	if err != nil {
-		return nil, err
+// updated removes the members of a global service that are held, if its spec agrees to that.
+func (g globals) updated(global *fleetv1.GlobalService) error {
+	if global.GetSpec().GetRemoval().GetConfirmation() != HeldDigest {
+		return nil
 	}
-	stored := object.GetGlobalService()
-	stored.Spec = request.GetGlobalService().GetSpec()
-	stored.Metadata.ResourceVersion++
-	g.hub.Put(object)
-	for _, member := range g.members(name) {
-		if member.GetHeld() && stored.GetSpec().GetRemoval().GetConfirmation() == HeldDigest {
-			if err := g.hub.remove("service", document.ServiceReference(member.GetService())); err != nil {
-				return nil, err
-			}
+	for _, member := range g.members(document.Reference(global.GetMetadata())) {
+		if !member.GetHeld() {
+			continue
+		}
+		if err := g.hub.remove("service", document.ServiceReference(member.GetService())); err != nil {
+			return err
 		}
 	}
-	return &fleetv1.UpdateGlobalServiceResponse{GlobalService: stored}, nil
+	return nil
 }
 
 func (g globals) members(global string) []*fleetv1.GlobalServiceMember {
@@ -79,19 +65,6 @@ func (g globals) members(global string) []*fleetv1.GlobalServiceMember {
 		members = append(members, &fleetv1.GlobalServiceMember{Cluster: service.GetSpec().GetCluster(), Service: service, Held: isHeld})
 	}
 	return members
-}
-
-// ListGlobalServices implements GlobalServiceServiceHandler, one object a page.
-func (g globals) ListGlobalServices(_ context.Context, request *fleetv1.ListGlobalServicesRequest) (*fleetv1.ListGlobalServicesResponse, error) {
-	all, next := paged(listOf(g.hub, "globalservice", request.GetProject(), (*fleetv1.Document).GetGlobalService), request.GetPage())
-	return &fleetv1.ListGlobalServicesResponse{GlobalServices: all, NextPageToken: next}, nil
-}
-
-// DeleteGlobalService implements GlobalServiceServiceHandler.
-func (g globals) DeleteGlobalService(
-	_ context.Context, request *fleetv1.DeleteGlobalServiceRequest,
-) (*fleetv1.DeleteGlobalServiceResponse, error) {
-	return &fleetv1.DeleteGlobalServiceResponse{}, g.hub.remove("globalservice", request.GetName())
 }
 
 // ListGlobalServiceMembers implements GlobalServiceServiceHandler.

@@ -18,23 +18,6 @@ type notifiers struct {
 	hub *Hub
 }
 
-// GetNotifier implements NotifierServiceHandler.
-func (n notifiers) GetNotifier(_ context.Context, request *fleetv1.GetNotifierRequest) (*fleetv1.GetNotifierResponse, error) {
-	object, err := n.hub.get("notifier", request.GetName())
-	return &fleetv1.GetNotifierResponse{Notifier: object.GetNotifier()}, err
-}
-
-// ListNotifiers implements NotifierServiceHandler, one object a page.
-func (n notifiers) ListNotifiers(_ context.Context, request *fleetv1.ListNotifiersRequest) (*fleetv1.ListNotifiersResponse, error) {
-	all, next := paged(listOf(n.hub, "notifier", request.GetProject(), (*fleetv1.Document).GetNotifier), request.GetPage())
-	return &fleetv1.ListNotifiersResponse{Notifiers: all, NextPageToken: next}, nil
-}
-
-// DeleteNotifier implements NotifierServiceHandler.
-func (n notifiers) DeleteNotifier(_ context.Context, request *fleetv1.DeleteNotifierRequest) (*fleetv1.DeleteNotifierResponse, error) {
-	return &fleetv1.DeleteNotifierResponse{}, n.hub.remove("notifier", request.GetName())
-}
-
 // TestNotifier implements NotifierServiceHandler.
 func (n notifiers) TestNotifier(_ context.Context, request *fleetv1.TestNotifierRequest) (*fleetv1.TestNotifierResponse, error) {
 	object, err := n.hub.get("notifier", request.GetName())

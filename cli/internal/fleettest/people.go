@@ -15,74 +15,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
-
-// CreateUser implements FleetService.
-func (h *Hub) CreateUser(_ context.Context, request *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
-	h.Put(fleetdoc.Of(request.GetUser()))
-	return &fleetv1.CreateUserResponse{User: request.GetUser()}, nil
-}
-
-// GetUser implements FleetService.
-func (h *Hub) GetUser(_ context.Context, request *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
-	object, err := h.get("user", request.GetName())
-	return &fleetv1.GetUserResponse{User: object.GetUser()}, err
-}
-
-// ListUsers implements FleetService, one object a page.
-func (h *Hub) ListUsers(_ context.Context, request *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	users, next := paged(listOf(h, "user", "", (*fleetv1.Document).GetUser), request.GetPage())
-	return &fleetv1.ListUsersResponse{Users: users, NextPageToken: next}, nil
-}
-
-// DeleteUser implements FleetService.
-func (h *Hub) DeleteUser(_ context.Context, request *fleetv1.DeleteUserRequest) (*fleetv1.DeleteUserResponse, error) {
-	return &fleetv1.DeleteUserResponse{}, h.remove("user", request.GetName())
-}
-
-// CreateAccessBinding implements FleetService.
-func (h *Hub) CreateAccessBinding(_ context.Context, request *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
-	h.Put(fleetdoc.Of(request.GetAccessBinding()))
-	return &fleetv1.CreateAccessBindingResponse{AccessBinding: request.GetAccessBinding()}, nil
-}
-
-// GetAccessBinding implements FleetService.
-func (h *Hub) GetAccessBinding(_ context.Context, request *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
-	object, err := h.get("accessbinding", request.GetName())
-	return &fleetv1.GetAccessBindingResponse{AccessBinding: object.GetAccessBinding()}, err
-}
-
-// ListAccessBindings implements FleetService, one object a page.
-func (h *Hub) ListAccessBindings(
-	_ context.Context, request *fleetv1.ListAccessBindingsRequest,
-) (*fleetv1.ListAccessBindingsResponse, error) {
-	bindings, next := paged(listOf(h, "accessbinding", "", (*fleetv1.Document).GetAccessBinding), request.GetPage())
-	return &fleetv1.ListAccessBindingsResponse{AccessBindings: bindings, NextPageToken: next}, nil
-}
-
-// DeleteAccessBinding implements FleetService.
-func (h *Hub) DeleteAccessBinding(_ context.Context, request *fleetv1.DeleteAccessBindingRequest) (*fleetv1.DeleteAccessBindingResponse, error) {
-	return &fleetv1.DeleteAccessBindingResponse{}, h.remove("accessbinding", request.GetName())
-}
-
-// GetRole implements FleetService.
-func (h *Hub) GetRole(_ context.Context, request *fleetv1.GetRoleRequest) (*fleetv1.GetRoleResponse, error) {
-	object, err := h.get("role", request.GetName())
-	return &fleetv1.GetRoleResponse{Role: object.GetRole()}, err
-}
-
-// ListRoles implements FleetService, one object a page.
-func (h *Hub) ListRoles(_ context.Context, request *fleetv1.ListRolesRequest) (*fleetv1.ListRolesResponse, error) {
-	roles, next := paged(listOf(h, "role", "", (*fleetv1.Document).GetRole), request.GetPage())
-	return &fleetv1.ListRolesResponse{Roles: roles, NextPageToken: next}, nil
-}
-
-// DeleteRole implements FleetService.
-func (h *Hub) DeleteRole(_ context.Context, request *fleetv1.DeleteRoleRequest) (*fleetv1.DeleteRoleResponse, error) {
-	return &fleetv1.DeleteRoleResponse{}, h.remove("role", request.GetName())
-}
 
 // CreateToken implements FleetService. Secrets are numbered.
 func (h *Hub) CreateToken(_ context.Context, request *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {

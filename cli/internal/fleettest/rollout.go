@@ -16,25 +16,6 @@ type rollouts struct {
 	hub *Hub
 }
 
-// GetRolloutPolicy implements RolloutServiceHandler.
-func (r rollouts) GetRolloutPolicy(_ context.Context, request *fleetv1.GetRolloutPolicyRequest) (*fleetv1.GetRolloutPolicyResponse, error) {
-	object, err := r.hub.get("rolloutpolicy", request.GetName())
-	return &fleetv1.GetRolloutPolicyResponse{RolloutPolicy: object.GetRolloutPolicy()}, err
-}
-
-// ListRolloutPolicies implements RolloutServiceHandler, one object a page.
-func (r rollouts) ListRolloutPolicies(
-	_ context.Context, request *fleetv1.ListRolloutPoliciesRequest,
-) (*fleetv1.ListRolloutPoliciesResponse, error) {
-	all, next := paged(listOf(r.hub, "rolloutpolicy", request.GetProject(), (*fleetv1.Document).GetRolloutPolicy), request.GetPage())
-	return &fleetv1.ListRolloutPoliciesResponse{RolloutPolicies: all, NextPageToken: next}, nil
-}
-
-// DeleteRolloutPolicy implements RolloutServiceHandler.
-func (r rollouts) DeleteRolloutPolicy(_ context.Context, request *fleetv1.DeleteRolloutPolicyRequest) (*fleetv1.DeleteRolloutPolicyResponse, error) {
-	return &fleetv1.DeleteRolloutPolicyResponse{}, r.hub.remove("rolloutpolicy", request.GetName())
-}
-
 // rollout returns the rollout of a policy.
 func (r rollouts) rollout(name string) (*fleetv1.Rollout, error) {
 	_, err := r.hub.get("rolloutpolicy", name)

@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpc"
@@ -48,7 +49,7 @@ func (s *Session) checkReach(ctx context.Context, cluster, service string) error
 		return err
 	}
 	reference := objectname.Display(cluster)
-	_, err = c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: reference})
+	_, err = fleetcalls.Get[*fleetv1.Cluster](ctx, c, reference)
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return err
 	}

@@ -44,7 +44,7 @@ func (u *up) fillCatalog(ctx context.Context) (err error) {
 func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
 	var all []*fleetv1.Document
 	for _, kind := range []string{"Cluster", "Repository", "Service"} {
-		objects, err := u.client.List(ctx, kind, "")
+		objects, err := u.client.All(ctx, kind, "")
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
 // objects use it.
 func (u *up) remove(ctx context.Context, object *fleetv1.Document) error {
 	kind, name := document.Identify(object)
-	err := u.client.Delete(ctx, kind, name)
+	err := u.client.Remove(ctx, kind, name)
 	if connect.CodeOf(err) == connect.CodeFailedPrecondition {
 		u.tell("hub", kind+" "+name+" of an earlier start stays, because others use it")
 		return nil

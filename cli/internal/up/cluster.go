@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/impersonation"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -98,11 +99,11 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 // joinToken returns a token for an agent that has no identity yet, and "" for one that keeps its
 // own.
 func (u *up) joinToken(ctx context.Context, cluster, dataDir string) (string, error) {
-	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
+	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, u.client, cluster)
 	if err != nil {
 		return "", fmt.Errorf("look at cluster %s: %w", cluster, err)
 	}
-	if _, err := os.Stat(dataDir); err == nil && response.GetCluster().GetStatus().GetEnrolled() {
+	if _, err := os.Stat(dataDir); err == nil && response.GetStatus().GetEnrolled() {
 		return "", nil
 	}
 	token, err := u.client.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})

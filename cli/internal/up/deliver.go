@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/up/report"
@@ -28,10 +27,10 @@ const patience = 10 * time.Second
 // first delivery is known, and the clusters are reachable through the tunnel, it shows the summary.
 func (u *up) deliver(ctx context.Context) error {
 	u.tell("leat up", "waiting for the first delivery")
-	changes, reached := make(chan *fleetv1.WatchFleetResponse), make(chan struct{})
+	changes, reached := make(chan *fleetv1.WatchResponse), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return u.client.Watch(ctx, client.Watched{}, func(change *fleetv1.WatchFleetResponse) error { return pass(ctx, changes, change) })
+		return u.client.Follow(ctx, &fleetv1.WatchRequest{}, func(change *fleetv1.WatchResponse) error { return pass(ctx, changes, change) })
 	})
 	group.Go(func() error {
 		defer close(reached)
@@ -45,7 +44,7 @@ func (u *up) deliver(ctx context.Context) error {
 }
 
 // follow reports the changes and, once, the summary.
-func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetResponse, reached <-chan struct{}) error {
+func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchResponse, reached <-chan struct{}) error {
 	t := newTracker(u.planned())
 	var deadline time.Time // begins when the clusters are reached: before that, files may be built for minutes
 	ticker := time.NewTicker(250 * time.Millisecond)
@@ -69,7 +68,7 @@ func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetRespo
 }
 
 // pass forwards a change.
-func pass(ctx context.Context, changes chan<- *fleetv1.WatchFleetResponse, change *fleetv1.WatchFleetResponse) error {
+func pass(ctx context.Context, changes chan<- *fleetv1.WatchResponse, change *fleetv1.WatchResponse) error {
 	select {
 	case changes <- change:
 		return nil
@@ -88,7 +87,7 @@ func (u *up) planned() []string {
 	return names
 }
 
-func (u *up) tellChange(t *tracker, change *fleetv1.WatchFleetResponse) {
+func (u *up) tellChange(t *tracker, change *fleetv1.WatchResponse) {
 	object := change.GetDocument()
 	if change.GetDeleted() {
 		kind, name := document.Identify(object)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/kubeconfig"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 )
 
@@ -65,11 +66,11 @@ func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) e
 // connected returns nil once the catalog reports that the agent is connected. The tunnel caches for
 // a while what it learnt of a cluster, so it is not asked earlier.
 func (u *up) connected(ctx context.Context, cluster string) error {
-	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
+	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, u.client, cluster)
 	if err != nil {
 		return err
 	}
-	if !response.GetCluster().GetStatus().GetConnected() {
+	if !response.GetStatus().GetConnected() {
 		return errors.New("its agent is not connected")
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -137,14 +138,14 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 // name them.
 func clustersOf(ctx context.Context, s *session.Session, c *client.Client, named string) ([]string, error) {
 	if named != "" {
-		_, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: s.Reference("Cluster", named)})
+		_, err := fleetcalls.Get[*fleetv1.Cluster](ctx, c, s.Reference("Cluster", named))
 		if err != nil {
 			return nil, err
 		}
 		path, err := s.ClusterPath(named)
 		return []string{path}, err
 	}
-	objects, err := c.List(ctx, "Cluster", "")
+	objects, err := c.All(ctx, "Cluster", "")
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/helmrelease"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )
@@ -29,8 +30,8 @@ const (
 // healthy returns the service, if it is applied completely and healthy.
 func (h *importer) healthy(ctx context.Context, name string) (service *fleetv1.Service, err error) {
 	err = h.session.Call(ctx, func(ctx context.Context, c *client.Client) error {
-		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
-		service = response.GetService()
+		response, err := fleetcalls.Get[*fleetv1.Service](ctx, c, name)
+		service = response
 		return err
 	})
 	if err != nil {

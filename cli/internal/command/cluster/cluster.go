@@ -25,6 +25,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
@@ -101,7 +102,7 @@ With -o kubernetes, print the manifest of the agent with the new token instead, 
 				}
 				return printToken(ctx, s, c, named)
 			}
-			found, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
+			found, err := fleetcalls.Get[*fleetv1.Cluster](ctx, c, named)
 			if err != nil {
 				return err
 			}
@@ -109,7 +110,7 @@ With -o kubernetes, print the manifest of the agent with the new token instead, 
 			if err != nil {
 				return err
 			}
-			return printManifest(s, c, found.GetCluster(), join, how, "has a new token")
+			return printManifest(s, c, found, join, how, "has a new token")
 		}),
 	}
 	how.flags(cmd)
@@ -205,7 +206,7 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 		return err
 	}
 	name := document.Reference(cluster.GetMetadata())
-	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
+	if _, err := fleetcalls.Create(ctx, c, cluster); err != nil {
 		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_ALREADY_EXISTS {
 			return err
 		}

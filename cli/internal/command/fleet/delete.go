@@ -66,7 +66,7 @@ func dropWith(ctx context.Context, c *client.Client, t target, cascade bool) err
 	if t.kind != kindGlobalService || !cascade {
 		return drop(ctx, c, t)
 	}
-	_, err := c.DeleteGlobalService(ctx, &fleetv1.DeleteGlobalServiceRequest{Name: t.name, Cascade: true})
+	_, err := c.Delete(ctx, &fleetv1.DeleteRequest{Kind: "GlobalService", Name: t.name, Cascade: true})
 	return err
 }
 

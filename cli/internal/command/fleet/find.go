@@ -112,7 +112,7 @@ func (g *get) followQuery(ctx context.Context, c *client.Client) error {
 	has := map[string]struct{}{}
 	return c.WatchQuery(ctx, query, func(m *fleetv1.WatchQueryResponse) error {
 		for _, row := range m.GetRows() {
-			if err := g.printChange(rows, &fleetv1.WatchFleetResponse{Document: row.GetDocument()}, row.GetName()); err != nil {
+			if err := g.printChange(rows, &fleetv1.WatchResponse{Document: row.GetDocument()}, row.GetName()); err != nil {
 				return err
 			}
 		}

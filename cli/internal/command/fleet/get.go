@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -183,7 +184,7 @@ func (g *get) list(ctx context.Context, c *client.Client) ([]*fleetv1.Document, 
 		}
 		return c.Query(ctx, query)
 	}
-	objects, err := c.List(ctx, g.target.kind, g.project())
+	objects, err := c.All(ctx, g.target.kind, g.project())
 	if g.allProjects {
 		slices.SortStableFunc(objects, byProject)
 	}
@@ -231,7 +232,7 @@ func plural(kind string) string {
 }
 
 func (g *get) one(ctx context.Context, c *client.Client) error {
-	object, err := c.Get(ctx, g.target.kind, g.target.name)
+	object, err := c.One(ctx, g.target.kind, g.target.name)
 	if err != nil {
 		return err
 	}
@@ -263,12 +264,8 @@ func (g *get) one(ctx context.Context, c *client.Client) error {
 // follow prints the current objects and then every change. It ends without an error only if the
 // user interrupts it.
 func (g *get) follow(ctx context.Context, c *client.Client) error {
-	only := ""
-	if g.target.kind == "Service" {
-		only = g.target.name
-	}
 	rows := g.table()
-	err := c.Watch(ctx, client.Watched{Service: only, Project: g.project()}, func(change *fleetv1.WatchFleetResponse) error {
+	err := c.Follow(ctx, &fleetv1.WatchRequest{Kind: g.target.kind, Name: g.target.name, Project: g.project()}, func(change *fleetv1.WatchResponse) error {
 		kind, name := document.Identify(change.GetDocument())
 		if kind != g.target.kind || g.target.name != "" && !g.target.names(name) {
 			return nil
@@ -281,7 +278,7 @@ func (g *get) follow(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, name string) error {
+func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchResponse, name string) error {
 	out := g.session.Out
 	switch {
 	case change.GetDeleted() && g.format == show.Table:
@@ -312,9 +309,9 @@ func orMissing(err error, t target) error {
 
 // getService returns a service by its name.
 func getService(ctx context.Context, c *client.Client, name string) (*fleetv1.Service, error) {
-	response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+	response, err := fleetcalls.Get[*fleetv1.Service](ctx, c, name)
 	if err != nil {
 		return nil, orMissing(err, serviceTarget(name))
 	}
-	return response.GetService(), nil
+	return response, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -72,16 +73,16 @@ func setPaused(ctx context.Context, s *session.Session, c *client.Client, name s
 func changePaused(ctx context.Context, c *client.Client, name string, paused bool) (changed bool, err error) {
 	const tries = 5
 	for range tries {
-		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+		response, err := fleetcalls.Get[*fleetv1.Service](ctx, c, name)
 		if err != nil {
 			return false, err
 		}
-		service := response.GetService()
+		service := response
 		if service.GetSpec().GetPaused() == paused {
 			return false, nil
 		}
 		service.Spec.Paused = paused
-		_, err = c.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: service})
+		_, err = fleetcalls.Update(ctx, c, service)
 		if !isConflict(err) {
 			return err == nil, err
 		}

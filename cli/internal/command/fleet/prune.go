@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
@@ -134,8 +135,8 @@ func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, dige
 		service.Spec.Sync = &fleetv1.SyncOptions{}
 	}
 	service.Spec.Sync.PruneConfirmation = digest
-	response, err := c.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: service})
-	return response.GetService(), err
+	response, err := fleetcalls.Update(ctx, c, service)
+	return response, err
 }
 
 // errDeclined means that the user did not answer yes.

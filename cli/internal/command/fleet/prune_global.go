@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
@@ -64,7 +65,7 @@ func (p *pruning) confirmGlobal(ctx context.Context, c *client.Client, name stri
 
 // readPrune reads what waits. Services that were agreed to already do not.
 func readPrune(ctx context.Context, c *client.Client, name string) (*globalPrune, error) {
-	response, err := c.GetGlobalService(ctx, &fleetv1.GetGlobalServiceRequest{Name: name})
+	response, err := fleetcalls.Get[*fleetv1.GlobalService](ctx, c, name)
 	if err != nil {
 		return nil, orMissing(err, target{"GlobalService", name})
 	}
@@ -72,7 +73,7 @@ func readPrune(ctx context.Context, c *client.Client, name string) (*globalPrune
 	if err != nil {
 		return nil, err
 	}
-	g := &globalPrune{global: response.GetGlobalService()}
+	g := &globalPrune{global: response}
 	for _, member := range members {
 		service := member.GetService()
 		digest := service.GetStatus().GetReport().GetGuardedSpecDigest()
@@ -129,8 +130,8 @@ func agreeGlobal(ctx context.Context, c *client.Client, global *fleetv1.GlobalSe
 		global.Spec.Removal = &fleetv1.RemovalPolicy{}
 	}
 	global.Spec.Removal.Confirmation = global.GetStatus().GetHeldDigest()
-	response, err := c.UpdateGlobalService(ctx, &fleetv1.UpdateGlobalServiceRequest{GlobalService: global})
-	return response.GetGlobalService(), err
+	response, err := fleetcalls.Update(ctx, c, global)
+	return response, err
 }
 
 // say prints a line for people.

@@ -116,7 +116,7 @@ func completeNames(cmd *cobra.Command, s *session.Session, kind, prefix string) 
 	if err != nil {
 		return nil
 	}
-	objects, err := c.List(cmd.Context(), kind, s.Project())
+	objects, err := c.All(cmd.Context(), kind, s.Project())
 	if err != nil {
 		return nil
 	}

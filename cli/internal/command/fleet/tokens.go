@@ -66,7 +66,7 @@ func parseDeletable(s *session.Session, text string) (target, error) {
 
 func drop(ctx context.Context, c *client.Client, t target) error {
 	if t.kind != kindToken {
-		return c.Delete(ctx, t.kind, t.name)
+		return c.Remove(ctx, t.kind, t.name)
 	}
 	_, err := c.DeleteToken(ctx, &fleetv1.DeleteTokenRequest{Id: t.name})
 	return err

@@ -20,6 +20,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -63,17 +64,17 @@ func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error 
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	// The watch does not report objects that do not exist.
-	service, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+	service, err := fleetcalls.Get[*fleetv1.Service](ctx, c, name)
 	switch {
 	case err == nil:
-		w.last = service.GetService()
+		w.last = service
 		name = document.ServiceReference(w.last)
 	case connect.CodeOf(err) == connect.CodeNotFound:
 		return orMissing(err, serviceTarget(name))
 	case rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NAME_AMBIGUOUS:
 		return err
 	}
-	err = c.Watch(ctx, client.Watched{Service: name}, w.see)
+	err = c.Follow(ctx, &fleetv1.WatchRequest{Kind: "Service", Name: name}, w.see)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return w.unreached(fmt.Sprintf("service/%s is not %s after %s", name, w.goal, w.timeout), name)
@@ -94,7 +95,7 @@ func delivered(service *fleetv1.Service) string {
 	return ""
 }
 
-func (w *waiter) see(change *fleetv1.WatchFleetResponse) error {
+func (w *waiter) see(change *fleetv1.WatchResponse) error {
 	service := change.GetDocument().GetService()
 	switch {
 	case service == nil:

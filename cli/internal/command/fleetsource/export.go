@@ -102,7 +102,7 @@ func exported(ctx context.Context, c *client.Client, project string) (map[string
 		if project != "" && !objectname.BelongsToProject(kind) {
 			continue
 		}
-		objects, err := c.List(ctx, kind, project)
+		objects, err := c.All(ctx, kind, project)
 		if err != nil {
 			return nil, err
 		}

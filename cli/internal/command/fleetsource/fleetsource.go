@@ -58,7 +58,7 @@ object, and what is wrong. Objects whose documents are gone have no file.`,
 				return err
 			}
 			if format == show.Table {
-				object, err := c.Get(ctx, kind, name)
+				object, err := c.One(ctx, kind, name)
 				if err != nil {
 					return err
 				}
@@ -121,7 +121,7 @@ func Sync(ctx context.Context, s *session.Session, name string, wait time.Durati
 	}
 	var last *fleetv1.FleetSource
 	err = s.Until(ctx, wait, func(ctx context.Context, c *client.Client) (bool, error) {
-		object, err := c.Get(ctx, kind, name)
+		object, err := c.One(ctx, kind, name)
 		if err != nil {
 			return false, err
 		}
@@ -161,7 +161,7 @@ the objects that leat fleetsource status shows as held. With a DIGEST it is refu
 		},
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
 			name := s.Reference(kind, named(args[0]))
-			object, err := c.Get(ctx, kind, name)
+			object, err := c.One(ctx, kind, name)
 			if err != nil {
 				return err
 			}

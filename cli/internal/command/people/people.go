@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetcalls"
 )
 
 // Create is `leat create`.
@@ -46,9 +47,9 @@ everything. leat create token makes the token with which a user signs in.`,
 		Example: `  leat create user ada --group dev --group oncall`,
 		Args:    oneName("user"),
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			_, err := c.CreateUser(ctx, &fleetv1.CreateUserRequest{User: &fleetv1.User{
+			_, err := fleetcalls.Create(ctx, c, &fleetv1.User{
 				Metadata: &typev1.Metadata{Name: args[0]}, Spec: &fleetv1.UserSpec{Description: description, Groups: groups},
-			}})
+			})
 			if err != nil {
 				return err
 			}
@@ -83,9 +84,9 @@ Nobody may give what they do not hold themselves.`,
 				return err
 			}
 			return s.Fail(s.Call(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				_, err := c.CreateAccessBinding(ctx, &fleetv1.CreateAccessBindingRequest{AccessBinding: &fleetv1.AccessBinding{
+				_, err := fleetcalls.Create(ctx, c, &fleetv1.AccessBinding{
 					Metadata: &typev1.Metadata{Name: args[0]}, Spec: spec,
-				}})
+				})
 				if err != nil {
 					return err
 				}

@@ -42,9 +42,10 @@ type Editor struct {
 	store Editable
 	// local lets agents and identity providers be dialled at addresses of the hub's own machine or
 	// link.
-	local   bool
-	guard   Guard
-	derived Derivations
+	local    bool
+	guard    Guard
+	derived  Derivations
+	presence presence
 	// cascades is true if global services are deleted with what is derived from them.
 	cascades bool
 	// manager is the fleet source that edits; its zero value is anybody else.
@@ -52,6 +53,15 @@ type Editor struct {
 	// samePublic reports whether two objects differ in nothing but secrets. Nil: never.
 	samePublic func(a, b Object) bool
 }
+
+// presence says which objects an Apply may find.
+type presence int
+
+const (
+	mayExist presence = iota
+	mustBeNew
+	mustExist
+)
 
 // NewEditor returns an Editor of the store, for which every edit is allowed.
 func NewEditor(store Editable) *Editor {
@@ -63,6 +73,21 @@ func NewEditor(store Editable) *Editor {
 func (e *Editor) WithLocalEndpoints() *Editor {
 	next := *e
 	next.local = true
+	return &next
+}
+
+// Creating returns an Editor whose Apply refuses objects that exist, as *ExistsError.
+func (e *Editor) Creating() *Editor {
+	next := *e
+	next.presence = mustBeNew
+	return &next
+}
+
+// Updating returns an Editor whose Apply refuses objects that do not exist, as *NotFoundError. It takes what people
+// may decide about derived services.
+func (e *Editor) Updating() *Editor {
+	next := *e
+	next.presence = mustExist
 	return &next
 }
 
@@ -79,7 +104,7 @@ var errDryRun = errors.New("dry run")
 
 // Apply creates or updates the objects, all or none, in an order that satisfies their references,
 // and returns the outcomes in the order of the objects. With dryRun nothing is stored. Errors name
-// the field as documents[i].….
+// the field as documents[i].…: *fielderr.Error, *ReferenceError; ErrConflict.
 func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Outcome, error) {
 	if err := e.checkDocuments(objects); err != nil {
 		return nil, err
@@ -91,7 +116,7 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 		}
 		outcomes = make([]Outcome, len(objects))
 		for _, i := range byReference(objects) {
-			outcome, err := e.upsert(ctx, tx, objects[i])
+			outcome, err := e.put(ctx, tx, objects[i])
 			if err != nil {
 				return inDocument(i, err)
 			}
@@ -149,52 +174,6 @@ func byReference(objects []Object) []int {
 	return order
 }
 
-// Create adds an object. Errors: *fielderr.Error, *ReferenceError, *ExistsError.
-func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
-	if err := e.validate(object); err != nil {
-		return nil, err
-	}
-	var created Object
-	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
-		_, err := stored(ctx, tx, object.Key())
-		switch {
-		case err == nil:
-			return e.checkTaken(ctx, tx, object)
-		case !errors.Is(err, ErrNotFound):
-			return err
-		}
-		if created, err = e.insert(ctx, tx, object); err != nil {
-			return err
-		}
-		return created.checkSettled(ctx, tx)
-	})
-	return created, err
-}
-
-// Update replaces labels, annotations and spec. Errors: *fielderr.Error, *ReferenceError,
-// *NotFoundError, ErrConflict.
-func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
-	if err := e.validate(object); err != nil {
-		return nil, err
-	}
-	var outcome Outcome
-	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
-		current, err := e.seen(ctx, tx, object.Key())
-		if derived := e.derivedOf(object.Key(), err); derived != nil {
-			outcome.Object, err = e.updateDerived(ctx, tx, derived, object)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if outcome, err = e.replace(ctx, tx, current, object); err != nil || outcome.Action == ActionUnchanged {
-			return err
-		}
-		return outcome.Object.checkSettled(ctx, tx)
-	})
-	return outcome.Object, err
-}
-
 // Delete removes an object and returns what it was. Errors: *NotFoundError, *InUseError.
 func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 	if err := key.Kind.validateName("name", key.Name); err != nil {
@@ -250,18 +229,39 @@ func (e *Editor) RequestSync(ctx context.Context, name string, regenerates bool)
 	return request, err
 }
 
-func (e *Editor) upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
+// put stores an object as the editor's presence asks for.
+func (e *Editor) put(ctx context.Context, tx Tx, object Object) (Outcome, error) {
 	current, err := stored(ctx, tx, object.Key())
+	isAbsent := errors.Is(err, ErrNotFound)
+	if err != nil && !isAbsent {
+		return Outcome{}, err
+	}
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case e.presence == mustExist:
+		return e.update(ctx, tx, current, object)
+	case isAbsent:
 		created, err := e.insert(ctx, tx, object)
 		return Outcome{Action: ActionCreated, Object: created}, err
-	case err != nil:
-		return Outcome{}, err
-	case !e.guard.Sees(current):
+	case e.presence == mustBeNew || !e.guard.Sees(current):
 		return Outcome{}, e.checkTaken(ctx, tx, object)
 	}
 	return e.replace(ctx, tx, current, object)
+}
+
+// update replaces an object that exists; current is nil if it does not. People may decide a little about a
+// derived service, which is not stored.
+func (e *Editor) update(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
+	if current != nil && e.guard.Sees(current) {
+		return e.replace(ctx, tx, current, object)
+	}
+	missing := &NotFoundError{Key: object.Key()}
+	if current != nil {
+		return Outcome{}, missing
+	}
+	if derived := e.derivedOf(object.Key(), missing); derived != nil {
+		return e.updateDerived(ctx, tx, derived, object)
+	}
+	return Outcome{}, missing
 }
 
 func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, error) {

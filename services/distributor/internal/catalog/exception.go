@@ -64,14 +64,14 @@ func (s *Service) isPausedByGlobal() bool {
 // updateDerived stores what an update decides about a derived service: whether it is paused, and
 // which prune is agreed to. Everything else is the global service's. Errors: *DerivedError,
 // ErrConflict, the guard's.
-func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, object Object) (Object, error) {
+func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, object Object) (Outcome, error) {
 	refusal := &DerivedError{Service: current.Name, Global: current.Derived.Global}
 	if version := object.Meta().ResourceVersion; version != 0 && version != current.ResourceVersion {
-		return nil, ErrConflict
+		return Outcome{}, ErrConflict
 	}
 	next, ok := normal(object).(*Service)
 	if !ok {
-		return nil, refusal
+		return Outcome{}, refusal
 	}
 	if next.Spec.Config == nil { // it says nothing; secrets are empty on both sides
 		next.Spec.Config = current.Spec.Config
@@ -79,17 +79,17 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	isSame := next.sameSpec(current) && sameLabels(current.Meta(), next.Meta())
 	isOther := func(verb string) bool { return verb != VerbPause && verb != VerbConfirm }
 	if !isSame && slices.ContainsFunc(VerbsOf(current, next), isOther) {
-		return nil, refusal
+		return Outcome{}, refusal
 	}
 	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
-		return nil, err
+		return Outcome{}, err
 	}
 	if isSame {
-		return current, nil
+		return Outcome{Action: ActionUnchanged, Object: current}, nil
 	}
 	before, after := current.Spec.Wanted(), next.Spec.Wanted()
 	if before.Paused && !after.Paused && current.isPausedByGlobal() {
-		return nil, refusal
+		return Outcome{}, refusal
 	}
 	origin := OriginOf(ctx)
 	decided := func(e *Exception) {
@@ -103,11 +103,11 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	}
 	stored, err := tx.Except(ctx, current, VerbsOf(current, next), decided)
 	if err != nil {
-		return nil, err
+		return Outcome{}, err
 	}
 	excepted := *current
 	excepted.Except(stored)
-	return &excepted, nil
+	return Outcome{Action: ActionConfigured, Object: &excepted}, nil
 }
 
 // derivedOf returns the derived service of that key if err says that no service is stored there. It

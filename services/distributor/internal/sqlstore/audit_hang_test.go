@@ -45,7 +45,7 @@ func TestSecAuditLogThatHangs(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range persons {
 		group.Go(func() {
-			_, err := editor.Create(as(t.Context(), "ada", ""), cluster(fmt.Sprint("refused-", i)))
+			_, err := create(as(t.Context(), "ada", ""), editor, cluster(fmt.Sprint("refused-", i)))
 			if !errors.Is(err, catalog.ErrUnrecorded) {
 				t.Errorf("got %v, want %v", err, catalog.ErrUnrecorded)
 			}
@@ -61,7 +61,7 @@ func TestSecAuditLogThatHangs(t *testing.T) {
 		t.Errorf("%d edits were refused after %s: they waited for each other", persons, took)
 	}
 	close(log.released)
-	if _, err := editor.Create(as(t.Context(), "ada", ""), cluster("made")); err != nil {
+	if _, err := create(as(t.Context(), "ada", ""), editor, cluster("made")); err != nil {
 		t.Fatalf("after the output works again: %v", err)
 	}
 	page, err := sqlstore.RecordsOf(store).Find(t.Context(), journal.Query{Limit: 10})

@@ -411,7 +411,7 @@ func testRecordsFailClosed(t *testing.T, s subject) {
 			return err
 		},
 		"user": func() error {
-			_, err := w.editor.Create(ctx, &catalog.User{Metadata: catalog.Metadata{Name: "u"}})
+			_, err := create(ctx, w.editor, &catalog.User{Metadata: catalog.Metadata{Name: "u"}})
 			return err
 		},
 		"join token": func() error { return w.CreateJoinToken(ctx, "zero", []byte("h"), time.Now().Add(time.Hour)) },
@@ -433,7 +433,7 @@ func testRecordsFailClosed(t *testing.T, s subject) {
 		t.Errorf("got records %v of changes that were not made", got)
 	}
 	w.disk.fill(false)
-	if _, err := w.editor.Create(ctx, cluster("one")); err != nil {
+	if _, err := create(ctx, w.editor, cluster("one")); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 	if got := w.records(t); len(got) != 1 || got[0].Name != "one" {
@@ -445,7 +445,7 @@ func testRecordsFailClosed(t *testing.T, s subject) {
 func testRecordsOfAuthors(t *testing.T, s subject) {
 	w := observe(t, s)
 	first := cluster("one")
-	if _, err := w.editor.Create(as(t.Context(), "ada", "OPS-1"), first); err != nil {
+	if _, err := create(as(t.Context(), "ada", "OPS-1"), w.editor, first); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.editor.Apply(as(t.Context(), "eve", "for nothing"), []catalog.Object{first}, false); err != nil {
@@ -460,11 +460,11 @@ func testRecordsOfAuthors(t *testing.T, s subject) {
 	check("user:ada", "user:ada", "OPS-1")
 	next := cluster("one")
 	next.Spec.Description = "other"
-	if _, err := w.editor.Update(as(t.Context(), "bob", ""), next); err != nil {
+	if _, err := update(as(t.Context(), "bob", ""), w.editor, next); err != nil {
 		t.Fatal(err)
 	}
 	check("user:ada", "user:bob", "")
-	if _, err := w.editor.Update(t.Context(), cluster("one")); err != nil {
+	if _, err := update(t.Context(), w.editor, cluster("one")); err != nil {
 		t.Fatal(err)
 	}
 	check("user:ada", catalog.HubSubject, "")
@@ -481,13 +481,13 @@ func testRecordsOfSignIns(t *testing.T, s subject) {
 	provider := &catalog.IdentityProvider{
 		Metadata: catalog.Metadata{Name: "corp"}, Spec: catalog.IdentityProviderSpec{Issuer: "https://login.example", ClientID: "leat", ClientSecret: "canary-one"},
 	}
-	stored, err := w.editor.Create(as(t.Context(), "ada", ""), provider)
+	stored, err := create(as(t.Context(), "ada", ""), w.editor, provider)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := *provider
 	other.Spec.ClientSecret = "canary-two"
-	if _, err := w.editor.Update(as(t.Context(), "ada", ""), &other); err != nil {
+	if _, err := update(as(t.Context(), "ada", ""), w.editor, &other); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Store.SignIns().CreateSession(t.Context(), pendingSession("one", stored.Meta().UID)); err != nil {
@@ -552,7 +552,7 @@ func testFindRecords(t *testing.T, s subject) {
 	w := observe(t, s)
 	for i := range 20 {
 		ctx := as(t.Context(), []string{"ada", "bob"}[i%2], "")
-		if _, err := w.editor.Create(ctx, cluster(fmt.Sprintf("c%02d", i))); err != nil {
+		if _, err := create(ctx, w.editor, cluster(fmt.Sprintf("c%02d", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -616,7 +616,7 @@ func testPruneRecords(t *testing.T, s subject) {
 		t.Errorf("got %v, %v, want nothing before the first record", reach, err)
 	}
 	for i := range 5 {
-		if _, err := w.editor.Create(as(t.Context(), "ada", ""), cluster(fmt.Sprint("c", i))); err != nil {
+		if _, err := create(as(t.Context(), "ada", ""), w.editor, cluster(fmt.Sprint("c", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -628,7 +628,7 @@ func testPruneRecords(t *testing.T, s subject) {
 			t.Errorf("got %d, %v, want %d", n, err, want)
 		}
 	}
-	if _, err := w.editor.Create(as(t.Context(), "ada", ""), cluster("new")); err != nil {
+	if _, err := create(as(t.Context(), "ada", ""), w.editor, cluster("new")); err != nil {
 		t.Fatal(err)
 	}
 	reach, err := sqlstore.RecordsOf(w.Store).Reach(t.Context())

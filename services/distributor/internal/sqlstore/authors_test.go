@@ -75,7 +75,7 @@ func testAuthors(t *testing.T, s subject) {
 			t.Fatal(err)
 		}
 		change(object)
-		if _, err := editor.Update(ctx, object); err != nil {
+		if _, err := update(ctx, editor, object); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -194,8 +194,8 @@ func testConfigRefused(t *testing.T, s subject) {
 		}}, "spec.config"},
 		"not UTF-8": {&catalog.Config{Secrets: secrets{"A": "\xff"}}, "spec.config.secrets[A]"},
 	} {
-		_, err := catalog.NewEditor(s).Update(t.Context(), configured("app", test.config))
-		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != test.field {
+		_, err := update(t.Context(), catalog.NewEditor(s), configured("app", test.config))
+		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0]."+test.field {
 			t.Errorf("%s: got %v, want an error about %s", name, err, test.field)
 		}
 	}

@@ -44,7 +44,7 @@ func checkNotifications(t *testing.T, store *sqlstore.Store) {
 	t.Helper()
 	ctx, box := t.Context(), sqlstore.NotificationsOf(store)
 	secrets := catalog.NotifierSecrets{URL: "https://hooks.example/canary", HMACKey: secret.Text("canary of the HMAC key")}
-	made, err := catalog.NewEditor(store).Create(ctx, &catalog.Notifier{Metadata: catalog.Metadata{Name: "ops"}, Spec: catalog.NotifierSpec{
+	made, err := create(ctx, catalog.NewEditor(store), &catalog.Notifier{Metadata: catalog.Metadata{Name: "ops"}, Spec: catalog.NotifierSpec{
 		Sink: catalog.Sink{Type: catalog.SinkWebhook}, Secrets: secrets,
 	}})
 	if err != nil {

@@ -110,8 +110,8 @@ func testRoles(t *testing.T, s subject) {
 	}
 	binding := full("team")
 	binding.Spec.Role, binding.Spec.Services, binding.Spec.Repositories = "on-call", []string{"shop"}, []string{"deploy"}
-	missing, ok := errors.AsType[*catalog.ReferenceError](func() error { _, err := editor.Create(t.Context(), binding); return err }())
-	if !ok || missing.Path != "spec.role" || missing.Key != role().Key() {
+	missing, ok := errors.AsType[*catalog.ReferenceError](func() error { _, err := create(t.Context(), editor, binding); return err }())
+	if !ok || missing.Path != "documents[0].spec.role" || missing.Key != role().Key() {
 		t.Errorf("got %v, want a missing role", missing)
 	}
 	apply(t, s, binding, role("sync", "get", "sync"))
@@ -212,7 +212,7 @@ func testBindings(t *testing.T, s subject) {
 	}
 	next := full("b")
 	next.Spec.Users = []string{"ada"}
-	updated, err := editor.Update(t.Context(), next)
+	updated, err := update(t.Context(), editor, next)
 	if err != nil || updated.Meta().Generation != 2 {
 		t.Fatalf("got %+v, %v, want generation 2", updated, err)
 	}

@@ -29,7 +29,7 @@ func testCredentials(t *testing.T, s subject) {
 		t.Errorf("got %v, want unchanged: the credential is the same", got)
 	}
 	without.Spec.URL = "https://git.example/other"
-	if _, err := editor.Update(ctx, without); err != nil {
+	if _, err := update(ctx, editor, without); err != nil {
 		t.Fatal(err)
 	}
 	definitions, _, err := s.Definitions(ctx)
@@ -82,18 +82,18 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.before, test.credential, "http://u:p@proxy.example:3128"
 		apply(t, s, r)
 		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.after, upstream.Credential{}, test.proxy
-		_, err := catalog.NewEditor(s).Update(t.Context(), r)
+		_, err := update(t.Context(), catalog.NewEditor(s), r)
 		if test.kept {
 			if err != nil {
 				t.Errorf("%s to %s by proxy %q: got %v, want the credential kept", test.before, test.after, test.proxy.Reveal(), err)
 			}
 			continue
 		}
-		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "again") {
+		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0].spec.credential" || !strings.Contains(e.Message, "again") {
 			t.Errorf("%s to %s by proxy %q: got %v, want to be asked for the credential again", test.before, test.after, test.proxy.Reveal(), err)
 		}
 		r.Spec.RemoveCredential = true
-		if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+		if _, err := update(t.Context(), catalog.NewEditor(s), r); err != nil {
 			t.Errorf("%s to %s without a credential: got %v, want it changed", test.before, test.after, err)
 		}
 	}
@@ -115,16 +115,16 @@ func testRegistryCredentials(t *testing.T, s subject) {
 	}
 	given := r.Spec.Credential
 	r.Spec.Credential, r.Spec.TokenHosts = upstream.Credential{}, ""
-	if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+	if _, err := update(t.Context(), catalog.NewEditor(s), r); err != nil {
 		t.Errorf("got %v, want a token host removed", err)
 	}
 	r.Spec.TokenHosts = upstream.NewList([]string{"evil.example"})
-	_, err = catalog.NewEditor(s).Update(t.Context(), r)
-	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "evil.example") {
+	_, err = update(t.Context(), catalog.NewEditor(s), r)
+	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0].spec.credential" || !strings.Contains(e.Message, "evil.example") {
 		t.Errorf("got %v, want to be asked for the credential again", err)
 	}
 	r.Spec.Credential = given
-	if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+	if _, err := update(t.Context(), catalog.NewEditor(s), r); err != nil {
 		t.Errorf("got %v, want the token host taken with the credential", err)
 	}
 }
@@ -172,7 +172,7 @@ func testProxy(t *testing.T, s subject) {
 	const given, masked = "http://u:hunter2-in-the-clear@proxy:3128", "http://u:xxxxx@proxy:3128"
 	r := repository("demo")
 	r.Spec.ProxyURL = masked
-	if _, err := editor.Create(ctx, r); err == nil {
+	if _, err := create(ctx, editor, r); err == nil {
 		t.Error("a masked password was taken for one")
 	}
 	r.Spec.ProxyURL = given
@@ -186,7 +186,7 @@ func testProxy(t *testing.T, s subject) {
 		t.Errorf("got %v, want unchanged: it was sent back as it was shown", got)
 	}
 	shown.Spec.URL = "https://git.example/other"
-	if _, err := editor.Update(ctx, shown); err != nil {
+	if _, err := update(ctx, editor, shown); err != nil {
 		t.Fatal(err)
 	}
 	definitions, _, err := s.Definitions(ctx)
@@ -194,7 +194,7 @@ func testProxy(t *testing.T, s subject) {
 		t.Errorf("got %v, %v, want the password kept", definitions[0].Spec.ProxyURL, err)
 	}
 	shown.Spec.ProxyURL = "http://u:xxxxx@elsewhere:3128"
-	if _, err := editor.Update(ctx, shown); err == nil {
+	if _, err := update(ctx, editor, shown); err == nil {
 		t.Error("a masked password was taken for another proxy")
 	}
 	shown.Spec.ProxyURL = ""

@@ -36,7 +36,7 @@ func pendingSession(id, providerUID string) session.New {
 func testSessions(t *testing.T, s subject) {
 	ctx := t.Context()
 	signIns := s.SignIns()
-	stored, err := catalog.NewEditor(s).Create(ctx, &catalog.IdentityProvider{
+	stored, err := create(ctx, catalog.NewEditor(s), &catalog.IdentityProvider{
 		Metadata: catalog.Metadata{Name: "corp"},
 		Spec: catalog.IdentityProviderSpec{
 			Issuer: "https://login.example", ClientID: "leat", ClientSecret: "a secret of the client", Scopes: []string{"groups"},
@@ -206,7 +206,7 @@ func TestSecSessionsAtRest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := open(t, "sqlite://"+filepath.Join(dir, "leat.db"))
-	stored, err := catalog.NewEditor(store).Create(t.Context(), &catalog.IdentityProvider{
+	stored, err := create(t.Context(), catalog.NewEditor(store), &catalog.IdentityProvider{
 		Metadata: catalog.Metadata{Name: "corp"},
 		Spec:     catalog.IdentityProviderSpec{Issuer: "https://login.example", ClientID: "leat", ClientSecret: "a secret of the client"},
 	})

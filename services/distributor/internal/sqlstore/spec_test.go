@@ -248,7 +248,7 @@ func testReservedKeysStay(t *testing.T, s subject) {
 		return c
 	}
 	type pairs = map[string]string
-	if _, err := editor.Create(t.Context(), with(nil, pairs{"leat.dev/team": "shop"})); err == nil {
+	if _, err := create(t.Context(), editor, with(nil, pairs{"leat.dev/team": "shop"})); err == nil {
 		t.Error("a new object has a reserved key")
 	}
 	apply(t, s, with(nil, nil))
@@ -260,12 +260,12 @@ func testReservedKeysStay(t *testing.T, s subject) {
 		"added":       with(nil, pairs{"leat.dev/team": "shop", "leat.dev/more": ""}),
 		"now a label": with(pairs{"leat.dev/team": "shop"}, nil),
 	} {
-		if _, err := editor.Update(t.Context(), next); err == nil {
+		if _, err := update(t.Context(), editor, next); err == nil {
 			t.Errorf("%s: it was accepted", name)
 		}
 	}
 	for _, annotations := range []pairs{{"leat.dev/team": "shop", "example.com/a": "b"}, nil} {
-		if _, err := editor.Update(t.Context(), with(nil, annotations)); err != nil {
+		if _, err := update(t.Context(), editor, with(nil, annotations)); err != nil {
 			t.Errorf("%v: %v", annotations, err)
 		}
 	}

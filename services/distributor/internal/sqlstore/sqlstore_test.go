@@ -248,10 +248,10 @@ func testEdits(t *testing.T, s subject) {
 	if err != nil || dry[0].Action != catalog.ActionCreated {
 		t.Errorf("got %v, %v, want created", dry, err)
 	}
-	if _, err := editor.Create(ctx, cluster("one")); !errors.Is(err, catalog.ErrAlreadyExists) {
+	if _, err := create(ctx, editor, cluster("one")); !errors.Is(err, catalog.ErrAlreadyExists) {
 		t.Errorf("got %v, want already exists", err)
 	}
-	if _, err := editor.Update(ctx, cluster("two")); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := update(ctx, editor, cluster("two")); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found: a dry run stores nothing", err)
 	}
 	stored := changes(t, s, 0)
@@ -259,14 +259,14 @@ func testEdits(t *testing.T, s subject) {
 	paused := next.Spec.Wanted()
 	paused.Paused = true
 	next.Spec.Options = &paused
-	updated, err := editor.Update(ctx, &next)
+	updated, err := update(ctx, editor, &next)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := updated.Meta(); got.Generation != 2 || got.ResourceVersion != 2 || got.UID != next.UID {
 		t.Errorf("got %+v, want generation 2 and resource version 2", got)
 	}
-	if _, err := editor.Update(ctx, &next); !errors.Is(err, catalog.ErrConflict) {
+	if _, err := update(ctx, editor, &next); !errors.Is(err, catalog.ErrConflict) {
 		t.Errorf("got %v, want a conflict: the version is old", err)
 	}
 	if diff := cmp.Diff(updated, catalog.Object(changes(t, s, 1).Services[0])); diff != "" {
@@ -277,7 +277,7 @@ func testEdits(t *testing.T, s subject) {
 	}
 	plain := *stored.Clusters[0]
 	plain.Spec.Settings = syncpolicy.AgentSettings{}
-	if _, err := editor.Update(ctx, &plain); err != nil || !changes(t, s, 2).Clusters[0].Spec.Settings.IsZero() {
+	if _, err := update(ctx, editor, &plain); err != nil || !changes(t, s, 2).Clusters[0].Spec.Settings.IsZero() {
 		t.Errorf("got %v and settings %+v, want none", err, changes(t, s, 2).Clusters)
 	}
 }
@@ -334,7 +334,7 @@ func testSerialised(t *testing.T, s subject) {
 	var edits sync.WaitGroup
 	for i := range 20 {
 		edits.Go(func() {
-			if _, err := catalog.NewEditor(other).Create(t.Context(), cluster(fmt.Sprintf("c%d", i))); err != nil {
+			if _, err := create(t.Context(), catalog.NewEditor(other), cluster(fmt.Sprintf("c%d", i))); err != nil {
 				t.Errorf("create: %v", err)
 			}
 		})
@@ -540,4 +540,22 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := sqlstore.Open(t.Context(), sqliteURL(t), []byte("short")); err == nil {
 		t.Error("a short secret was taken")
 	}
+}
+
+// create stores a new object.
+func create(ctx context.Context, editor *catalog.Editor, object catalog.Object) (catalog.Object, error) {
+	return applyOne(ctx, editor.Creating(), object)
+}
+
+// update replaces an object.
+func update(ctx context.Context, editor *catalog.Editor, object catalog.Object) (catalog.Object, error) {
+	return applyOne(ctx, editor.Updating(), object)
+}
+
+func applyOne(ctx context.Context, editor *catalog.Editor, object catalog.Object) (catalog.Object, error) {
+	outcomes, err := editor.Apply(ctx, []catalog.Object{object}, false)
+	if err != nil {
+		return nil, err
+	}
+	return outcomes[0].Object, nil
 }

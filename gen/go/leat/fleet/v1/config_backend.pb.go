@@ -86,7 +86,8 @@ func (ConfigState) EnumDescriptor() ([]byte, []int) {
 }
 
 // ConfigBackend is a place where the values of configurations are kept. Services refer to it by NAME://PATH#KEY. The hub reads it, once
-// for all services, and stores the answers sealed.
+// for all services, and stores the answers sealed. An update that changes its URL has to contain its credential again; what services
+// have already stays as it is. One that a service refers to cannot be deleted; what was read from it goes with it.
 type ConfigBackend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on. The name begins references, so hub and cluster are refused.
@@ -1493,466 +1494,6 @@ func (x *ConfigBackendStatus) GetReadTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// CreateConfigBackendRequest carries the back end.
-type CreateConfigBackendRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The back end. Required.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,1,opt,name=config_backend,json=configBackend,proto3" json:"config_backend,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateConfigBackendRequest) Reset() {
-	*x = CreateConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateConfigBackendRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateConfigBackendRequest) ProtoMessage() {}
-
-func (x *CreateConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateConfigBackendRequest.ProtoReflect.Descriptor instead.
-func (*CreateConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *CreateConfigBackendRequest) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		return x.ConfigBackend
-	}
-	return nil
-}
-
-// CreateConfigBackendResponse carries the back end as stored.
-type CreateConfigBackendResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The back end.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,1,opt,name=config_backend,json=configBackend,proto3" json:"config_backend,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateConfigBackendResponse) Reset() {
-	*x = CreateConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateConfigBackendResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateConfigBackendResponse) ProtoMessage() {}
-
-func (x *CreateConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateConfigBackendResponse.ProtoReflect.Descriptor instead.
-func (*CreateConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *CreateConfigBackendResponse) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		return x.ConfigBackend
-	}
-	return nil
-}
-
-// GetConfigBackendRequest names the back end.
-type GetConfigBackendRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetConfigBackendRequest) Reset() {
-	*x = GetConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetConfigBackendRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetConfigBackendRequest) ProtoMessage() {}
-
-func (x *GetConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetConfigBackendRequest.ProtoReflect.Descriptor instead.
-func (*GetConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *GetConfigBackendRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetConfigBackendResponse carries the back end.
-type GetConfigBackendResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The back end.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,1,opt,name=config_backend,json=configBackend,proto3" json:"config_backend,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetConfigBackendResponse) Reset() {
-	*x = GetConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetConfigBackendResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetConfigBackendResponse) ProtoMessage() {}
-
-func (x *GetConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetConfigBackendResponse.ProtoReflect.Descriptor instead.
-func (*GetConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *GetConfigBackendResponse) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		return x.ConfigBackend
-	}
-	return nil
-}
-
-// ListConfigBackendsRequest asks for a page.
-type ListConfigBackendsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListConfigBackendsRequest) Reset() {
-	*x = ListConfigBackendsRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListConfigBackendsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListConfigBackendsRequest) ProtoMessage() {}
-
-func (x *ListConfigBackendsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListConfigBackendsRequest.ProtoReflect.Descriptor instead.
-func (*ListConfigBackendsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *ListConfigBackendsRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListConfigBackendsResponse is one page.
-type ListConfigBackendsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Back ends by name.
-	ConfigBackends []*ConfigBackend `protobuf:"bytes,1,rep,name=config_backends,json=configBackends,proto3" json:"config_backends,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListConfigBackendsResponse) Reset() {
-	*x = ListConfigBackendsResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListConfigBackendsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListConfigBackendsResponse) ProtoMessage() {}
-
-func (x *ListConfigBackendsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListConfigBackendsResponse.ProtoReflect.Descriptor instead.
-func (*ListConfigBackendsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *ListConfigBackendsResponse) GetConfigBackends() []*ConfigBackend {
-	if x != nil {
-		return x.ConfigBackends
-	}
-	return nil
-}
-
-func (x *ListConfigBackendsResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateConfigBackendRequest carries the new back end.
-type UpdateConfigBackendRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The back end. Required.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,1,opt,name=config_backend,json=configBackend,proto3" json:"config_backend,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateConfigBackendRequest) Reset() {
-	*x = UpdateConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateConfigBackendRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateConfigBackendRequest) ProtoMessage() {}
-
-func (x *UpdateConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateConfigBackendRequest.ProtoReflect.Descriptor instead.
-func (*UpdateConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *UpdateConfigBackendRequest) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		return x.ConfigBackend
-	}
-	return nil
-}
-
-// UpdateConfigBackendResponse carries the back end as stored.
-type UpdateConfigBackendResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The back end.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,1,opt,name=config_backend,json=configBackend,proto3" json:"config_backend,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateConfigBackendResponse) Reset() {
-	*x = UpdateConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateConfigBackendResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateConfigBackendResponse) ProtoMessage() {}
-
-func (x *UpdateConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateConfigBackendResponse.ProtoReflect.Descriptor instead.
-func (*UpdateConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *UpdateConfigBackendResponse) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		return x.ConfigBackend
-	}
-	return nil
-}
-
-// DeleteConfigBackendRequest names the back end.
-type DeleteConfigBackendRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteConfigBackendRequest) Reset() {
-	*x = DeleteConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteConfigBackendRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteConfigBackendRequest) ProtoMessage() {}
-
-func (x *DeleteConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteConfigBackendRequest.ProtoReflect.Descriptor instead.
-func (*DeleteConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *DeleteConfigBackendRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteConfigBackendResponse is empty.
-type DeleteConfigBackendResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteConfigBackendResponse) Reset() {
-	*x = DeleteConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteConfigBackendResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteConfigBackendResponse) ProtoMessage() {}
-
-func (x *DeleteConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteConfigBackendResponse.ProtoReflect.Descriptor instead.
-func (*DeleteConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{28}
-}
-
 // RefreshConfigBackendRequest names the back end.
 type RefreshConfigBackendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1966,7 +1507,7 @@ type RefreshConfigBackendRequest struct {
 
 func (x *RefreshConfigBackendRequest) Reset() {
 	*x = RefreshConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +1519,7 @@ func (x *RefreshConfigBackendRequest) String() string {
 func (*RefreshConfigBackendRequest) ProtoMessage() {}
 
 func (x *RefreshConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +1532,7 @@ func (x *RefreshConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*RefreshConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{29}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RefreshConfigBackendRequest) GetName() string {
@@ -2019,7 +1560,7 @@ type RefreshConfigBackendResponse struct {
 
 func (x *RefreshConfigBackendResponse) Reset() {
 	*x = RefreshConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +1572,7 @@ func (x *RefreshConfigBackendResponse) String() string {
 func (*RefreshConfigBackendResponse) ProtoMessage() {}
 
 func (x *RefreshConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +1585,7 @@ func (x *RefreshConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*RefreshConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{30}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RefreshConfigBackendResponse) GetEntries() int32 {
@@ -2067,7 +1608,7 @@ type ExplainServiceConfigRequest struct {
 
 func (x *ExplainServiceConfigRequest) Reset() {
 	*x = ExplainServiceConfigRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +1620,7 @@ func (x *ExplainServiceConfigRequest) String() string {
 func (*ExplainServiceConfigRequest) ProtoMessage() {}
 
 func (x *ExplainServiceConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +1633,7 @@ func (x *ExplainServiceConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainServiceConfigRequest.ProtoReflect.Descriptor instead.
 func (*ExplainServiceConfigRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{31}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExplainServiceConfigRequest) GetName() string {
@@ -2125,7 +1666,7 @@ type ExplainServiceConfigResponse struct {
 
 func (x *ExplainServiceConfigResponse) Reset() {
 	*x = ExplainServiceConfigResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +1678,7 @@ func (x *ExplainServiceConfigResponse) String() string {
 func (*ExplainServiceConfigResponse) ProtoMessage() {}
 
 func (x *ExplainServiceConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +1691,7 @@ func (x *ExplainServiceConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainServiceConfigResponse.ProtoReflect.Descriptor instead.
 func (*ExplainServiceConfigResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{32}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainServiceConfigResponse) GetKeys() []*ConfigExplanation {
@@ -2215,7 +1756,7 @@ type ConfigExplanation struct {
 
 func (x *ConfigExplanation) Reset() {
 	*x = ConfigExplanation{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +1768,7 @@ func (x *ConfigExplanation) String() string {
 func (*ConfigExplanation) ProtoMessage() {}
 
 func (x *ConfigExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +1781,7 @@ func (x *ConfigExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigExplanation.ProtoReflect.Descriptor instead.
 func (*ConfigExplanation) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{33}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfigExplanation) GetKey() string {
@@ -2367,7 +1908,7 @@ type ConfigShadowed struct {
 
 func (x *ConfigShadowed) Reset() {
 	*x = ConfigShadowed{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +1920,7 @@ func (x *ConfigShadowed) String() string {
 func (*ConfigShadowed) ProtoMessage() {}
 
 func (x *ConfigShadowed) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +1933,7 @@ func (x *ConfigShadowed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigShadowed.ProtoReflect.Descriptor instead.
 func (*ConfigShadowed) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{34}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConfigShadowed) GetLayer() string {
@@ -2532,27 +2073,7 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x01(\x05R\aentries\x12\x18\n" +
 	"\afailing\x18\x02 \x01(\x05R\afailing\x12/\n" +
 	"\aproblem\x18\x03 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x127\n" +
-	"\tread_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\"a\n" +
-	"\x1aCreateConfigBackendRequest\x12C\n" +
-	"\x0econfig_backend\x18\x01 \x01(\v2\x1c.leat.fleet.v1.ConfigBackendR\rconfigBackend\"b\n" +
-	"\x1bCreateConfigBackendResponse\x12C\n" +
-	"\x0econfig_backend\x18\x01 \x01(\v2\x1c.leat.fleet.v1.ConfigBackendR\rconfigBackend\"-\n" +
-	"\x17GetConfigBackendRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"_\n" +
-	"\x18GetConfigBackendResponse\x12C\n" +
-	"\x0econfig_backend\x18\x01 \x01(\v2\x1c.leat.fleet.v1.ConfigBackendR\rconfigBackend\"C\n" +
-	"\x19ListConfigBackendsRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x8b\x01\n" +
-	"\x1aListConfigBackendsResponse\x12E\n" +
-	"\x0fconfig_backends\x18\x01 \x03(\v2\x1c.leat.fleet.v1.ConfigBackendR\x0econfigBackends\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"a\n" +
-	"\x1aUpdateConfigBackendRequest\x12C\n" +
-	"\x0econfig_backend\x18\x01 \x01(\v2\x1c.leat.fleet.v1.ConfigBackendR\rconfigBackend\"b\n" +
-	"\x1bUpdateConfigBackendResponse\x12C\n" +
-	"\x0econfig_backend\x18\x01 \x01(\v2\x1c.leat.fleet.v1.ConfigBackendR\rconfigBackend\"0\n" +
-	"\x1aDeleteConfigBackendRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1d\n" +
-	"\x1bDeleteConfigBackendResponse\"E\n" +
+	"\tread_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\"E\n" +
 	"\x1bRefreshConfigBackendRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\"8\n" +
@@ -2607,7 +2128,7 @@ func file_leat_fleet_v1_config_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_config_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(ConfigState)(0),                     // 0: leat.fleet.v1.ConfigState
 	(*ConfigBackend)(nil),                // 1: leat.fleet.v1.ConfigBackend
@@ -2629,30 +2150,19 @@ var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(*GcpBackend)(nil),                   // 17: leat.fleet.v1.GcpBackend
 	(*AzureBackend)(nil),                 // 18: leat.fleet.v1.AzureBackend
 	(*ConfigBackendStatus)(nil),          // 19: leat.fleet.v1.ConfigBackendStatus
-	(*CreateConfigBackendRequest)(nil),   // 20: leat.fleet.v1.CreateConfigBackendRequest
-	(*CreateConfigBackendResponse)(nil),  // 21: leat.fleet.v1.CreateConfigBackendResponse
-	(*GetConfigBackendRequest)(nil),      // 22: leat.fleet.v1.GetConfigBackendRequest
-	(*GetConfigBackendResponse)(nil),     // 23: leat.fleet.v1.GetConfigBackendResponse
-	(*ListConfigBackendsRequest)(nil),    // 24: leat.fleet.v1.ListConfigBackendsRequest
-	(*ListConfigBackendsResponse)(nil),   // 25: leat.fleet.v1.ListConfigBackendsResponse
-	(*UpdateConfigBackendRequest)(nil),   // 26: leat.fleet.v1.UpdateConfigBackendRequest
-	(*UpdateConfigBackendResponse)(nil),  // 27: leat.fleet.v1.UpdateConfigBackendResponse
-	(*DeleteConfigBackendRequest)(nil),   // 28: leat.fleet.v1.DeleteConfigBackendRequest
-	(*DeleteConfigBackendResponse)(nil),  // 29: leat.fleet.v1.DeleteConfigBackendResponse
-	(*RefreshConfigBackendRequest)(nil),  // 30: leat.fleet.v1.RefreshConfigBackendRequest
-	(*RefreshConfigBackendResponse)(nil), // 31: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigRequest)(nil),  // 32: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ExplainServiceConfigResponse)(nil), // 33: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ConfigExplanation)(nil),            // 34: leat.fleet.v1.ConfigExplanation
-	(*ConfigShadowed)(nil),               // 35: leat.fleet.v1.ConfigShadowed
-	(*v1.Metadata)(nil),                  // 36: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),          // 37: google.protobuf.Duration
-	(*v1.Problem)(nil),                   // 38: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),        // 39: google.protobuf.Timestamp
-	(*v1.Page)(nil),                      // 40: leat.type.v1.Page
+	(*RefreshConfigBackendRequest)(nil),  // 20: leat.fleet.v1.RefreshConfigBackendRequest
+	(*RefreshConfigBackendResponse)(nil), // 21: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigRequest)(nil),  // 22: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ExplainServiceConfigResponse)(nil), // 23: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ConfigExplanation)(nil),            // 24: leat.fleet.v1.ConfigExplanation
+	(*ConfigShadowed)(nil),               // 25: leat.fleet.v1.ConfigShadowed
+	(*v1.Metadata)(nil),                  // 26: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),          // 27: google.protobuf.Duration
+	(*v1.Problem)(nil),                   // 28: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
 }
 var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
-	36, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
+	26, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.ConfigBackend.spec:type_name -> leat.fleet.v1.ConfigBackendSpec
 	19, // 2: leat.fleet.v1.ConfigBackend.status:type_name -> leat.fleet.v1.ConfigBackendStatus
 	3,  // 3: leat.fleet.v1.ConfigBackendSpec.vault:type_name -> leat.fleet.v1.VaultBackend
@@ -2663,8 +2173,8 @@ var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
 	16, // 8: leat.fleet.v1.ConfigBackendSpec.aws:type_name -> leat.fleet.v1.AwsBackend
 	17, // 9: leat.fleet.v1.ConfigBackendSpec.gcp:type_name -> leat.fleet.v1.GcpBackend
 	18, // 10: leat.fleet.v1.ConfigBackendSpec.azure:type_name -> leat.fleet.v1.AzureBackend
-	37, // 11: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
-	37, // 12: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
+	27, // 11: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
+	27, // 12: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
 	4,  // 13: leat.fleet.v1.VaultBackend.token:type_name -> leat.fleet.v1.VaultToken
 	5,  // 14: leat.fleet.v1.VaultBackend.app_role:type_name -> leat.fleet.v1.VaultAppRole
 	6,  // 15: leat.fleet.v1.VaultBackend.kubernetes:type_name -> leat.fleet.v1.VaultKubernetes
@@ -2673,26 +2183,19 @@ var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
 	12, // 18: leat.fleet.v1.KubernetesBackend.hub_token:type_name -> leat.fleet.v1.KubernetesHubToken
 	14, // 19: leat.fleet.v1.HttpBackend.bearer:type_name -> leat.fleet.v1.HttpBearer
 	15, // 20: leat.fleet.v1.HttpBackend.client_certificate:type_name -> leat.fleet.v1.HttpClientCertificate
-	38, // 21: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
-	39, // 22: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
-	1,  // 23: leat.fleet.v1.CreateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 24: leat.fleet.v1.CreateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 25: leat.fleet.v1.GetConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	40, // 26: leat.fleet.v1.ListConfigBackendsRequest.page:type_name -> leat.type.v1.Page
-	1,  // 27: leat.fleet.v1.ListConfigBackendsResponse.config_backends:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 28: leat.fleet.v1.UpdateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 29: leat.fleet.v1.UpdateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	34, // 30: leat.fleet.v1.ExplainServiceConfigResponse.keys:type_name -> leat.fleet.v1.ConfigExplanation
-	0,  // 31: leat.fleet.v1.ConfigExplanation.state:type_name -> leat.fleet.v1.ConfigState
-	39, // 32: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
-	39, // 33: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
-	38, // 34: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
-	35, // 35: leat.fleet.v1.ConfigExplanation.shadows:type_name -> leat.fleet.v1.ConfigShadowed
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	28, // 21: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
+	29, // 22: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
+	24, // 23: leat.fleet.v1.ExplainServiceConfigResponse.keys:type_name -> leat.fleet.v1.ConfigExplanation
+	0,  // 24: leat.fleet.v1.ConfigExplanation.state:type_name -> leat.fleet.v1.ConfigState
+	29, // 25: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
+	29, // 26: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
+	28, // 27: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
+	25, // 28: leat.fleet.v1.ConfigExplanation.shadows:type_name -> leat.fleet.v1.ConfigShadowed
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_config_backend_proto_init() }
@@ -2735,7 +2238,7 @@ func file_leat_fleet_v1_config_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_config_backend_proto_rawDesc), len(file_leat_fleet_v1_config_backend_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,63 +30,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApplyAction is what applying did.
-type ApplyAction int32
-
-const (
-	// Never sent.
-	ApplyAction_APPLY_ACTION_UNSPECIFIED ApplyAction = 0
-	// The object is new.
-	ApplyAction_APPLY_ACTION_CREATED ApplyAction = 1
-	// The object changed.
-	ApplyAction_APPLY_ACTION_CONFIGURED ApplyAction = 2
-	// The object was already so.
-	ApplyAction_APPLY_ACTION_UNCHANGED ApplyAction = 3
-)
-
-// Enum value maps for ApplyAction.
-var (
-	ApplyAction_name = map[int32]string{
-		0: "APPLY_ACTION_UNSPECIFIED",
-		1: "APPLY_ACTION_CREATED",
-		2: "APPLY_ACTION_CONFIGURED",
-		3: "APPLY_ACTION_UNCHANGED",
-	}
-	ApplyAction_value = map[string]int32{
-		"APPLY_ACTION_UNSPECIFIED": 0,
-		"APPLY_ACTION_CREATED":     1,
-		"APPLY_ACTION_CONFIGURED":  2,
-		"APPLY_ACTION_UNCHANGED":   3,
-	}
-)
-
-func (x ApplyAction) Enum() *ApplyAction {
-	p := new(ApplyAction)
-	*p = x
-	return p
-}
-
-func (x ApplyAction) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ApplyAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_fleet_v1_fleet_proto_enumTypes[0].Descriptor()
-}
-
-func (ApplyAction) Type() protoreflect.EnumType {
-	return &file_leat_fleet_v1_fleet_proto_enumTypes[0]
-}
-
-func (x ApplyAction) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ApplyAction.Descriptor instead.
-func (ApplyAction) EnumDescriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{0}
-}
-
 // GetServerInfoRequest is empty.
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -197,1895 +140,6 @@ func (x *GetServerInfoResponse) GetGroups() []string {
 	return nil
 }
 
-// Document is one declarative document.
-type Document struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object. status and server-set metadata are ignored.
-	//
-	// Types that are valid to be assigned to Object:
-	//
-	//	*Document_Cluster
-	//	*Document_Repository
-	//	*Document_Service
-	//	*Document_User
-	//	*Document_AccessBinding
-	//	*Document_Project
-	//	*Document_Role
-	//	*Document_IdentityProvider
-	//	*Document_TrustRule
-	//	*Document_RolloutPolicy
-	//	*Document_FleetSource
-	//	*Document_ConfigBackend
-	//	*Document_ConfigSet
-	//	*Document_Notifier
-	//	*Document_GlobalService
-	Object        isDocument_Object `protobuf_oneof:"object"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Document) Reset() {
-	*x = Document{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Document) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Document) ProtoMessage() {}
-
-func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Document.ProtoReflect.Descriptor instead.
-func (*Document) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Document) GetObject() isDocument_Object {
-	if x != nil {
-		return x.Object
-	}
-	return nil
-}
-
-func (x *Document) GetCluster() *Cluster {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Cluster); ok {
-			return x.Cluster
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetRepository() *Repository {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Repository); ok {
-			return x.Repository
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetService() *Service {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Service); ok {
-			return x.Service
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetUser() *User {
-	if x != nil {
-		if x, ok := x.Object.(*Document_User); ok {
-			return x.User
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		if x, ok := x.Object.(*Document_AccessBinding); ok {
-			return x.AccessBinding
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetProject() *Project {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Project); ok {
-			return x.Project
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetRole() *Role {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Role); ok {
-			return x.Role
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		if x, ok := x.Object.(*Document_IdentityProvider); ok {
-			return x.IdentityProvider
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetTrustRule() *TrustRule {
-	if x != nil {
-		if x, ok := x.Object.(*Document_TrustRule); ok {
-			return x.TrustRule
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		if x, ok := x.Object.(*Document_RolloutPolicy); ok {
-			return x.RolloutPolicy
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetFleetSource() *FleetSource {
-	if x != nil {
-		if x, ok := x.Object.(*Document_FleetSource); ok {
-			return x.FleetSource
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetConfigBackend() *ConfigBackend {
-	if x != nil {
-		if x, ok := x.Object.(*Document_ConfigBackend); ok {
-			return x.ConfigBackend
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetConfigSet() *ConfigSet {
-	if x != nil {
-		if x, ok := x.Object.(*Document_ConfigSet); ok {
-			return x.ConfigSet
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetNotifier() *Notifier {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Notifier); ok {
-			return x.Notifier
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetGlobalService() *GlobalService {
-	if x != nil {
-		if x, ok := x.Object.(*Document_GlobalService); ok {
-			return x.GlobalService
-		}
-	}
-	return nil
-}
-
-type isDocument_Object interface {
-	isDocument_Object()
-}
-
-type Document_Cluster struct {
-	// A cluster.
-	Cluster *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3,oneof"`
-}
-
-type Document_Repository struct {
-	// A repository.
-	Repository *Repository `protobuf:"bytes,2,opt,name=repository,proto3,oneof"`
-}
-
-type Document_Service struct {
-	// A service.
-	Service *Service `protobuf:"bytes,3,opt,name=service,proto3,oneof"`
-}
-
-type Document_User struct {
-	// A user.
-	User *User `protobuf:"bytes,4,opt,name=user,proto3,oneof"`
-}
-
-type Document_AccessBinding struct {
-	// A binding of people to clusters.
-	AccessBinding *AccessBinding `protobuf:"bytes,5,opt,name=access_binding,json=accessBinding,proto3,oneof"`
-}
-
-type Document_Project struct {
-	// A project.
-	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
-}
-
-type Document_Role struct {
-	// A role of permissions.
-	Role *Role `protobuf:"bytes,7,opt,name=role,proto3,oneof"`
-}
-
-type Document_IdentityProvider struct {
-	// A provider that people sign in with.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,8,opt,name=identity_provider,json=identityProvider,proto3,oneof"`
-}
-
-type Document_TrustRule struct {
-	// A rule by which workloads obtain access tokens.
-	TrustRule *TrustRule `protobuf:"bytes,9,opt,name=trust_rule,json=trustRule,proto3,oneof"`
-}
-
-type Document_RolloutPolicy struct {
-	// A policy by which new content reaches services in waves.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,11,opt,name=rollout_policy,json=rolloutPolicy,proto3,oneof"`
-}
-
-type Document_FleetSource struct {
-	// A folder of a repository that says what the catalog holds.
-	FleetSource *FleetSource `protobuf:"bytes,12,opt,name=fleet_source,json=fleetSource,proto3,oneof"`
-}
-
-type Document_ConfigBackend struct {
-	// A place where values of configurations are kept.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,14,opt,name=config_backend,json=configBackend,proto3,oneof"`
-}
-
-type Document_ConfigSet struct {
-	// A named set of values, secrets and references.
-	ConfigSet *ConfigSet `protobuf:"bytes,15,opt,name=config_set,json=configSet,proto3,oneof"`
-}
-
-type Document_Notifier struct {
-	// A sender of messages about the fleet.
-	Notifier *Notifier `protobuf:"bytes,16,opt,name=notifier,proto3,oneof"`
-}
-
-type Document_GlobalService struct {
-	// A template of services for many clusters.
-	GlobalService *GlobalService `protobuf:"bytes,10,opt,name=global_service,json=globalService,proto3,oneof"`
-}
-
-func (*Document_Cluster) isDocument_Object() {}
-
-func (*Document_Repository) isDocument_Object() {}
-
-func (*Document_Service) isDocument_Object() {}
-
-func (*Document_User) isDocument_Object() {}
-
-func (*Document_AccessBinding) isDocument_Object() {}
-
-func (*Document_Project) isDocument_Object() {}
-
-func (*Document_Role) isDocument_Object() {}
-
-func (*Document_IdentityProvider) isDocument_Object() {}
-
-func (*Document_TrustRule) isDocument_Object() {}
-
-func (*Document_RolloutPolicy) isDocument_Object() {}
-
-func (*Document_FleetSource) isDocument_Object() {}
-
-func (*Document_ConfigBackend) isDocument_Object() {}
-
-func (*Document_ConfigSet) isDocument_Object() {}
-
-func (*Document_Notifier) isDocument_Object() {}
-
-func (*Document_GlobalService) isDocument_Object() {}
-
-// ApplyRequest carries documents.
-type ApplyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1000. A field error names documents[i].….
-	Documents []*Document `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
-	// Validate and compare, change nothing.
-	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ApplyRequest) Reset() {
-	*x = ApplyRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ApplyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ApplyRequest) ProtoMessage() {}
-
-func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
-func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *ApplyRequest) GetDocuments() []*Document {
-	if x != nil {
-		return x.Documents
-	}
-	return nil
-}
-
-func (x *ApplyRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-// ApplyResponse carries the outcome for each document, in their order.
-type ApplyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One outcome for each document.
-	Outcomes      []*ApplyOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ApplyResponse) Reset() {
-	*x = ApplyResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ApplyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ApplyResponse) ProtoMessage() {}
-
-func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
-func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *ApplyResponse) GetOutcomes() []*ApplyOutcome {
-	if x != nil {
-		return x.Outcomes
-	}
-	return nil
-}
-
-// ApplyOutcome is the outcome for one document.
-type ApplyOutcome struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done.
-	Action ApplyAction `protobuf:"varint,1,opt,name=action,proto3,enum=leat.fleet.v1.ApplyAction" json:"action,omitempty"`
-	// The object as it is now.
-	Document *Document `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
-	// What a person should know of the outcome, as sentences: which rollout brings the edit, or that the edit waits for one.
-	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ApplyOutcome) Reset() {
-	*x = ApplyOutcome{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ApplyOutcome) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ApplyOutcome) ProtoMessage() {}
-
-func (x *ApplyOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ApplyOutcome.ProtoReflect.Descriptor instead.
-func (*ApplyOutcome) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ApplyOutcome) GetAction() ApplyAction {
-	if x != nil {
-		return x.Action
-	}
-	return ApplyAction_APPLY_ACTION_UNSPECIFIED
-}
-
-func (x *ApplyOutcome) GetDocument() *Document {
-	if x != nil {
-		return x.Document
-	}
-	return nil
-}
-
-func (x *ApplyOutcome) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
-	}
-	return nil
-}
-
-// CreateClusterRequest carries the cluster.
-type CreateClusterRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster. Required.
-	Cluster       *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateClusterRequest) Reset() {
-	*x = CreateClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateClusterRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateClusterRequest) ProtoMessage() {}
-
-func (x *CreateClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateClusterRequest.ProtoReflect.Descriptor instead.
-func (*CreateClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *CreateClusterRequest) GetCluster() *Cluster {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
-}
-
-// CreateClusterResponse carries the cluster as stored.
-type CreateClusterResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster.
-	Cluster       *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateClusterResponse) Reset() {
-	*x = CreateClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateClusterResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateClusterResponse) ProtoMessage() {}
-
-func (x *CreateClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateClusterResponse.ProtoReflect.Descriptor instead.
-func (*CreateClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *CreateClusterResponse) GetCluster() *Cluster {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
-}
-
-// GetClusterRequest names the cluster.
-type GetClusterRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetClusterRequest) Reset() {
-	*x = GetClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetClusterRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetClusterRequest) ProtoMessage() {}
-
-func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
-func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *GetClusterRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetClusterResponse carries the cluster.
-type GetClusterResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster.
-	Cluster       *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetClusterResponse) Reset() {
-	*x = GetClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetClusterResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetClusterResponse) ProtoMessage() {}
-
-func (x *GetClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetClusterResponse.ProtoReflect.Descriptor instead.
-func (*GetClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *GetClusterResponse) GetCluster() *Cluster {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
-}
-
-// ListClustersRequest asks for a page.
-type ListClustersRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all projects.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListClustersRequest) Reset() {
-	*x = ListClustersRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListClustersRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListClustersRequest) ProtoMessage() {}
-
-func (x *ListClustersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListClustersRequest.ProtoReflect.Descriptor instead.
-func (*ListClustersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *ListClustersRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListClustersRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListClustersResponse is one page.
-type ListClustersResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Clusters by name.
-	Clusters []*Cluster `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListClustersResponse) Reset() {
-	*x = ListClustersResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListClustersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListClustersResponse) ProtoMessage() {}
-
-func (x *ListClustersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListClustersResponse.ProtoReflect.Descriptor instead.
-func (*ListClustersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *ListClustersResponse) GetClusters() []*Cluster {
-	if x != nil {
-		return x.Clusters
-	}
-	return nil
-}
-
-func (x *ListClustersResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateClusterRequest carries the new cluster.
-type UpdateClusterRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster. Required.
-	Cluster       *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateClusterRequest) Reset() {
-	*x = UpdateClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateClusterRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateClusterRequest) ProtoMessage() {}
-
-func (x *UpdateClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateClusterRequest.ProtoReflect.Descriptor instead.
-func (*UpdateClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *UpdateClusterRequest) GetCluster() *Cluster {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
-}
-
-// UpdateClusterResponse carries the cluster as stored.
-type UpdateClusterResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster.
-	Cluster       *Cluster `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateClusterResponse) Reset() {
-	*x = UpdateClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateClusterResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateClusterResponse) ProtoMessage() {}
-
-func (x *UpdateClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateClusterResponse.ProtoReflect.Descriptor instead.
-func (*UpdateClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *UpdateClusterResponse) GetCluster() *Cluster {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
-}
-
-// DeleteClusterRequest names the cluster.
-type DeleteClusterRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteClusterRequest) Reset() {
-	*x = DeleteClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteClusterRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteClusterRequest) ProtoMessage() {}
-
-func (x *DeleteClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteClusterRequest.ProtoReflect.Descriptor instead.
-func (*DeleteClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *DeleteClusterRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteClusterResponse is empty.
-type DeleteClusterResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteClusterResponse) Reset() {
-	*x = DeleteClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteClusterResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteClusterResponse) ProtoMessage() {}
-
-func (x *DeleteClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteClusterResponse.ProtoReflect.Descriptor instead.
-func (*DeleteClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
-}
-
-// CreateRepositoryRequest carries the repository.
-type CreateRepositoryRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository. Required.
-	Repository    *Repository `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRepositoryRequest) Reset() {
-	*x = CreateRepositoryRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRepositoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRepositoryRequest) ProtoMessage() {}
-
-func (x *CreateRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRepositoryRequest.ProtoReflect.Descriptor instead.
-func (*CreateRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *CreateRepositoryRequest) GetRepository() *Repository {
-	if x != nil {
-		return x.Repository
-	}
-	return nil
-}
-
-// CreateRepositoryResponse carries the repository as stored.
-type CreateRepositoryResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository.
-	Repository    *Repository `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRepositoryResponse) Reset() {
-	*x = CreateRepositoryResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRepositoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRepositoryResponse) ProtoMessage() {}
-
-func (x *CreateRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRepositoryResponse.ProtoReflect.Descriptor instead.
-func (*CreateRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *CreateRepositoryResponse) GetRepository() *Repository {
-	if x != nil {
-		return x.Repository
-	}
-	return nil
-}
-
-// GetRepositoryRequest names the repository.
-type GetRepositoryRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRepositoryRequest) Reset() {
-	*x = GetRepositoryRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRepositoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRepositoryRequest) ProtoMessage() {}
-
-func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
-func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *GetRepositoryRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetRepositoryResponse carries the repository.
-type GetRepositoryResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository.
-	Repository    *Repository `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRepositoryResponse) Reset() {
-	*x = GetRepositoryResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRepositoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRepositoryResponse) ProtoMessage() {}
-
-func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
-func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *GetRepositoryResponse) GetRepository() *Repository {
-	if x != nil {
-		return x.Repository
-	}
-	return nil
-}
-
-// ListRepositoriesRequest asks for a page.
-type ListRepositoriesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all projects.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRepositoriesRequest) Reset() {
-	*x = ListRepositoriesRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRepositoriesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRepositoriesRequest) ProtoMessage() {}
-
-func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
-func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *ListRepositoriesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListRepositoriesRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListRepositoriesResponse is one page.
-type ListRepositoriesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Repositories by name.
-	Repositories []*Repository `protobuf:"bytes,1,rep,name=repositories,proto3" json:"repositories,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRepositoriesResponse) Reset() {
-	*x = ListRepositoriesResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRepositoriesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRepositoriesResponse) ProtoMessage() {}
-
-func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
-func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
-	if x != nil {
-		return x.Repositories
-	}
-	return nil
-}
-
-func (x *ListRepositoriesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateRepositoryRequest carries the new repository.
-type UpdateRepositoryRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository. Required.
-	Repository    *Repository `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRepositoryRequest) Reset() {
-	*x = UpdateRepositoryRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRepositoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRepositoryRequest) ProtoMessage() {}
-
-func (x *UpdateRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRepositoryRequest.ProtoReflect.Descriptor instead.
-func (*UpdateRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *UpdateRepositoryRequest) GetRepository() *Repository {
-	if x != nil {
-		return x.Repository
-	}
-	return nil
-}
-
-// UpdateRepositoryResponse carries the repository as stored.
-type UpdateRepositoryResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository.
-	Repository    *Repository `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRepositoryResponse) Reset() {
-	*x = UpdateRepositoryResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRepositoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRepositoryResponse) ProtoMessage() {}
-
-func (x *UpdateRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRepositoryResponse.ProtoReflect.Descriptor instead.
-func (*UpdateRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *UpdateRepositoryResponse) GetRepository() *Repository {
-	if x != nil {
-		return x.Repository
-	}
-	return nil
-}
-
-// DeleteRepositoryRequest names the repository.
-type DeleteRepositoryRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRepositoryRequest) Reset() {
-	*x = DeleteRepositoryRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRepositoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRepositoryRequest) ProtoMessage() {}
-
-func (x *DeleteRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRepositoryRequest.ProtoReflect.Descriptor instead.
-func (*DeleteRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *DeleteRepositoryRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteRepositoryResponse is empty.
-type DeleteRepositoryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRepositoryResponse) Reset() {
-	*x = DeleteRepositoryResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRepositoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRepositoryResponse) ProtoMessage() {}
-
-func (x *DeleteRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRepositoryResponse.ProtoReflect.Descriptor instead.
-func (*DeleteRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{25}
-}
-
-// CreateServiceRequest carries the service.
-type CreateServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service. Required.
-	Service       *Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateServiceRequest) Reset() {
-	*x = CreateServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateServiceRequest) ProtoMessage() {}
-
-func (x *CreateServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateServiceRequest.ProtoReflect.Descriptor instead.
-func (*CreateServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *CreateServiceRequest) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-// CreateServiceResponse carries the service as stored.
-type CreateServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service.
-	Service       *Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateServiceResponse) Reset() {
-	*x = CreateServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateServiceResponse) ProtoMessage() {}
-
-func (x *CreateServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateServiceResponse.ProtoReflect.Descriptor instead.
-func (*CreateServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *CreateServiceResponse) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-// GetServiceRequest names the service.
-type GetServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetServiceRequest) Reset() {
-	*x = GetServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetServiceRequest) ProtoMessage() {}
-
-func (x *GetServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetServiceRequest.ProtoReflect.Descriptor instead.
-func (*GetServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *GetServiceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetServiceResponse carries the service.
-type GetServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service.
-	Service       *Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetServiceResponse) Reset() {
-	*x = GetServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetServiceResponse) ProtoMessage() {}
-
-func (x *GetServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetServiceResponse.ProtoReflect.Descriptor instead.
-func (*GetServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *GetServiceResponse) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-// ListServicesRequest asks for a page.
-type ListServicesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only services of this cluster. Empty means all.
-	Cluster string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Only services of this project. Empty means all projects.
-	Project       string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListServicesRequest) Reset() {
-	*x = ListServicesRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListServicesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListServicesRequest) ProtoMessage() {}
-
-func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
-func (*ListServicesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *ListServicesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListServicesRequest) GetCluster() string {
-	if x != nil {
-		return x.Cluster
-	}
-	return ""
-}
-
-func (x *ListServicesRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListServicesResponse is one page.
-type ListServicesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Services by name.
-	Services []*Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListServicesResponse) Reset() {
-	*x = ListServicesResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListServicesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListServicesResponse) ProtoMessage() {}
-
-func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
-func (*ListServicesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *ListServicesResponse) GetServices() []*Service {
-	if x != nil {
-		return x.Services
-	}
-	return nil
-}
-
-func (x *ListServicesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateServiceRequest carries the new service.
-type UpdateServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service. Required.
-	Service       *Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateServiceRequest) Reset() {
-	*x = UpdateServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateServiceRequest) ProtoMessage() {}
-
-func (x *UpdateServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateServiceRequest.ProtoReflect.Descriptor instead.
-func (*UpdateServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *UpdateServiceRequest) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-// UpdateServiceResponse carries the service as stored.
-type UpdateServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service.
-	Service       *Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateServiceResponse) Reset() {
-	*x = UpdateServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateServiceResponse) ProtoMessage() {}
-
-func (x *UpdateServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateServiceResponse.ProtoReflect.Descriptor instead.
-func (*UpdateServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *UpdateServiceResponse) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-// DeleteServiceRequest names the service.
-type DeleteServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteServiceRequest) Reset() {
-	*x = DeleteServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteServiceRequest) ProtoMessage() {}
-
-func (x *DeleteServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteServiceRequest.ProtoReflect.Descriptor instead.
-func (*DeleteServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *DeleteServiceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteServiceResponse is empty.
-type DeleteServiceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteServiceResponse) Reset() {
-	*x = DeleteServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteServiceResponse) ProtoMessage() {}
-
-func (x *DeleteServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteServiceResponse.ProtoReflect.Descriptor instead.
-func (*DeleteServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{35}
-}
-
 // SyncServiceRequest names the service.
 type SyncServiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2100,7 +154,7 @@ type SyncServiceRequest struct {
 
 func (x *SyncServiceRequest) Reset() {
 	*x = SyncServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +166,7 @@ func (x *SyncServiceRequest) String() string {
 func (*SyncServiceRequest) ProtoMessage() {}
 
 func (x *SyncServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +179,7 @@ func (x *SyncServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncServiceRequest.ProtoReflect.Descriptor instead.
 func (*SyncServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{36}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SyncServiceRequest) GetName() string {
@@ -2156,7 +210,7 @@ type SyncServiceResponse struct {
 
 func (x *SyncServiceResponse) Reset() {
 	*x = SyncServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +222,7 @@ func (x *SyncServiceResponse) String() string {
 func (*SyncServiceResponse) ProtoMessage() {}
 
 func (x *SyncServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +235,7 @@ func (x *SyncServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncServiceResponse.ProtoReflect.Descriptor instead.
 func (*SyncServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{37}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SyncServiceResponse) GetSyncRequest() string {
@@ -2214,7 +268,7 @@ type PreviewServiceRequest struct {
 
 func (x *PreviewServiceRequest) Reset() {
 	*x = PreviewServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +280,7 @@ func (x *PreviewServiceRequest) String() string {
 func (*PreviewServiceRequest) ProtoMessage() {}
 
 func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +293,7 @@ func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceRequest.ProtoReflect.Descriptor instead.
 func (*PreviewServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PreviewServiceRequest) GetName() string {
@@ -2278,7 +332,7 @@ type PreviewServiceResponse struct {
 
 func (x *PreviewServiceResponse) Reset() {
 	*x = PreviewServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +344,7 @@ func (x *PreviewServiceResponse) String() string {
 func (*PreviewServiceResponse) ProtoMessage() {}
 
 func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +357,7 @@ func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceResponse.ProtoReflect.Descriptor instead.
 func (*PreviewServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PreviewServiceResponse) GetCluster() string {
@@ -2338,7 +392,7 @@ type GetServicePlanRequest struct {
 
 func (x *GetServicePlanRequest) Reset() {
 	*x = GetServicePlanRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +404,7 @@ func (x *GetServicePlanRequest) String() string {
 func (*GetServicePlanRequest) ProtoMessage() {}
 
 func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +417,7 @@ func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanRequest.ProtoReflect.Descriptor instead.
 func (*GetServicePlanRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetServicePlanRequest) GetName() string {
@@ -2395,7 +449,7 @@ type GetServicePlanResponse struct {
 
 func (x *GetServicePlanResponse) Reset() {
 	*x = GetServicePlanResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +461,7 @@ func (x *GetServicePlanResponse) String() string {
 func (*GetServicePlanResponse) ProtoMessage() {}
 
 func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +474,7 @@ func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanResponse.ProtoReflect.Descriptor instead.
 func (*GetServicePlanResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetServicePlanResponse) GetCluster() string {
@@ -2478,7 +532,7 @@ type DownloadServiceBundleRequest struct {
 
 func (x *DownloadServiceBundleRequest) Reset() {
 	*x = DownloadServiceBundleRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +544,7 @@ func (x *DownloadServiceBundleRequest) String() string {
 func (*DownloadServiceBundleRequest) ProtoMessage() {}
 
 func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +557,7 @@ func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DownloadServiceBundleRequest) GetService() string {
@@ -2532,7 +586,7 @@ type DownloadServiceBundleResponse struct {
 
 func (x *DownloadServiceBundleResponse) Reset() {
 	*x = DownloadServiceBundleResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +598,7 @@ func (x *DownloadServiceBundleResponse) String() string {
 func (*DownloadServiceBundleResponse) ProtoMessage() {}
 
 func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +611,7 @@ func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleResponse.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DownloadServiceBundleResponse) GetChunk() []byte {
@@ -2580,7 +634,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +646,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +659,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListRevisionsRequest) GetService() string {
@@ -2635,7 +689,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +701,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +714,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -2677,126 +731,6 @@ func (x *ListRevisionsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// WatchFleetRequest opens the stream.
-type WatchFleetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only this service. Empty means everything.
-	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// Only the clusters, repositories and services of this project, beside what belongs to the hub. Empty
-	// means all projects.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchFleetRequest) Reset() {
-	*x = WatchFleetRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchFleetRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchFleetRequest) ProtoMessage() {}
-
-func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
-func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
-}
-
-func (x *WatchFleetRequest) GetService() string {
-	if x != nil {
-		return x.Service
-	}
-	return ""
-}
-
-func (x *WatchFleetRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// WatchFleetResponse is one change.
-type WatchFleetResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object as it is now. Unset is a heartbeat.
-	Document *Document `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The object was deleted.
-	Deleted bool `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// True once: the current objects have been sent, and live changes follow.
-	Synced        bool `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchFleetResponse) Reset() {
-	*x = WatchFleetResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchFleetResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchFleetResponse) ProtoMessage() {}
-
-func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
-func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
-}
-
-func (x *WatchFleetResponse) GetDocument() *Document {
-	if x != nil {
-		return x.Document
-	}
-	return nil
-}
-
-func (x *WatchFleetResponse) GetDeleted() bool {
-	if x != nil {
-		return x.Deleted
-	}
-	return false
-}
-
-func (x *WatchFleetResponse) GetSynced() bool {
-	if x != nil {
-		return x.Synced
-	}
-	return false
-}
-
 // CreateJoinTokenRequest names the cluster.
 type CreateJoinTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2808,7 +742,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +754,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +767,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -2859,7 +793,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +805,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +818,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -2919,7 +853,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +865,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +878,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{50}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -2963,7 +897,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +909,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +922,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{51}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 // ReleaseClusterRequest names the cluster.
@@ -3002,7 +936,7 @@ type ReleaseClusterRequest struct {
 
 func (x *ReleaseClusterRequest) Reset() {
 	*x = ReleaseClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +948,7 @@ func (x *ReleaseClusterRequest) String() string {
 func (*ReleaseClusterRequest) ProtoMessage() {}
 
 func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +961,7 @@ func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{52}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReleaseClusterRequest) GetCluster() string {
@@ -3046,7 +980,7 @@ type ReleaseClusterResponse struct {
 
 func (x *ReleaseClusterResponse) Reset() {
 	*x = ReleaseClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +992,7 @@ func (x *ReleaseClusterResponse) String() string {
 func (*ReleaseClusterResponse) ProtoMessage() {}
 
 func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +1005,7 @@ func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{53}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -3087,7 +1021,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +1033,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +1046,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{54}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -3135,7 +1069,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +1081,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +1094,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{55}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -3181,119 +1115,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a leat/fleet/v1/fleet_source.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\x9d\a\n" +
-	"\bDocument\x122\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
-	"\n" +
-	"repository\x18\x02 \x01(\v2\x19.leat.fleet.v1.RepositoryH\x00R\n" +
-	"repository\x122\n" +
-	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
-	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
-	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x122\n" +
-	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x12)\n" +
-	"\x04role\x18\a \x01(\v2\x13.leat.fleet.v1.RoleH\x00R\x04role\x12N\n" +
-	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProvider\x129\n" +
-	"\n" +
-	"trust_rule\x18\t \x01(\v2\x18.leat.fleet.v1.TrustRuleH\x00R\ttrustRule\x12E\n" +
-	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12?\n" +
-	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSource\x12E\n" +
-	"\x0econfig_backend\x18\x0e \x01(\v2\x1c.leat.fleet.v1.ConfigBackendH\x00R\rconfigBackend\x129\n" +
-	"\n" +
-	"config_set\x18\x0f \x01(\v2\x18.leat.fleet.v1.ConfigSetH\x00R\tconfigSet\x125\n" +
-	"\bnotifier\x18\x10 \x01(\v2\x17.leat.fleet.v1.NotifierH\x00R\bnotifier\x12E\n" +
-	"\x0eglobal_service\x18\n" +
-	" \x01(\v2\x1c.leat.fleet.v1.GlobalServiceH\x00R\rglobalServiceB\b\n" +
-	"\x06object\"^\n" +
-	"\fApplyRequest\x125\n" +
-	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
-	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"H\n" +
-	"\rApplyResponse\x127\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1b.leat.fleet.v1.ApplyOutcomeR\boutcomes\"\x93\x01\n" +
-	"\fApplyOutcome\x122\n" +
-	"\x06action\x18\x01 \x01(\x0e2\x1a.leat.fleet.v1.ApplyActionR\x06action\x123\n" +
-	"\bdocument\x18\x02 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"H\n" +
-	"\x14CreateClusterRequest\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"I\n" +
-	"\x15CreateClusterResponse\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"'\n" +
-	"\x11GetClusterRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"F\n" +
-	"\x12GetClusterResponse\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"W\n" +
-	"\x13ListClustersRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"r\n" +
-	"\x14ListClustersResponse\x122\n" +
-	"\bclusters\x18\x01 \x03(\v2\x16.leat.fleet.v1.ClusterR\bclusters\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"H\n" +
-	"\x14UpdateClusterRequest\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"I\n" +
-	"\x15UpdateClusterResponse\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"*\n" +
-	"\x14DeleteClusterRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteClusterResponse\"T\n" +
-	"\x17CreateRepositoryRequest\x129\n" +
-	"\n" +
-	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"U\n" +
-	"\x18CreateRepositoryResponse\x129\n" +
-	"\n" +
-	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"*\n" +
-	"\x14GetRepositoryRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"R\n" +
-	"\x15GetRepositoryResponse\x129\n" +
-	"\n" +
-	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"[\n" +
-	"\x17ListRepositoriesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"\x81\x01\n" +
-	"\x18ListRepositoriesResponse\x12=\n" +
-	"\frepositories\x18\x01 \x03(\v2\x19.leat.fleet.v1.RepositoryR\frepositories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"T\n" +
-	"\x17UpdateRepositoryRequest\x129\n" +
-	"\n" +
-	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"U\n" +
-	"\x18UpdateRepositoryResponse\x129\n" +
-	"\n" +
-	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"-\n" +
-	"\x17DeleteRepositoryRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1a\n" +
-	"\x18DeleteRepositoryResponse\"H\n" +
-	"\x14CreateServiceRequest\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"I\n" +
-	"\x15CreateServiceResponse\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"'\n" +
-	"\x11GetServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"F\n" +
-	"\x12GetServiceResponse\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"q\n" +
-	"\x13ListServicesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\"r\n" +
-	"\x14ListServicesResponse\x122\n" +
-	"\bservices\x18\x01 \x03(\v2\x16.leat.fleet.v1.ServiceR\bservices\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"H\n" +
-	"\x14UpdateServiceRequest\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"I\n" +
-	"\x15UpdateServiceResponse\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"*\n" +
-	"\x14DeleteServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteServiceResponse\"H\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"H\n" +
 	"\x12SyncServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3332,14 +1161,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
 	"\x15ListRevisionsResponse\x125\n" +
 	"\trevisions\x18\x01 \x03(\v2\x17.leat.fleet.v1.RevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
-	"\x11WatchFleetRequest\x12\x18\n" +
-	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"{\n" +
-	"\x12WatchFleetResponse\x123\n" +
-	"\bdocument\x18\x01 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x16\n" +
-	"\x06synced\x18\x03 \x01(\bR\x06synced\"2\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
 	"\x16CreateJoinTokenRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\"\x90\x01\n" +
 	"\x17CreateJoinTokenResponse\x12\x1d\n" +
@@ -3359,12 +1181,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime*~\n" +
-	"\vApplyAction\x12\x1c\n" +
-	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
-	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xa0E\n" +
+	"expireTime2\xb7\x15\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -3372,54 +1189,20 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x16\xa2\x9f\x19\x0f\n" +
 	"\x01\x02\x12\n" +
 	"\n" +
-	"\x05apply\x12\x01*\x90\x02\x02\x12w\n" +
-	"\rCreateCluster\x12#.leat.fleet.v1.CreateClusterRequest\x1a$.leat.fleet.v1.CreateClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06create\x12\bclusters\x12n\n" +
+	"\x05apply\x12\x01*\x90\x02\x02\x12T\n" +
+	"\x03Get\x12\x19.leat.fleet.v1.GetRequest\x1a\x1a.leat.fleet.v1.GetResponse\"\x16\xa2\x9f\x19\x0f\n" +
+	"\x01\x02\x12\b\n" +
+	"\x03get\x12\x01*\x18\x01\x90\x02\x01\x12X\n" +
+	"\x04List\x12\x1a.leat.fleet.v1.ListRequest\x1a\x1b.leat.fleet.v1.ListResponse\"\x17\xa2\x9f\x19\x10\n" +
+	"\x01\x02\x12\t\n" +
+	"\x04list\x12\x01*\x18\x01\x90\x02\x01\x12[\n" +
+	"\x06Delete\x12\x1c.leat.fleet.v1.DeleteRequest\x1a\x1d.leat.fleet.v1.DeleteResponse\"\x14\xa2\x9f\x19\x10\n" +
+	"\x01\x02\x12\v\n" +
+	"\x06delete\x12\x01*\x12\\\n" +
+	"\x05Watch\x12\x1b.leat.fleet.v1.WatchRequest\x1a\x1c.leat.fleet.v1.WatchResponse\"\x16\xa2\x9f\x19\x0f\n" +
+	"\x01\x02\x12\n" +
 	"\n" +
-	"GetCluster\x12 .leat.fleet.v1.GetClusterRequest\x1a!.leat.fleet.v1.GetClusterResponse\"\x1b\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x03get\x12\bclusters\x90\x02\x01\x12u\n" +
-	"\fListClusters\x12\".leat.fleet.v1.ListClustersRequest\x1a#.leat.fleet.v1.ListClustersResponse\"\x1c\xa2\x9f\x19\x15\n" +
-	"\x01\x02\x12\x10\n" +
-	"\x04list\x12\bclusters\x90\x02\x01\x12w\n" +
-	"\rUpdateCluster\x12#.leat.fleet.v1.UpdateClusterRequest\x1a$.leat.fleet.v1.UpdateClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06update\x12\bclusters\x12w\n" +
-	"\rDeleteCluster\x12#.leat.fleet.v1.DeleteClusterRequest\x1a$.leat.fleet.v1.DeleteClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06delete\x12\bclusters\x12\x84\x01\n" +
-	"\x10CreateRepository\x12&.leat.fleet.v1.CreateRepositoryRequest\x1a'.leat.fleet.v1.CreateRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06create\x12\frepositories\x12{\n" +
-	"\rGetRepository\x12#.leat.fleet.v1.GetRepositoryRequest\x1a$.leat.fleet.v1.GetRepositoryResponse\"\x1f\xa2\x9f\x19\x18\n" +
-	"\x01\x02\x12\x13\n" +
-	"\x03get\x12\frepositories\x90\x02\x01\x12\x85\x01\n" +
-	"\x10ListRepositories\x12&.leat.fleet.v1.ListRepositoriesRequest\x1a'.leat.fleet.v1.ListRepositoriesResponse\" \xa2\x9f\x19\x19\n" +
-	"\x01\x02\x12\x14\n" +
-	"\x04list\x12\frepositories\x90\x02\x01\x12\x84\x01\n" +
-	"\x10UpdateRepository\x12&.leat.fleet.v1.UpdateRepositoryRequest\x1a'.leat.fleet.v1.UpdateRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06update\x12\frepositories\x12\x84\x01\n" +
-	"\x10DeleteRepository\x12&.leat.fleet.v1.DeleteRepositoryRequest\x1a'.leat.fleet.v1.DeleteRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06delete\x12\frepositories\x12w\n" +
-	"\rCreateService\x12#.leat.fleet.v1.CreateServiceRequest\x1a$.leat.fleet.v1.CreateServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06create\x12\bservices\x12n\n" +
-	"\n" +
-	"GetService\x12 .leat.fleet.v1.GetServiceRequest\x1a!.leat.fleet.v1.GetServiceResponse\"\x1b\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x03get\x12\bservices\x90\x02\x01\x12u\n" +
-	"\fListServices\x12\".leat.fleet.v1.ListServicesRequest\x1a#.leat.fleet.v1.ListServicesResponse\"\x1c\xa2\x9f\x19\x15\n" +
-	"\x01\x02\x12\x10\n" +
-	"\x04list\x12\bservices\x90\x02\x01\x12w\n" +
-	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06update\x12\bservices\x12w\n" +
-	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06delete\x12\bservices\x12o\n" +
+	"\x05watch\x12\x01*\x90\x02\x010\x01\x12o\n" +
 	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\"\x19\xa2\x9f\x19\x15\n" +
 	"\x01\x02\x12\x10\n" +
 	"\x04sync\x12\bservices\x12{\n" +
@@ -3434,12 +1217,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x03get\x12\x10services/bundles\x90\x02\x010\x01\x12y\n" +
 	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x1d\xa2\x9f\x19\x16\n" +
 	"\x01\x02\x12\x11\n" +
-	"\x04list\x12\trevisions\x90\x02\x01\x12k\n" +
-	"\n" +
-	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x16\xa2\x9f\x19\x0f\n" +
-	"\x01\x02\x12\n" +
-	"\n" +
-	"\x05watch\x12\x01*\x90\x02\x010\x01\x12\x7f\n" +
+	"\x04list\x12\trevisions\x90\x02\x01\x12\x7f\n" +
 	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\"\x1d\xa2\x9f\x19\x19\n" +
 	"\x01\x02\x12\x14\n" +
 	"\x06create\x12\n" +
@@ -3451,25 +1229,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x01\x02\x12\x13\n" +
 	"\arelease\x12\bclusters\x12o\n" +
 	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponse\"\a\xa2\x9f\x19\x03\n" +
-	"\x01\x02\x12k\n" +
-	"\n" +
-	"CreateUser\x12 .leat.fleet.v1.CreateUserRequest\x1a!.leat.fleet.v1.CreateUserResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06create\x12\x05users\x12d\n" +
-	"\aGetUser\x12\x1d.leat.fleet.v1.GetUserRequest\x1a\x1e.leat.fleet.v1.GetUserResponse\"\x1a\xa2\x9f\x19\x13\n" +
-	"\x01\x02\x12\f\n" +
-	"\x03get\x12\x05users\x18\x01\x90\x02\x01\x12k\n" +
-	"\tListUsers\x12\x1f.leat.fleet.v1.ListUsersRequest\x1a .leat.fleet.v1.ListUsersResponse\"\x1b\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\r\n" +
-	"\x04list\x12\x05users\x18\x01\x90\x02\x01\x12k\n" +
-	"\n" +
-	"UpdateUser\x12 .leat.fleet.v1.UpdateUserRequest\x1a!.leat.fleet.v1.UpdateUserResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06update\x12\x05users\x12k\n" +
-	"\n" +
-	"DeleteUser\x12 .leat.fleet.v1.DeleteUserRequest\x1a!.leat.fleet.v1.DeleteUserResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06delete\x12\x05users\x12q\n" +
+	"\x01\x02\x12q\n" +
 	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x01\x02\x12\x10\n" +
 	"\x06create\x12\x06tokens\x18\x01\x12o\n" +
@@ -3479,106 +1239,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04list\x12\x06tokens\x18\x01\x90\x02\x01\x12q\n" +
 	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x01\x02\x12\x10\n" +
-	"\x06delete\x12\x06tokens\x18\x01\x12\x8f\x01\n" +
-	"\x13CreateAccessBinding\x12).leat.fleet.v1.CreateAccessBindingRequest\x1a*.leat.fleet.v1.CreateAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06create\x12\x0eaccessbindings\x12\x88\x01\n" +
-	"\x10GetAccessBinding\x12&.leat.fleet.v1.GetAccessBindingRequest\x1a'.leat.fleet.v1.GetAccessBindingResponse\"#\xa2\x9f\x19\x1c\n" +
-	"\x01\x02\x12\x15\n" +
-	"\x03get\x12\x0eaccessbindings\x18\x01\x90\x02\x01\x12\x8f\x01\n" +
-	"\x12ListAccessBindings\x12(.leat.fleet.v1.ListAccessBindingsRequest\x1a).leat.fleet.v1.ListAccessBindingsResponse\"$\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x04list\x12\x0eaccessbindings\x18\x01\x90\x02\x01\x12\x8f\x01\n" +
-	"\x13UpdateAccessBinding\x12).leat.fleet.v1.UpdateAccessBindingRequest\x1a*.leat.fleet.v1.UpdateAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06update\x12\x0eaccessbindings\x12\x8f\x01\n" +
-	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06delete\x12\x0eaccessbindings\x12k\n" +
-	"\n" +
-	"CreateRole\x12 .leat.fleet.v1.CreateRoleRequest\x1a!.leat.fleet.v1.CreateRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06create\x12\x05roles\x12b\n" +
-	"\aGetRole\x12\x1d.leat.fleet.v1.GetRoleRequest\x1a\x1e.leat.fleet.v1.GetRoleResponse\"\x18\xa2\x9f\x19\x11\n" +
-	"\x01\x02\x12\f\n" +
-	"\x03get\x12\x05roles\x90\x02\x01\x12i\n" +
-	"\tListRoles\x12\x1f.leat.fleet.v1.ListRolesRequest\x1a .leat.fleet.v1.ListRolesResponse\"\x19\xa2\x9f\x19\x12\n" +
-	"\x01\x02\x12\r\n" +
-	"\x04list\x12\x05roles\x90\x02\x01\x12k\n" +
-	"\n" +
-	"UpdateRole\x12 .leat.fleet.v1.UpdateRoleRequest\x1a!.leat.fleet.v1.UpdateRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06update\x12\x05roles\x12k\n" +
-	"\n" +
-	"DeleteRole\x12 .leat.fleet.v1.DeleteRoleRequest\x1a!.leat.fleet.v1.DeleteRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x06delete\x12\x05roles\x12w\n" +
-	"\rCreateProject\x12#.leat.fleet.v1.CreateProjectRequest\x1a$.leat.fleet.v1.CreateProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06create\x12\bprojects\x12n\n" +
-	"\n" +
-	"GetProject\x12 .leat.fleet.v1.GetProjectRequest\x1a!.leat.fleet.v1.GetProjectResponse\"\x1b\xa2\x9f\x19\x14\n" +
-	"\x01\x02\x12\x0f\n" +
-	"\x03get\x12\bprojects\x90\x02\x01\x12u\n" +
-	"\fListProjects\x12\".leat.fleet.v1.ListProjectsRequest\x1a#.leat.fleet.v1.ListProjectsResponse\"\x1c\xa2\x9f\x19\x15\n" +
-	"\x01\x02\x12\x10\n" +
-	"\x04list\x12\bprojects\x90\x02\x01\x12w\n" +
-	"\rUpdateProject\x12#.leat.fleet.v1.UpdateProjectRequest\x1a$.leat.fleet.v1.UpdateProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06update\x12\bprojects\x12w\n" +
-	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x06delete\x12\bprojects\x12\x9b\x01\n" +
-	"\x16CreateIdentityProvider\x12,.leat.fleet.v1.CreateIdentityProviderRequest\x1a-.leat.fleet.v1.CreateIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
-	"\x01\x02\x12\x1b\n" +
-	"\x06create\x12\x11identityproviders\x12\x92\x01\n" +
-	"\x13GetIdentityProvider\x12).leat.fleet.v1.GetIdentityProviderRequest\x1a*.leat.fleet.v1.GetIdentityProviderResponse\"$\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x03get\x12\x11identityproviders\x90\x02\x01\x12\x99\x01\n" +
-	"\x15ListIdentityProviders\x12+.leat.fleet.v1.ListIdentityProvidersRequest\x1a,.leat.fleet.v1.ListIdentityProvidersResponse\"%\xa2\x9f\x19\x1e\n" +
-	"\x01\x02\x12\x19\n" +
-	"\x04list\x12\x11identityproviders\x90\x02\x01\x12\x9b\x01\n" +
-	"\x16UpdateIdentityProvider\x12,.leat.fleet.v1.UpdateIdentityProviderRequest\x1a-.leat.fleet.v1.UpdateIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
-	"\x01\x02\x12\x1b\n" +
-	"\x06update\x12\x11identityproviders\x12\x9b\x01\n" +
-	"\x16DeleteIdentityProvider\x12,.leat.fleet.v1.DeleteIdentityProviderRequest\x1a-.leat.fleet.v1.DeleteIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
-	"\x01\x02\x12\x1b\n" +
-	"\x06delete\x12\x11identityproviders\x12\x7f\n" +
-	"\x0fCreateTrustRule\x12%.leat.fleet.v1.CreateTrustRuleRequest\x1a&.leat.fleet.v1.CreateTrustRuleResponse\"\x1d\xa2\x9f\x19\x19\n" +
-	"\x01\x02\x12\x14\n" +
-	"\x06create\x12\n" +
-	"trustrules\x12v\n" +
-	"\fGetTrustRule\x12\".leat.fleet.v1.GetTrustRuleRequest\x1a#.leat.fleet.v1.GetTrustRuleResponse\"\x1d\xa2\x9f\x19\x16\n" +
-	"\x01\x02\x12\x11\n" +
-	"\x03get\x12\n" +
-	"trustrules\x90\x02\x01\x12}\n" +
-	"\x0eListTrustRules\x12$.leat.fleet.v1.ListTrustRulesRequest\x1a%.leat.fleet.v1.ListTrustRulesResponse\"\x1e\xa2\x9f\x19\x17\n" +
-	"\x01\x02\x12\x12\n" +
-	"\x04list\x12\n" +
-	"trustrules\x90\x02\x01\x12\x7f\n" +
-	"\x0fUpdateTrustRule\x12%.leat.fleet.v1.UpdateTrustRuleRequest\x1a&.leat.fleet.v1.UpdateTrustRuleResponse\"\x1d\xa2\x9f\x19\x19\n" +
-	"\x01\x02\x12\x14\n" +
-	"\x06update\x12\n" +
-	"trustrules\x12\x7f\n" +
-	"\x0fDeleteTrustRule\x12%.leat.fleet.v1.DeleteTrustRuleRequest\x1a&.leat.fleet.v1.DeleteTrustRuleResponse\"\x1d\xa2\x9f\x19\x19\n" +
-	"\x01\x02\x12\x14\n" +
-	"\x06delete\x12\n" +
-	"trustrules\x12\x8f\x01\n" +
-	"\x13CreateConfigBackend\x12).leat.fleet.v1.CreateConfigBackendRequest\x1a*.leat.fleet.v1.CreateConfigBackendResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06create\x12\x0econfigbackends\x12\x86\x01\n" +
-	"\x10GetConfigBackend\x12&.leat.fleet.v1.GetConfigBackendRequest\x1a'.leat.fleet.v1.GetConfigBackendResponse\"!\xa2\x9f\x19\x1a\n" +
-	"\x01\x02\x12\x15\n" +
-	"\x03get\x12\x0econfigbackends\x90\x02\x01\x12\x8d\x01\n" +
-	"\x12ListConfigBackends\x12(.leat.fleet.v1.ListConfigBackendsRequest\x1a).leat.fleet.v1.ListConfigBackendsResponse\"\"\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x04list\x12\x0econfigbackends\x90\x02\x01\x12\x8f\x01\n" +
-	"\x13UpdateConfigBackend\x12).leat.fleet.v1.UpdateConfigBackendRequest\x1a*.leat.fleet.v1.UpdateConfigBackendResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06update\x12\x0econfigbackends\x12\x8f\x01\n" +
-	"\x13DeleteConfigBackend\x12).leat.fleet.v1.DeleteConfigBackendRequest\x1a*.leat.fleet.v1.DeleteConfigBackendResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06delete\x12\x0econfigbackends\x12\x93\x01\n" +
+	"\x06delete\x12\x06tokens\x18\x01\x12\x93\x01\n" +
 	"\x14RefreshConfigBackend\x12*.leat.fleet.v1.RefreshConfigBackendRequest\x1a+.leat.fleet.v1.RefreshConfigBackendResponse\"\"\xa2\x9f\x19\x1e\n" +
 	"\x01\x02\x12\x19\n" +
 	"\arefresh\x12\x0econfigbackends\x12\x8c\x01\n" +
@@ -3609,374 +1270,126 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_fleet_proto_rawDescData
 }
 
-var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
-	(ApplyAction)(0),                       // 0: leat.fleet.v1.ApplyAction
-	(*GetServerInfoRequest)(nil),           // 1: leat.fleet.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),          // 2: leat.fleet.v1.GetServerInfoResponse
-	(*Document)(nil),                       // 3: leat.fleet.v1.Document
-	(*ApplyRequest)(nil),                   // 4: leat.fleet.v1.ApplyRequest
-	(*ApplyResponse)(nil),                  // 5: leat.fleet.v1.ApplyResponse
-	(*ApplyOutcome)(nil),                   // 6: leat.fleet.v1.ApplyOutcome
-	(*CreateClusterRequest)(nil),           // 7: leat.fleet.v1.CreateClusterRequest
-	(*CreateClusterResponse)(nil),          // 8: leat.fleet.v1.CreateClusterResponse
-	(*GetClusterRequest)(nil),              // 9: leat.fleet.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),             // 10: leat.fleet.v1.GetClusterResponse
-	(*ListClustersRequest)(nil),            // 11: leat.fleet.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),           // 12: leat.fleet.v1.ListClustersResponse
-	(*UpdateClusterRequest)(nil),           // 13: leat.fleet.v1.UpdateClusterRequest
-	(*UpdateClusterResponse)(nil),          // 14: leat.fleet.v1.UpdateClusterResponse
-	(*DeleteClusterRequest)(nil),           // 15: leat.fleet.v1.DeleteClusterRequest
-	(*DeleteClusterResponse)(nil),          // 16: leat.fleet.v1.DeleteClusterResponse
-	(*CreateRepositoryRequest)(nil),        // 17: leat.fleet.v1.CreateRepositoryRequest
-	(*CreateRepositoryResponse)(nil),       // 18: leat.fleet.v1.CreateRepositoryResponse
-	(*GetRepositoryRequest)(nil),           // 19: leat.fleet.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),          // 20: leat.fleet.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),        // 21: leat.fleet.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),       // 22: leat.fleet.v1.ListRepositoriesResponse
-	(*UpdateRepositoryRequest)(nil),        // 23: leat.fleet.v1.UpdateRepositoryRequest
-	(*UpdateRepositoryResponse)(nil),       // 24: leat.fleet.v1.UpdateRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),        // 25: leat.fleet.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),       // 26: leat.fleet.v1.DeleteRepositoryResponse
-	(*CreateServiceRequest)(nil),           // 27: leat.fleet.v1.CreateServiceRequest
-	(*CreateServiceResponse)(nil),          // 28: leat.fleet.v1.CreateServiceResponse
-	(*GetServiceRequest)(nil),              // 29: leat.fleet.v1.GetServiceRequest
-	(*GetServiceResponse)(nil),             // 30: leat.fleet.v1.GetServiceResponse
-	(*ListServicesRequest)(nil),            // 31: leat.fleet.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),           // 32: leat.fleet.v1.ListServicesResponse
-	(*UpdateServiceRequest)(nil),           // 33: leat.fleet.v1.UpdateServiceRequest
-	(*UpdateServiceResponse)(nil),          // 34: leat.fleet.v1.UpdateServiceResponse
-	(*DeleteServiceRequest)(nil),           // 35: leat.fleet.v1.DeleteServiceRequest
-	(*DeleteServiceResponse)(nil),          // 36: leat.fleet.v1.DeleteServiceResponse
-	(*SyncServiceRequest)(nil),             // 37: leat.fleet.v1.SyncServiceRequest
-	(*SyncServiceResponse)(nil),            // 38: leat.fleet.v1.SyncServiceResponse
-	(*PreviewServiceRequest)(nil),          // 39: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),         // 40: leat.fleet.v1.PreviewServiceResponse
-	(*GetServicePlanRequest)(nil),          // 41: leat.fleet.v1.GetServicePlanRequest
-	(*GetServicePlanResponse)(nil),         // 42: leat.fleet.v1.GetServicePlanResponse
-	(*DownloadServiceBundleRequest)(nil),   // 43: leat.fleet.v1.DownloadServiceBundleRequest
-	(*DownloadServiceBundleResponse)(nil),  // 44: leat.fleet.v1.DownloadServiceBundleResponse
-	(*ListRevisionsRequest)(nil),           // 45: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),          // 46: leat.fleet.v1.ListRevisionsResponse
-	(*WatchFleetRequest)(nil),              // 47: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),             // 48: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),         // 49: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),        // 50: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),           // 51: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),          // 52: leat.fleet.v1.RevokeClusterResponse
-	(*ReleaseClusterRequest)(nil),          // 53: leat.fleet.v1.ReleaseClusterRequest
-	(*ReleaseClusterResponse)(nil),         // 54: leat.fleet.v1.ReleaseClusterResponse
-	(*CreateAccessTokenRequest)(nil),       // 55: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),      // 56: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                        // 57: leat.fleet.v1.Cluster
-	(*Repository)(nil),                     // 58: leat.fleet.v1.Repository
-	(*Service)(nil),                        // 59: leat.fleet.v1.Service
-	(*User)(nil),                           // 60: leat.fleet.v1.User
-	(*AccessBinding)(nil),                  // 61: leat.fleet.v1.AccessBinding
-	(*Project)(nil),                        // 62: leat.fleet.v1.Project
-	(*Role)(nil),                           // 63: leat.fleet.v1.Role
-	(*IdentityProvider)(nil),               // 64: leat.fleet.v1.IdentityProvider
-	(*TrustRule)(nil),                      // 65: leat.fleet.v1.TrustRule
-	(*RolloutPolicy)(nil),                  // 66: leat.fleet.v1.RolloutPolicy
-	(*FleetSource)(nil),                    // 67: leat.fleet.v1.FleetSource
-	(*ConfigBackend)(nil),                  // 68: leat.fleet.v1.ConfigBackend
-	(*ConfigSet)(nil),                      // 69: leat.fleet.v1.ConfigSet
-	(*Notifier)(nil),                       // 70: leat.fleet.v1.Notifier
-	(*GlobalService)(nil),                  // 71: leat.fleet.v1.GlobalService
-	(*v1.Page)(nil),                        // 72: leat.type.v1.Page
-	(*v1.Problem)(nil),                     // 73: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                      // 74: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),                // 75: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),          // 76: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),                // 77: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                  // 78: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                       // 79: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),              // 80: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                 // 81: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),               // 82: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),              // 83: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),              // 84: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),             // 85: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),              // 86: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),             // 87: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),     // 88: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),        // 89: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),      // 90: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),     // 91: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),     // 92: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateRoleRequest)(nil),              // 93: leat.fleet.v1.CreateRoleRequest
-	(*GetRoleRequest)(nil),                 // 94: leat.fleet.v1.GetRoleRequest
-	(*ListRolesRequest)(nil),               // 95: leat.fleet.v1.ListRolesRequest
-	(*UpdateRoleRequest)(nil),              // 96: leat.fleet.v1.UpdateRoleRequest
-	(*DeleteRoleRequest)(nil),              // 97: leat.fleet.v1.DeleteRoleRequest
-	(*CreateProjectRequest)(nil),           // 98: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),              // 99: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),            // 100: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),           // 101: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),           // 102: leat.fleet.v1.DeleteProjectRequest
-	(*CreateIdentityProviderRequest)(nil),  // 103: leat.fleet.v1.CreateIdentityProviderRequest
-	(*GetIdentityProviderRequest)(nil),     // 104: leat.fleet.v1.GetIdentityProviderRequest
-	(*ListIdentityProvidersRequest)(nil),   // 105: leat.fleet.v1.ListIdentityProvidersRequest
-	(*UpdateIdentityProviderRequest)(nil),  // 106: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*DeleteIdentityProviderRequest)(nil),  // 107: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*CreateTrustRuleRequest)(nil),         // 108: leat.fleet.v1.CreateTrustRuleRequest
-	(*GetTrustRuleRequest)(nil),            // 109: leat.fleet.v1.GetTrustRuleRequest
-	(*ListTrustRulesRequest)(nil),          // 110: leat.fleet.v1.ListTrustRulesRequest
-	(*UpdateTrustRuleRequest)(nil),         // 111: leat.fleet.v1.UpdateTrustRuleRequest
-	(*DeleteTrustRuleRequest)(nil),         // 112: leat.fleet.v1.DeleteTrustRuleRequest
-	(*CreateConfigBackendRequest)(nil),     // 113: leat.fleet.v1.CreateConfigBackendRequest
-	(*GetConfigBackendRequest)(nil),        // 114: leat.fleet.v1.GetConfigBackendRequest
-	(*ListConfigBackendsRequest)(nil),      // 115: leat.fleet.v1.ListConfigBackendsRequest
-	(*UpdateConfigBackendRequest)(nil),     // 116: leat.fleet.v1.UpdateConfigBackendRequest
-	(*DeleteConfigBackendRequest)(nil),     // 117: leat.fleet.v1.DeleteConfigBackendRequest
-	(*RefreshConfigBackendRequest)(nil),    // 118: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),    // 119: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),            // 120: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),        // 121: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),       // 122: leat.fleet.v1.ListAccessHoldersRequest
-	(*CreateUserResponse)(nil),             // 123: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 124: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 125: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 126: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 127: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 128: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 129: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 130: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 131: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 132: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 133: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 134: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 135: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleResponse)(nil),             // 136: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleResponse)(nil),                // 137: leat.fleet.v1.GetRoleResponse
-	(*ListRolesResponse)(nil),              // 138: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleResponse)(nil),             // 139: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleResponse)(nil),             // 140: leat.fleet.v1.DeleteRoleResponse
-	(*CreateProjectResponse)(nil),          // 141: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 142: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 143: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 144: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 145: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 146: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 147: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 148: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 149: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 150: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*CreateTrustRuleResponse)(nil),        // 151: leat.fleet.v1.CreateTrustRuleResponse
-	(*GetTrustRuleResponse)(nil),           // 152: leat.fleet.v1.GetTrustRuleResponse
-	(*ListTrustRulesResponse)(nil),         // 153: leat.fleet.v1.ListTrustRulesResponse
-	(*UpdateTrustRuleResponse)(nil),        // 154: leat.fleet.v1.UpdateTrustRuleResponse
-	(*DeleteTrustRuleResponse)(nil),        // 155: leat.fleet.v1.DeleteTrustRuleResponse
-	(*CreateConfigBackendResponse)(nil),    // 156: leat.fleet.v1.CreateConfigBackendResponse
-	(*GetConfigBackendResponse)(nil),       // 157: leat.fleet.v1.GetConfigBackendResponse
-	(*ListConfigBackendsResponse)(nil),     // 158: leat.fleet.v1.ListConfigBackendsResponse
-	(*UpdateConfigBackendResponse)(nil),    // 159: leat.fleet.v1.UpdateConfigBackendResponse
-	(*DeleteConfigBackendResponse)(nil),    // 160: leat.fleet.v1.DeleteConfigBackendResponse
-	(*RefreshConfigBackendResponse)(nil),   // 161: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),   // 162: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),           // 163: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),       // 164: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),      // 165: leat.fleet.v1.ListAccessHoldersResponse
+	(*GetServerInfoRequest)(nil),          // 0: leat.fleet.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),         // 1: leat.fleet.v1.GetServerInfoResponse
+	(*SyncServiceRequest)(nil),            // 2: leat.fleet.v1.SyncServiceRequest
+	(*SyncServiceResponse)(nil),           // 3: leat.fleet.v1.SyncServiceResponse
+	(*PreviewServiceRequest)(nil),         // 4: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),        // 5: leat.fleet.v1.PreviewServiceResponse
+	(*GetServicePlanRequest)(nil),         // 6: leat.fleet.v1.GetServicePlanRequest
+	(*GetServicePlanResponse)(nil),        // 7: leat.fleet.v1.GetServicePlanResponse
+	(*DownloadServiceBundleRequest)(nil),  // 8: leat.fleet.v1.DownloadServiceBundleRequest
+	(*DownloadServiceBundleResponse)(nil), // 9: leat.fleet.v1.DownloadServiceBundleResponse
+	(*ListRevisionsRequest)(nil),          // 10: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),         // 11: leat.fleet.v1.ListRevisionsResponse
+	(*CreateJoinTokenRequest)(nil),        // 12: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),       // 13: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),          // 14: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),         // 15: leat.fleet.v1.RevokeClusterResponse
+	(*ReleaseClusterRequest)(nil),         // 16: leat.fleet.v1.ReleaseClusterRequest
+	(*ReleaseClusterResponse)(nil),        // 17: leat.fleet.v1.ReleaseClusterResponse
+	(*CreateAccessTokenRequest)(nil),      // 18: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),     // 19: leat.fleet.v1.CreateAccessTokenResponse
+	(*v1.Problem)(nil),                    // 20: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                     // 21: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),               // 22: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 23: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 24: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 25: leat.fleet.v1.ServiceConfig
+	(*v1.Page)(nil),                       // 26: leat.type.v1.Page
+	(*Revision)(nil),                      // 27: leat.fleet.v1.Revision
+	(*ApplyRequest)(nil),                  // 28: leat.fleet.v1.ApplyRequest
+	(*GetRequest)(nil),                    // 29: leat.fleet.v1.GetRequest
+	(*ListRequest)(nil),                   // 30: leat.fleet.v1.ListRequest
+	(*DeleteRequest)(nil),                 // 31: leat.fleet.v1.DeleteRequest
+	(*WatchRequest)(nil),                  // 32: leat.fleet.v1.WatchRequest
+	(*CreateTokenRequest)(nil),            // 33: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 34: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 35: leat.fleet.v1.DeleteTokenRequest
+	(*RefreshConfigBackendRequest)(nil),   // 36: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),   // 37: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),           // 38: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),       // 39: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),      // 40: leat.fleet.v1.ListAccessHoldersRequest
+	(*ApplyResponse)(nil),                 // 41: leat.fleet.v1.ApplyResponse
+	(*GetResponse)(nil),                   // 42: leat.fleet.v1.GetResponse
+	(*ListResponse)(nil),                  // 43: leat.fleet.v1.ListResponse
+	(*DeleteResponse)(nil),                // 44: leat.fleet.v1.DeleteResponse
+	(*WatchResponse)(nil),                 // 45: leat.fleet.v1.WatchResponse
+	(*CreateTokenResponse)(nil),           // 46: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 47: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 48: leat.fleet.v1.DeleteTokenResponse
+	(*RefreshConfigBackendResponse)(nil),  // 49: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),  // 50: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),          // 51: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),      // 52: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),     // 53: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	57,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	58,  // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	59,  // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	60,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
-	61,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	62,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
-	63,  // 6: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
-	64,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	65,  // 8: leat.fleet.v1.Document.trust_rule:type_name -> leat.fleet.v1.TrustRule
-	66,  // 9: leat.fleet.v1.Document.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	67,  // 10: leat.fleet.v1.Document.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	68,  // 11: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	69,  // 12: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
-	70,  // 13: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
-	71,  // 14: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
-	3,   // 15: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,   // 16: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,   // 17: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,   // 18: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	57,  // 19: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 20: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 21: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	72,  // 22: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	57,  // 23: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	57,  // 24: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	57,  // 25: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	58,  // 26: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 27: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 28: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	72,  // 29: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	58,  // 30: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	58,  // 31: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	58,  // 32: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	59,  // 33: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 34: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	59,  // 35: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	72,  // 36: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	59,  // 37: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	59,  // 38: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	59,  // 39: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	73,  // 40: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	74,  // 41: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	75,  // 42: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	76,  // 43: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	75,  // 44: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	77,  // 45: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	78,  // 46: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	72,  // 47: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	79,  // 48: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,   // 49: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	76,  // 50: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	76,  // 51: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,   // 52: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,   // 53: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,   // 54: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,   // 55: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11,  // 56: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13,  // 57: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15,  // 58: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17,  // 59: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19,  // 60: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21,  // 61: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23,  // 62: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25,  // 63: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27,  // 64: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29,  // 65: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31,  // 66: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33,  // 67: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35,  // 68: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37,  // 69: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39,  // 70: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41,  // 71: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43,  // 72: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45,  // 73: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47,  // 74: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49,  // 75: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51,  // 76: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 77: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	55,  // 78: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	80,  // 79: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	81,  // 80: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	82,  // 81: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	83,  // 82: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	84,  // 83: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	85,  // 84: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	86,  // 85: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	87,  // 86: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	88,  // 87: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	89,  // 88: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	90,  // 89: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	91,  // 90: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	92,  // 91: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	93,  // 92: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
-	94,  // 93: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
-	95,  // 94: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
-	96,  // 95: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
-	97,  // 96: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
-	98,  // 97: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	99,  // 98: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	100, // 99: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	101, // 100: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	102, // 101: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	103, // 102: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
-	104, // 103: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
-	105, // 104: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
-	106, // 105: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
-	107, // 106: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
-	108, // 107: leat.fleet.v1.FleetService.CreateTrustRule:input_type -> leat.fleet.v1.CreateTrustRuleRequest
-	109, // 108: leat.fleet.v1.FleetService.GetTrustRule:input_type -> leat.fleet.v1.GetTrustRuleRequest
-	110, // 109: leat.fleet.v1.FleetService.ListTrustRules:input_type -> leat.fleet.v1.ListTrustRulesRequest
-	111, // 110: leat.fleet.v1.FleetService.UpdateTrustRule:input_type -> leat.fleet.v1.UpdateTrustRuleRequest
-	112, // 111: leat.fleet.v1.FleetService.DeleteTrustRule:input_type -> leat.fleet.v1.DeleteTrustRuleRequest
-	113, // 112: leat.fleet.v1.FleetService.CreateConfigBackend:input_type -> leat.fleet.v1.CreateConfigBackendRequest
-	114, // 113: leat.fleet.v1.FleetService.GetConfigBackend:input_type -> leat.fleet.v1.GetConfigBackendRequest
-	115, // 114: leat.fleet.v1.FleetService.ListConfigBackends:input_type -> leat.fleet.v1.ListConfigBackendsRequest
-	116, // 115: leat.fleet.v1.FleetService.UpdateConfigBackend:input_type -> leat.fleet.v1.UpdateConfigBackendRequest
-	117, // 116: leat.fleet.v1.FleetService.DeleteConfigBackend:input_type -> leat.fleet.v1.DeleteConfigBackendRequest
-	118, // 117: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	119, // 118: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	120, // 119: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	121, // 120: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	122, // 121: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	2,   // 122: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 123: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 124: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 125: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 126: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 127: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 128: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 129: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 130: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 131: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 132: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 133: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 134: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 135: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 136: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 137: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 138: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 139: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 140: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 141: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 142: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 143: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 144: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 145: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 146: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 147: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	56,  // 148: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	123, // 149: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	124, // 150: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	125, // 151: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	126, // 152: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	127, // 153: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	128, // 154: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	129, // 155: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	130, // 156: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	131, // 157: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	132, // 158: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	133, // 159: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	134, // 160: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	135, // 161: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	136, // 162: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
-	137, // 163: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
-	138, // 164: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
-	139, // 165: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
-	140, // 166: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
-	141, // 167: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	142, // 168: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	143, // 169: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	144, // 170: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	145, // 171: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	146, // 172: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	147, // 173: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	148, // 174: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	149, // 175: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	150, // 176: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	151, // 177: leat.fleet.v1.FleetService.CreateTrustRule:output_type -> leat.fleet.v1.CreateTrustRuleResponse
-	152, // 178: leat.fleet.v1.FleetService.GetTrustRule:output_type -> leat.fleet.v1.GetTrustRuleResponse
-	153, // 179: leat.fleet.v1.FleetService.ListTrustRules:output_type -> leat.fleet.v1.ListTrustRulesResponse
-	154, // 180: leat.fleet.v1.FleetService.UpdateTrustRule:output_type -> leat.fleet.v1.UpdateTrustRuleResponse
-	155, // 181: leat.fleet.v1.FleetService.DeleteTrustRule:output_type -> leat.fleet.v1.DeleteTrustRuleResponse
-	156, // 182: leat.fleet.v1.FleetService.CreateConfigBackend:output_type -> leat.fleet.v1.CreateConfigBackendResponse
-	157, // 183: leat.fleet.v1.FleetService.GetConfigBackend:output_type -> leat.fleet.v1.GetConfigBackendResponse
-	158, // 184: leat.fleet.v1.FleetService.ListConfigBackends:output_type -> leat.fleet.v1.ListConfigBackendsResponse
-	159, // 185: leat.fleet.v1.FleetService.UpdateConfigBackend:output_type -> leat.fleet.v1.UpdateConfigBackendResponse
-	160, // 186: leat.fleet.v1.FleetService.DeleteConfigBackend:output_type -> leat.fleet.v1.DeleteConfigBackendResponse
-	161, // 187: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	162, // 188: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	163, // 189: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	164, // 190: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	165, // 191: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	122, // [122:192] is the sub-list for method output_type
-	52,  // [52:122] is the sub-list for method input_type
-	52,  // [52:52] is the sub-list for extension type_name
-	52,  // [52:52] is the sub-list for extension extendee
-	0,   // [0:52] is the sub-list for field type_name
+	20, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	21, // 1: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	22, // 2: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	23, // 3: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	22, // 4: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	24, // 5: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	25, // 6: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	26, // 7: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	27, // 8: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	23, // 9: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	23, // 10: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 11: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	28, // 12: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	29, // 13: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
+	30, // 14: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
+	31, // 15: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
+	32, // 16: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
+	2,  // 17: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	4,  // 18: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	6,  // 19: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	8,  // 20: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	10, // 21: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	12, // 22: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	14, // 23: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	16, // 24: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	18, // 25: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	33, // 26: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	34, // 27: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	35, // 28: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	36, // 29: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	37, // 30: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	38, // 31: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	39, // 32: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	40, // 33: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	1,  // 34: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	41, // 35: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	42, // 36: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
+	43, // 37: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
+	44, // 38: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
+	45, // 39: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
+	3,  // 40: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	5,  // 41: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	7,  // 42: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	9,  // 43: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	11, // 44: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	13, // 45: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	15, // 46: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	17, // 47: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	19, // 48: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	46, // 49: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	47, // 50: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	48, // 51: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	49, // 52: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	50, // 53: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	51, // 54: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	52, // 55: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	53, // 56: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	34, // [34:57] is the sub-list for method output_type
+	11, // [11:34] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3986,46 +1399,21 @@ func file_leat_fleet_v1_fleet_proto_init() {
 	}
 	file_leat_fleet_v1_audit_proto_init()
 	file_leat_fleet_v1_config_backend_proto_init()
-	file_leat_fleet_v1_config_set_proto_init()
-	file_leat_fleet_v1_fleet_source_proto_init()
-	file_leat_fleet_v1_global_service_proto_init()
-	file_leat_fleet_v1_identity_provider_proto_init()
-	file_leat_fleet_v1_notifier_proto_init()
+	file_leat_fleet_v1_document_proto_init()
 	file_leat_fleet_v1_people_proto_init()
-	file_leat_fleet_v1_project_proto_init()
 	file_leat_fleet_v1_resources_proto_init()
-	file_leat_fleet_v1_rollout_proto_init()
-	file_leat_fleet_v1_trust_rule_proto_init()
-	file_leat_fleet_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{
-		(*Document_Cluster)(nil),
-		(*Document_Repository)(nil),
-		(*Document_Service)(nil),
-		(*Document_User)(nil),
-		(*Document_AccessBinding)(nil),
-		(*Document_Project)(nil),
-		(*Document_Role)(nil),
-		(*Document_IdentityProvider)(nil),
-		(*Document_TrustRule)(nil),
-		(*Document_RolloutPolicy)(nil),
-		(*Document_FleetSource)(nil),
-		(*Document_ConfigBackend)(nil),
-		(*Document_ConfigSet)(nil),
-		(*Document_Notifier)(nil),
-		(*Document_GlobalService)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   56,
+			NumEnums:      0,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_leat_fleet_v1_fleet_proto_goTypes,
 		DependencyIndexes: file_leat_fleet_v1_fleet_proto_depIdxs,
-		EnumInfos:         file_leat_fleet_v1_fleet_proto_enumTypes,
 		MessageInfos:      file_leat_fleet_v1_fleet_proto_msgTypes,
 	}.Build()
 	File_leat_fleet_v1_fleet_proto = out.File

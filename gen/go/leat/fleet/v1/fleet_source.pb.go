@@ -105,7 +105,8 @@ func (FleetSourceAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{0}
 }
 
-// FleetSource keeps objects of the catalog as documents in a folder of a repository say.
+// FleetSource keeps objects of the catalog as documents in a folder of a repository say. Who creates one has to hold the role that it
+// acts with. When it is deleted, what it has written stays, and nobody manages it any more.
 type FleetSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -535,475 +536,6 @@ func (x *FleetSourceDocument) GetMessage() string {
 	return ""
 }
 
-// CreateFleetSourceRequest carries the fleet source.
-type CreateFleetSourceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fleet source. Required.
-	FleetSource   *FleetSource `protobuf:"bytes,1,opt,name=fleet_source,json=fleetSource,proto3" json:"fleet_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateFleetSourceRequest) Reset() {
-	*x = CreateFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateFleetSourceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateFleetSourceRequest) ProtoMessage() {}
-
-func (x *CreateFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateFleetSourceRequest.ProtoReflect.Descriptor instead.
-func (*CreateFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *CreateFleetSourceRequest) GetFleetSource() *FleetSource {
-	if x != nil {
-		return x.FleetSource
-	}
-	return nil
-}
-
-// CreateFleetSourceResponse carries the fleet source as stored.
-type CreateFleetSourceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fleet source.
-	FleetSource   *FleetSource `protobuf:"bytes,1,opt,name=fleet_source,json=fleetSource,proto3" json:"fleet_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateFleetSourceResponse) Reset() {
-	*x = CreateFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateFleetSourceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateFleetSourceResponse) ProtoMessage() {}
-
-func (x *CreateFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateFleetSourceResponse.ProtoReflect.Descriptor instead.
-func (*CreateFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *CreateFleetSourceResponse) GetFleetSource() *FleetSource {
-	if x != nil {
-		return x.FleetSource
-	}
-	return nil
-}
-
-// GetFleetSourceRequest names the fleet source.
-type GetFleetSourceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetFleetSourceRequest) Reset() {
-	*x = GetFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetFleetSourceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetFleetSourceRequest) ProtoMessage() {}
-
-func (x *GetFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetFleetSourceRequest.ProtoReflect.Descriptor instead.
-func (*GetFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *GetFleetSourceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetFleetSourceResponse carries the fleet source.
-type GetFleetSourceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fleet source.
-	FleetSource   *FleetSource `protobuf:"bytes,1,opt,name=fleet_source,json=fleetSource,proto3" json:"fleet_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetFleetSourceResponse) Reset() {
-	*x = GetFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetFleetSourceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetFleetSourceResponse) ProtoMessage() {}
-
-func (x *GetFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetFleetSourceResponse.ProtoReflect.Descriptor instead.
-func (*GetFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *GetFleetSourceResponse) GetFleetSource() *FleetSource {
-	if x != nil {
-		return x.FleetSource
-	}
-	return nil
-}
-
-// ListFleetSourcesRequest asks for a page.
-type ListFleetSourcesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all projects.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListFleetSourcesRequest) Reset() {
-	*x = ListFleetSourcesRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListFleetSourcesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListFleetSourcesRequest) ProtoMessage() {}
-
-func (x *ListFleetSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListFleetSourcesRequest.ProtoReflect.Descriptor instead.
-func (*ListFleetSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ListFleetSourcesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListFleetSourcesRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListFleetSourcesResponse is one page.
-type ListFleetSourcesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Fleet sources by name.
-	FleetSources []*FleetSource `protobuf:"bytes,1,rep,name=fleet_sources,json=fleetSources,proto3" json:"fleet_sources,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListFleetSourcesResponse) Reset() {
-	*x = ListFleetSourcesResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListFleetSourcesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListFleetSourcesResponse) ProtoMessage() {}
-
-func (x *ListFleetSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListFleetSourcesResponse.ProtoReflect.Descriptor instead.
-func (*ListFleetSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ListFleetSourcesResponse) GetFleetSources() []*FleetSource {
-	if x != nil {
-		return x.FleetSources
-	}
-	return nil
-}
-
-func (x *ListFleetSourcesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateFleetSourceRequest carries the new fleet source.
-type UpdateFleetSourceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fleet source. Required.
-	FleetSource   *FleetSource `protobuf:"bytes,1,opt,name=fleet_source,json=fleetSource,proto3" json:"fleet_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateFleetSourceRequest) Reset() {
-	*x = UpdateFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateFleetSourceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateFleetSourceRequest) ProtoMessage() {}
-
-func (x *UpdateFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateFleetSourceRequest.ProtoReflect.Descriptor instead.
-func (*UpdateFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *UpdateFleetSourceRequest) GetFleetSource() *FleetSource {
-	if x != nil {
-		return x.FleetSource
-	}
-	return nil
-}
-
-// UpdateFleetSourceResponse carries the fleet source as stored.
-type UpdateFleetSourceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fleet source.
-	FleetSource   *FleetSource `protobuf:"bytes,1,opt,name=fleet_source,json=fleetSource,proto3" json:"fleet_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateFleetSourceResponse) Reset() {
-	*x = UpdateFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateFleetSourceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateFleetSourceResponse) ProtoMessage() {}
-
-func (x *UpdateFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateFleetSourceResponse.ProtoReflect.Descriptor instead.
-func (*UpdateFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *UpdateFleetSourceResponse) GetFleetSource() *FleetSource {
-	if x != nil {
-		return x.FleetSource
-	}
-	return nil
-}
-
-// DeleteFleetSourceRequest names the fleet source.
-type DeleteFleetSourceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteFleetSourceRequest) Reset() {
-	*x = DeleteFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteFleetSourceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteFleetSourceRequest) ProtoMessage() {}
-
-func (x *DeleteFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteFleetSourceRequest.ProtoReflect.Descriptor instead.
-func (*DeleteFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *DeleteFleetSourceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteFleetSourceResponse is empty.
-type DeleteFleetSourceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteFleetSourceResponse) Reset() {
-	*x = DeleteFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteFleetSourceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteFleetSourceResponse) ProtoMessage() {}
-
-func (x *DeleteFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteFleetSourceResponse.ProtoReflect.Descriptor instead.
-func (*DeleteFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{13}
-}
-
 // SyncFleetSourceRequest names the fleet source.
 type SyncFleetSourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1015,7 +547,7 @@ type SyncFleetSourceRequest struct {
 
 func (x *SyncFleetSourceRequest) Reset() {
 	*x = SyncFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +559,7 @@ func (x *SyncFleetSourceRequest) String() string {
 func (*SyncFleetSourceRequest) ProtoMessage() {}
 
 func (x *SyncFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +572,7 @@ func (x *SyncFleetSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncFleetSourceRequest.ProtoReflect.Descriptor instead.
 func (*SyncFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SyncFleetSourceRequest) GetName() string {
@@ -1062,7 +594,7 @@ type SyncFleetSourceResponse struct {
 
 func (x *SyncFleetSourceResponse) Reset() {
 	*x = SyncFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +606,7 @@ func (x *SyncFleetSourceResponse) String() string {
 func (*SyncFleetSourceResponse) ProtoMessage() {}
 
 func (x *SyncFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +619,7 @@ func (x *SyncFleetSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncFleetSourceResponse.ProtoReflect.Descriptor instead.
 func (*SyncFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SyncFleetSourceResponse) GetRequest() int64 {
@@ -1110,7 +642,7 @@ type ConfirmFleetSourceRequest struct {
 
 func (x *ConfirmFleetSourceRequest) Reset() {
 	*x = ConfirmFleetSourceRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +654,7 @@ func (x *ConfirmFleetSourceRequest) String() string {
 func (*ConfirmFleetSourceRequest) ProtoMessage() {}
 
 func (x *ConfirmFleetSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +667,7 @@ func (x *ConfirmFleetSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmFleetSourceRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmFleetSourceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfirmFleetSourceRequest) GetName() string {
@@ -1161,7 +693,7 @@ type ConfirmFleetSourceResponse struct {
 
 func (x *ConfirmFleetSourceResponse) Reset() {
 	*x = ConfirmFleetSourceResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +705,7 @@ func (x *ConfirmFleetSourceResponse) String() string {
 func (*ConfirmFleetSourceResponse) ProtoMessage() {}
 
 func (x *ConfirmFleetSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +718,7 @@ func (x *ConfirmFleetSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmFleetSourceResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmFleetSourceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{7}
 }
 
 // ListFleetSourceDocumentsRequest asks for a page.
@@ -1202,7 +734,7 @@ type ListFleetSourceDocumentsRequest struct {
 
 func (x *ListFleetSourceDocumentsRequest) Reset() {
 	*x = ListFleetSourceDocumentsRequest{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +746,7 @@ func (x *ListFleetSourceDocumentsRequest) String() string {
 func (*ListFleetSourceDocumentsRequest) ProtoMessage() {}
 
 func (x *ListFleetSourceDocumentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +759,7 @@ func (x *ListFleetSourceDocumentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetSourceDocumentsRequest.ProtoReflect.Descriptor instead.
 func (*ListFleetSourceDocumentsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListFleetSourceDocumentsRequest) GetName() string {
@@ -1257,7 +789,7 @@ type ListFleetSourceDocumentsResponse struct {
 
 func (x *ListFleetSourceDocumentsResponse) Reset() {
 	*x = ListFleetSourceDocumentsResponse{}
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +801,7 @@ func (x *ListFleetSourceDocumentsResponse) String() string {
 func (*ListFleetSourceDocumentsResponse) ProtoMessage() {}
 
 func (x *ListFleetSourceDocumentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_source_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +814,7 @@ func (x *ListFleetSourceDocumentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetSourceDocumentsResponse.ProtoReflect.Descriptor instead.
 func (*ListFleetSourceDocumentsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListFleetSourceDocumentsResponse) GetDocuments() []*FleetSourceDocument {
@@ -1343,28 +875,7 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x128\n" +
 	"\x06action\x18\x04 \x01(\x0e2 .leat.fleet.v1.FleetSourceActionR\x06action\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"Y\n" +
-	"\x18CreateFleetSourceRequest\x12=\n" +
-	"\ffleet_source\x18\x01 \x01(\v2\x1a.leat.fleet.v1.FleetSourceR\vfleetSource\"Z\n" +
-	"\x19CreateFleetSourceResponse\x12=\n" +
-	"\ffleet_source\x18\x01 \x01(\v2\x1a.leat.fleet.v1.FleetSourceR\vfleetSource\"+\n" +
-	"\x15GetFleetSourceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"W\n" +
-	"\x16GetFleetSourceResponse\x12=\n" +
-	"\ffleet_source\x18\x01 \x01(\v2\x1a.leat.fleet.v1.FleetSourceR\vfleetSource\"[\n" +
-	"\x17ListFleetSourcesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"\x83\x01\n" +
-	"\x18ListFleetSourcesResponse\x12?\n" +
-	"\rfleet_sources\x18\x01 \x03(\v2\x1a.leat.fleet.v1.FleetSourceR\ffleetSources\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Y\n" +
-	"\x18UpdateFleetSourceRequest\x12=\n" +
-	"\ffleet_source\x18\x01 \x01(\v2\x1a.leat.fleet.v1.FleetSourceR\vfleetSource\"Z\n" +
-	"\x19UpdateFleetSourceResponse\x12=\n" +
-	"\ffleet_source\x18\x01 \x01(\v2\x1a.leat.fleet.v1.FleetSourceR\vfleetSource\".\n" +
-	"\x18DeleteFleetSourceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
-	"\x19DeleteFleetSourceResponse\",\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\",\n" +
 	"\x16SyncFleetSourceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"3\n" +
 	"\x17SyncFleetSourceResponse\x12\x18\n" +
@@ -1388,23 +899,8 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\x18FLEET_SOURCE_ACTION_HELD\x10\x05\x12\x1c\n" +
 	"\x18FLEET_SOURCE_ACTION_KEPT\x10\x06\x12 \n" +
 	"\x1cFLEET_SOURCE_ACTION_CONFLICT\x10\a\x12\x1e\n" +
-	"\x1aFLEET_SOURCE_ACTION_FAILED\x10\b2\xe8\b\n" +
-	"\x12FleetSourceService\x12\x87\x01\n" +
-	"\x11CreateFleetSource\x12'.leat.fleet.v1.CreateFleetSourceRequest\x1a(.leat.fleet.v1.CreateFleetSourceResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06create\x12\ffleetsources\x12~\n" +
-	"\x0eGetFleetSource\x12$.leat.fleet.v1.GetFleetSourceRequest\x1a%.leat.fleet.v1.GetFleetSourceResponse\"\x1f\xa2\x9f\x19\x18\n" +
-	"\x01\x02\x12\x13\n" +
-	"\x03get\x12\ffleetsources\x90\x02\x01\x12\x85\x01\n" +
-	"\x10ListFleetSources\x12&.leat.fleet.v1.ListFleetSourcesRequest\x1a'.leat.fleet.v1.ListFleetSourcesResponse\" \xa2\x9f\x19\x19\n" +
-	"\x01\x02\x12\x14\n" +
-	"\x04list\x12\ffleetsources\x90\x02\x01\x12\x87\x01\n" +
-	"\x11UpdateFleetSource\x12'.leat.fleet.v1.UpdateFleetSourceRequest\x1a(.leat.fleet.v1.UpdateFleetSourceResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06update\x12\ffleetsources\x12\x87\x01\n" +
-	"\x11DeleteFleetSource\x12'.leat.fleet.v1.DeleteFleetSourceRequest\x1a(.leat.fleet.v1.DeleteFleetSourceResponse\"\x1f\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x06delete\x12\ffleetsources\x12\x7f\n" +
+	"\x1aFLEET_SOURCE_ACTION_FAILED\x10\b2\xc2\x03\n" +
+	"\x12FleetSourceService\x12\x7f\n" +
 	"\x0fSyncFleetSource\x12%.leat.fleet.v1.SyncFleetSourceRequest\x1a&.leat.fleet.v1.SyncFleetSourceResponse\"\x1d\xa2\x9f\x19\x19\n" +
 	"\x01\x02\x12\x14\n" +
 	"\x04sync\x12\ffleetsources\x12\x8b\x01\n" +
@@ -1429,78 +925,51 @@ func file_leat_fleet_v1_fleet_source_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_fleet_source_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_source_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_leat_fleet_v1_fleet_source_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_leat_fleet_v1_fleet_source_proto_goTypes = []any{
 	(FleetSourceAction)(0),                   // 0: leat.fleet.v1.FleetSourceAction
 	(*FleetSource)(nil),                      // 1: leat.fleet.v1.FleetSource
 	(*FleetSourceSpec)(nil),                  // 2: leat.fleet.v1.FleetSourceSpec
 	(*FleetSourceStatus)(nil),                // 3: leat.fleet.v1.FleetSourceStatus
 	(*FleetSourceDocument)(nil),              // 4: leat.fleet.v1.FleetSourceDocument
-	(*CreateFleetSourceRequest)(nil),         // 5: leat.fleet.v1.CreateFleetSourceRequest
-	(*CreateFleetSourceResponse)(nil),        // 6: leat.fleet.v1.CreateFleetSourceResponse
-	(*GetFleetSourceRequest)(nil),            // 7: leat.fleet.v1.GetFleetSourceRequest
-	(*GetFleetSourceResponse)(nil),           // 8: leat.fleet.v1.GetFleetSourceResponse
-	(*ListFleetSourcesRequest)(nil),          // 9: leat.fleet.v1.ListFleetSourcesRequest
-	(*ListFleetSourcesResponse)(nil),         // 10: leat.fleet.v1.ListFleetSourcesResponse
-	(*UpdateFleetSourceRequest)(nil),         // 11: leat.fleet.v1.UpdateFleetSourceRequest
-	(*UpdateFleetSourceResponse)(nil),        // 12: leat.fleet.v1.UpdateFleetSourceResponse
-	(*DeleteFleetSourceRequest)(nil),         // 13: leat.fleet.v1.DeleteFleetSourceRequest
-	(*DeleteFleetSourceResponse)(nil),        // 14: leat.fleet.v1.DeleteFleetSourceResponse
-	(*SyncFleetSourceRequest)(nil),           // 15: leat.fleet.v1.SyncFleetSourceRequest
-	(*SyncFleetSourceResponse)(nil),          // 16: leat.fleet.v1.SyncFleetSourceResponse
-	(*ConfirmFleetSourceRequest)(nil),        // 17: leat.fleet.v1.ConfirmFleetSourceRequest
-	(*ConfirmFleetSourceResponse)(nil),       // 18: leat.fleet.v1.ConfirmFleetSourceResponse
-	(*ListFleetSourceDocumentsRequest)(nil),  // 19: leat.fleet.v1.ListFleetSourceDocumentsRequest
-	(*ListFleetSourceDocumentsResponse)(nil), // 20: leat.fleet.v1.ListFleetSourceDocumentsResponse
-	(*v1.Metadata)(nil),                      // 21: leat.type.v1.Metadata
-	(*v1.Source)(nil),                        // 22: leat.type.v1.Source
-	(*durationpb.Duration)(nil),              // 23: google.protobuf.Duration
-	(v1.AccessRole)(0),                       // 24: leat.type.v1.AccessRole
-	(*timestamppb.Timestamp)(nil),            // 25: google.protobuf.Timestamp
-	(*v1.Problem)(nil),                       // 26: leat.type.v1.Problem
-	(*v1.Page)(nil),                          // 27: leat.type.v1.Page
+	(*SyncFleetSourceRequest)(nil),           // 5: leat.fleet.v1.SyncFleetSourceRequest
+	(*SyncFleetSourceResponse)(nil),          // 6: leat.fleet.v1.SyncFleetSourceResponse
+	(*ConfirmFleetSourceRequest)(nil),        // 7: leat.fleet.v1.ConfirmFleetSourceRequest
+	(*ConfirmFleetSourceResponse)(nil),       // 8: leat.fleet.v1.ConfirmFleetSourceResponse
+	(*ListFleetSourceDocumentsRequest)(nil),  // 9: leat.fleet.v1.ListFleetSourceDocumentsRequest
+	(*ListFleetSourceDocumentsResponse)(nil), // 10: leat.fleet.v1.ListFleetSourceDocumentsResponse
+	(*v1.Metadata)(nil),                      // 11: leat.type.v1.Metadata
+	(*v1.Source)(nil),                        // 12: leat.type.v1.Source
+	(*durationpb.Duration)(nil),              // 13: google.protobuf.Duration
+	(v1.AccessRole)(0),                       // 14: leat.type.v1.AccessRole
+	(*timestamppb.Timestamp)(nil),            // 15: google.protobuf.Timestamp
+	(*v1.Problem)(nil),                       // 16: leat.type.v1.Problem
+	(*v1.Page)(nil),                          // 17: leat.type.v1.Page
 }
 var file_leat_fleet_v1_fleet_source_proto_depIdxs = []int32{
-	21, // 0: leat.fleet.v1.FleetSource.metadata:type_name -> leat.type.v1.Metadata
+	11, // 0: leat.fleet.v1.FleetSource.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.FleetSource.spec:type_name -> leat.fleet.v1.FleetSourceSpec
 	3,  // 2: leat.fleet.v1.FleetSource.status:type_name -> leat.fleet.v1.FleetSourceStatus
-	22, // 3: leat.fleet.v1.FleetSourceSpec.source:type_name -> leat.type.v1.Source
-	23, // 4: leat.fleet.v1.FleetSourceSpec.interval:type_name -> google.protobuf.Duration
-	24, // 5: leat.fleet.v1.FleetSourceSpec.role:type_name -> leat.type.v1.AccessRole
-	25, // 6: leat.fleet.v1.FleetSourceStatus.looked_at:type_name -> google.protobuf.Timestamp
-	25, // 7: leat.fleet.v1.FleetSourceStatus.succeeded_at:type_name -> google.protobuf.Timestamp
-	26, // 8: leat.fleet.v1.FleetSourceStatus.problem:type_name -> leat.type.v1.Problem
+	12, // 3: leat.fleet.v1.FleetSourceSpec.source:type_name -> leat.type.v1.Source
+	13, // 4: leat.fleet.v1.FleetSourceSpec.interval:type_name -> google.protobuf.Duration
+	14, // 5: leat.fleet.v1.FleetSourceSpec.role:type_name -> leat.type.v1.AccessRole
+	15, // 6: leat.fleet.v1.FleetSourceStatus.looked_at:type_name -> google.protobuf.Timestamp
+	15, // 7: leat.fleet.v1.FleetSourceStatus.succeeded_at:type_name -> google.protobuf.Timestamp
+	16, // 8: leat.fleet.v1.FleetSourceStatus.problem:type_name -> leat.type.v1.Problem
 	0,  // 9: leat.fleet.v1.FleetSourceDocument.action:type_name -> leat.fleet.v1.FleetSourceAction
-	1,  // 10: leat.fleet.v1.CreateFleetSourceRequest.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	1,  // 11: leat.fleet.v1.CreateFleetSourceResponse.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	1,  // 12: leat.fleet.v1.GetFleetSourceResponse.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	27, // 13: leat.fleet.v1.ListFleetSourcesRequest.page:type_name -> leat.type.v1.Page
-	1,  // 14: leat.fleet.v1.ListFleetSourcesResponse.fleet_sources:type_name -> leat.fleet.v1.FleetSource
-	1,  // 15: leat.fleet.v1.UpdateFleetSourceRequest.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	1,  // 16: leat.fleet.v1.UpdateFleetSourceResponse.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	27, // 17: leat.fleet.v1.ListFleetSourceDocumentsRequest.page:type_name -> leat.type.v1.Page
-	4,  // 18: leat.fleet.v1.ListFleetSourceDocumentsResponse.documents:type_name -> leat.fleet.v1.FleetSourceDocument
-	5,  // 19: leat.fleet.v1.FleetSourceService.CreateFleetSource:input_type -> leat.fleet.v1.CreateFleetSourceRequest
-	7,  // 20: leat.fleet.v1.FleetSourceService.GetFleetSource:input_type -> leat.fleet.v1.GetFleetSourceRequest
-	9,  // 21: leat.fleet.v1.FleetSourceService.ListFleetSources:input_type -> leat.fleet.v1.ListFleetSourcesRequest
-	11, // 22: leat.fleet.v1.FleetSourceService.UpdateFleetSource:input_type -> leat.fleet.v1.UpdateFleetSourceRequest
-	13, // 23: leat.fleet.v1.FleetSourceService.DeleteFleetSource:input_type -> leat.fleet.v1.DeleteFleetSourceRequest
-	15, // 24: leat.fleet.v1.FleetSourceService.SyncFleetSource:input_type -> leat.fleet.v1.SyncFleetSourceRequest
-	17, // 25: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:input_type -> leat.fleet.v1.ConfirmFleetSourceRequest
-	19, // 26: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:input_type -> leat.fleet.v1.ListFleetSourceDocumentsRequest
-	6,  // 27: leat.fleet.v1.FleetSourceService.CreateFleetSource:output_type -> leat.fleet.v1.CreateFleetSourceResponse
-	8,  // 28: leat.fleet.v1.FleetSourceService.GetFleetSource:output_type -> leat.fleet.v1.GetFleetSourceResponse
-	10, // 29: leat.fleet.v1.FleetSourceService.ListFleetSources:output_type -> leat.fleet.v1.ListFleetSourcesResponse
-	12, // 30: leat.fleet.v1.FleetSourceService.UpdateFleetSource:output_type -> leat.fleet.v1.UpdateFleetSourceResponse
-	14, // 31: leat.fleet.v1.FleetSourceService.DeleteFleetSource:output_type -> leat.fleet.v1.DeleteFleetSourceResponse
-	16, // 32: leat.fleet.v1.FleetSourceService.SyncFleetSource:output_type -> leat.fleet.v1.SyncFleetSourceResponse
-	18, // 33: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:output_type -> leat.fleet.v1.ConfirmFleetSourceResponse
-	20, // 34: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:output_type -> leat.fleet.v1.ListFleetSourceDocumentsResponse
-	27, // [27:35] is the sub-list for method output_type
-	19, // [19:27] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	17, // 10: leat.fleet.v1.ListFleetSourceDocumentsRequest.page:type_name -> leat.type.v1.Page
+	4,  // 11: leat.fleet.v1.ListFleetSourceDocumentsResponse.documents:type_name -> leat.fleet.v1.FleetSourceDocument
+	5,  // 12: leat.fleet.v1.FleetSourceService.SyncFleetSource:input_type -> leat.fleet.v1.SyncFleetSourceRequest
+	7,  // 13: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:input_type -> leat.fleet.v1.ConfirmFleetSourceRequest
+	9,  // 14: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:input_type -> leat.fleet.v1.ListFleetSourceDocumentsRequest
+	6,  // 15: leat.fleet.v1.FleetSourceService.SyncFleetSource:output_type -> leat.fleet.v1.SyncFleetSourceResponse
+	8,  // 16: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:output_type -> leat.fleet.v1.ConfirmFleetSourceResponse
+	10, // 17: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:output_type -> leat.fleet.v1.ListFleetSourceDocumentsResponse
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_source_proto_init() }
@@ -1515,7 +984,7 @@ func file_leat_fleet_v1_fleet_source_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_source_proto_rawDesc), len(file_leat_fleet_v1_fleet_source_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,8 @@ const (
 )
 
 // GlobalService is a template of a service and a choice of clusters. The hub derives one service for each of these clusters, whose
-// name is that of the global service with the cluster.
+// name is that of the global service with the cluster. An update that takes the service from more clusters than the spec allows at
+// once is refused with REMOVAL_GUARDED.
 type GlobalService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -811,484 +812,6 @@ func (x *GlobalServiceMember) GetHeld() bool {
 	return false
 }
 
-// CreateGlobalServiceRequest carries the global service.
-type CreateGlobalServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global service. Required.
-	GlobalService *GlobalService `protobuf:"bytes,1,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateGlobalServiceRequest) Reset() {
-	*x = CreateGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateGlobalServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateGlobalServiceRequest) ProtoMessage() {}
-
-func (x *CreateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateGlobalServiceRequest.ProtoReflect.Descriptor instead.
-func (*CreateGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *CreateGlobalServiceRequest) GetGlobalService() *GlobalService {
-	if x != nil {
-		return x.GlobalService
-	}
-	return nil
-}
-
-// CreateGlobalServiceResponse carries the global service as stored.
-type CreateGlobalServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global service.
-	GlobalService *GlobalService `protobuf:"bytes,1,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateGlobalServiceResponse) Reset() {
-	*x = CreateGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateGlobalServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateGlobalServiceResponse) ProtoMessage() {}
-
-func (x *CreateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateGlobalServiceResponse.ProtoReflect.Descriptor instead.
-func (*CreateGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *CreateGlobalServiceResponse) GetGlobalService() *GlobalService {
-	if x != nil {
-		return x.GlobalService
-	}
-	return nil
-}
-
-// GetGlobalServiceRequest names the global service.
-type GetGlobalServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME, or PROJECT/NAME. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetGlobalServiceRequest) Reset() {
-	*x = GetGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetGlobalServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetGlobalServiceRequest) ProtoMessage() {}
-
-func (x *GetGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetGlobalServiceRequest.ProtoReflect.Descriptor instead.
-func (*GetGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *GetGlobalServiceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetGlobalServiceResponse carries the global service.
-type GetGlobalServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global service.
-	GlobalService *GlobalService `protobuf:"bytes,1,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetGlobalServiceResponse) Reset() {
-	*x = GetGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetGlobalServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetGlobalServiceResponse) ProtoMessage() {}
-
-func (x *GetGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetGlobalServiceResponse.ProtoReflect.Descriptor instead.
-func (*GetGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *GetGlobalServiceResponse) GetGlobalService() *GlobalService {
-	if x != nil {
-		return x.GlobalService
-	}
-	return nil
-}
-
-// ListGlobalServicesRequest selects a page.
-type ListGlobalServicesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The page.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListGlobalServicesRequest) Reset() {
-	*x = ListGlobalServicesRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListGlobalServicesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListGlobalServicesRequest) ProtoMessage() {}
-
-func (x *ListGlobalServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListGlobalServicesRequest.ProtoReflect.Descriptor instead.
-func (*ListGlobalServicesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *ListGlobalServicesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListGlobalServicesRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListGlobalServicesResponse carries a page of global services.
-type ListGlobalServicesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global services, by name.
-	GlobalServices []*GlobalService `protobuf:"bytes,1,rep,name=global_services,json=globalServices,proto3" json:"global_services,omitempty"`
-	// The token of the next page. Empty after the last one.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListGlobalServicesResponse) Reset() {
-	*x = ListGlobalServicesResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListGlobalServicesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListGlobalServicesResponse) ProtoMessage() {}
-
-func (x *ListGlobalServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListGlobalServicesResponse.ProtoReflect.Descriptor instead.
-func (*ListGlobalServicesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *ListGlobalServicesResponse) GetGlobalServices() []*GlobalService {
-	if x != nil {
-		return x.GlobalServices
-	}
-	return nil
-}
-
-func (x *ListGlobalServicesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateGlobalServiceRequest carries the global service.
-type UpdateGlobalServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global service. Required.
-	GlobalService *GlobalService `protobuf:"bytes,1,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateGlobalServiceRequest) Reset() {
-	*x = UpdateGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateGlobalServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateGlobalServiceRequest) ProtoMessage() {}
-
-func (x *UpdateGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateGlobalServiceRequest.ProtoReflect.Descriptor instead.
-func (*UpdateGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *UpdateGlobalServiceRequest) GetGlobalService() *GlobalService {
-	if x != nil {
-		return x.GlobalService
-	}
-	return nil
-}
-
-// UpdateGlobalServiceResponse carries the global service as stored.
-type UpdateGlobalServiceResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The global service.
-	GlobalService *GlobalService `protobuf:"bytes,1,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateGlobalServiceResponse) Reset() {
-	*x = UpdateGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateGlobalServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateGlobalServiceResponse) ProtoMessage() {}
-
-func (x *UpdateGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateGlobalServiceResponse.ProtoReflect.Descriptor instead.
-func (*UpdateGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *UpdateGlobalServiceResponse) GetGlobalService() *GlobalService {
-	if x != nil {
-		return x.GlobalService
-	}
-	return nil
-}
-
-// DeleteGlobalServiceRequest names the global service.
-type DeleteGlobalServiceRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME, or PROJECT/NAME. Required.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Removes the services that are derived from it, too. Without it, a global service that clusters run is not removed.
-	Cascade       bool `protobuf:"varint,2,opt,name=cascade,proto3" json:"cascade,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteGlobalServiceRequest) Reset() {
-	*x = DeleteGlobalServiceRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteGlobalServiceRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteGlobalServiceRequest) ProtoMessage() {}
-
-func (x *DeleteGlobalServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteGlobalServiceRequest.ProtoReflect.Descriptor instead.
-func (*DeleteGlobalServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *DeleteGlobalServiceRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeleteGlobalServiceRequest) GetCascade() bool {
-	if x != nil {
-		return x.Cascade
-	}
-	return false
-}
-
-// DeleteGlobalServiceResponse is empty.
-type DeleteGlobalServiceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteGlobalServiceResponse) Reset() {
-	*x = DeleteGlobalServiceResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteGlobalServiceResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteGlobalServiceResponse) ProtoMessage() {}
-
-func (x *DeleteGlobalServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteGlobalServiceResponse.ProtoReflect.Descriptor instead.
-func (*DeleteGlobalServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{18}
-}
-
 // ListGlobalServiceMembersRequest selects a page of the clusters of a global service.
 type ListGlobalServiceMembersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1302,7 +825,7 @@ type ListGlobalServiceMembersRequest struct {
 
 func (x *ListGlobalServiceMembersRequest) Reset() {
 	*x = ListGlobalServiceMembersRequest{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +837,7 @@ func (x *ListGlobalServiceMembersRequest) String() string {
 func (*ListGlobalServiceMembersRequest) ProtoMessage() {}
 
 func (x *ListGlobalServiceMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +850,7 @@ func (x *ListGlobalServiceMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServiceMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListGlobalServiceMembersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListGlobalServiceMembersRequest) GetName() string {
@@ -1357,7 +880,7 @@ type ListGlobalServiceMembersResponse struct {
 
 func (x *ListGlobalServiceMembersResponse) Reset() {
 	*x = ListGlobalServiceMembersResponse{}
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +892,7 @@ func (x *ListGlobalServiceMembersResponse) String() string {
 func (*ListGlobalServiceMembersResponse) ProtoMessage() {}
 
 func (x *ListGlobalServiceMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_global_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +905,7 @@ func (x *ListGlobalServiceMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGlobalServiceMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListGlobalServiceMembersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_global_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListGlobalServiceMembersResponse) GetMembers() []*GlobalServiceMember {
@@ -1480,51 +1003,14 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\toverrides\x18\x03 \x03(\tR\toverrides\x120\n" +
 	"\aservice\x18\x04 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\x12/\n" +
 	"\aproblem\x18\x05 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12\x12\n" +
-	"\x04held\x18\x06 \x01(\bR\x04held\"a\n" +
-	"\x1aCreateGlobalServiceRequest\x12C\n" +
-	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"b\n" +
-	"\x1bCreateGlobalServiceResponse\x12C\n" +
-	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"-\n" +
-	"\x17GetGlobalServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"_\n" +
-	"\x18GetGlobalServiceResponse\x12C\n" +
-	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"]\n" +
-	"\x19ListGlobalServicesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"\x8b\x01\n" +
-	"\x1aListGlobalServicesResponse\x12E\n" +
-	"\x0fglobal_services\x18\x01 \x03(\v2\x1c.leat.fleet.v1.GlobalServiceR\x0eglobalServices\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"a\n" +
-	"\x1aUpdateGlobalServiceRequest\x12C\n" +
-	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"b\n" +
-	"\x1bUpdateGlobalServiceResponse\x12C\n" +
-	"\x0eglobal_service\x18\x01 \x01(\v2\x1c.leat.fleet.v1.GlobalServiceR\rglobalService\"J\n" +
-	"\x1aDeleteGlobalServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\acascade\x18\x02 \x01(\bR\acascade\"\x1d\n" +
-	"\x1bDeleteGlobalServiceResponse\"]\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\"]\n" +
 	"\x1fListGlobalServiceMembersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x88\x01\n" +
 	" ListGlobalServiceMembersResponse\x12<\n" +
 	"\amembers\x18\x01 \x03(\v2\".leat.fleet.v1.GlobalServiceMemberR\amembers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x86\a\n" +
-	"\x14GlobalServiceService\x12\x8f\x01\n" +
-	"\x13CreateGlobalService\x12).leat.fleet.v1.CreateGlobalServiceRequest\x1a*.leat.fleet.v1.CreateGlobalServiceResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06create\x12\x0eglobalservices\x12\x86\x01\n" +
-	"\x10GetGlobalService\x12&.leat.fleet.v1.GetGlobalServiceRequest\x1a'.leat.fleet.v1.GetGlobalServiceResponse\"!\xa2\x9f\x19\x1a\n" +
-	"\x01\x02\x12\x15\n" +
-	"\x03get\x12\x0eglobalservices\x90\x02\x01\x12\x8d\x01\n" +
-	"\x12ListGlobalServices\x12(.leat.fleet.v1.ListGlobalServicesRequest\x1a).leat.fleet.v1.ListGlobalServicesResponse\"\"\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x04list\x12\x0eglobalservices\x90\x02\x01\x12\x8f\x01\n" +
-	"\x13UpdateGlobalService\x12).leat.fleet.v1.UpdateGlobalServiceRequest\x1a*.leat.fleet.v1.UpdateGlobalServiceResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06update\x12\x0eglobalservices\x12\x8f\x01\n" +
-	"\x13DeleteGlobalService\x12).leat.fleet.v1.DeleteGlobalServiceRequest\x1a*.leat.fleet.v1.DeleteGlobalServiceResponse\"!\xa2\x9f\x19\x1d\n" +
-	"\x01\x02\x12\x18\n" +
-	"\x06delete\x12\x0eglobalservices\x12\x9e\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb7\x01\n" +
+	"\x14GlobalServiceService\x12\x9e\x01\n" +
 	"\x18ListGlobalServiceMembers\x12..leat.fleet.v1.ListGlobalServiceMembersRequest\x1a/.leat.fleet.v1.ListGlobalServiceMembersResponse\"!\xa2\x9f\x19\x1a\n" +
 	"\x01\x02\x12\x15\n" +
 	"\x03get\x12\x0eglobalservices\x90\x02\x01B\xb3\x01\n" +
@@ -1542,7 +1028,7 @@ func file_leat_fleet_v1_global_service_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_global_service_proto_rawDescData
 }
 
-var file_leat_fleet_v1_global_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_leat_fleet_v1_global_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_leat_fleet_v1_global_service_proto_goTypes = []any{
 	(*GlobalService)(nil),                    // 0: leat.fleet.v1.GlobalService
 	(*GlobalServiceSpec)(nil),                // 1: leat.fleet.v1.GlobalServiceSpec
@@ -1553,82 +1039,55 @@ var file_leat_fleet_v1_global_service_proto_goTypes = []any{
 	(*RemovalPolicy)(nil),                    // 6: leat.fleet.v1.RemovalPolicy
 	(*GlobalServiceStatus)(nil),              // 7: leat.fleet.v1.GlobalServiceStatus
 	(*GlobalServiceMember)(nil),              // 8: leat.fleet.v1.GlobalServiceMember
-	(*CreateGlobalServiceRequest)(nil),       // 9: leat.fleet.v1.CreateGlobalServiceRequest
-	(*CreateGlobalServiceResponse)(nil),      // 10: leat.fleet.v1.CreateGlobalServiceResponse
-	(*GetGlobalServiceRequest)(nil),          // 11: leat.fleet.v1.GetGlobalServiceRequest
-	(*GetGlobalServiceResponse)(nil),         // 12: leat.fleet.v1.GetGlobalServiceResponse
-	(*ListGlobalServicesRequest)(nil),        // 13: leat.fleet.v1.ListGlobalServicesRequest
-	(*ListGlobalServicesResponse)(nil),       // 14: leat.fleet.v1.ListGlobalServicesResponse
-	(*UpdateGlobalServiceRequest)(nil),       // 15: leat.fleet.v1.UpdateGlobalServiceRequest
-	(*UpdateGlobalServiceResponse)(nil),      // 16: leat.fleet.v1.UpdateGlobalServiceResponse
-	(*DeleteGlobalServiceRequest)(nil),       // 17: leat.fleet.v1.DeleteGlobalServiceRequest
-	(*DeleteGlobalServiceResponse)(nil),      // 18: leat.fleet.v1.DeleteGlobalServiceResponse
-	(*ListGlobalServiceMembersRequest)(nil),  // 19: leat.fleet.v1.ListGlobalServiceMembersRequest
-	(*ListGlobalServiceMembersResponse)(nil), // 20: leat.fleet.v1.ListGlobalServiceMembersResponse
-	nil,                                      // 21: leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
-	nil,                                      // 22: leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
-	nil,                                      // 23: leat.fleet.v1.ServiceOverride.LabelsEntry
-	(*v1.Metadata)(nil),                      // 24: leat.type.v1.Metadata
-	(*ServiceSpec)(nil),                      // 25: leat.fleet.v1.ServiceSpec
-	(*LabelSelector)(nil),                    // 26: leat.fleet.v1.LabelSelector
-	(*ServiceConfig)(nil),                    // 27: leat.fleet.v1.ServiceConfig
-	(*v1.SyncPolicy)(nil),                    // 28: leat.type.v1.SyncPolicy
-	(*structpb.Struct)(nil),                  // 29: google.protobuf.Struct
-	(*v1.GitRef)(nil),                        // 30: leat.type.v1.GitRef
-	(*v1.Problem)(nil),                       // 31: leat.type.v1.Problem
-	(*EditRollout)(nil),                      // 32: leat.fleet.v1.EditRollout
-	(*Service)(nil),                          // 33: leat.fleet.v1.Service
-	(*v1.Page)(nil),                          // 34: leat.type.v1.Page
+	(*ListGlobalServiceMembersRequest)(nil),  // 9: leat.fleet.v1.ListGlobalServiceMembersRequest
+	(*ListGlobalServiceMembersResponse)(nil), // 10: leat.fleet.v1.ListGlobalServiceMembersResponse
+	nil,                                      // 11: leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
+	nil,                                      // 12: leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
+	nil,                                      // 13: leat.fleet.v1.ServiceOverride.LabelsEntry
+	(*v1.Metadata)(nil),                      // 14: leat.type.v1.Metadata
+	(*ServiceSpec)(nil),                      // 15: leat.fleet.v1.ServiceSpec
+	(*LabelSelector)(nil),                    // 16: leat.fleet.v1.LabelSelector
+	(*ServiceConfig)(nil),                    // 17: leat.fleet.v1.ServiceConfig
+	(*v1.SyncPolicy)(nil),                    // 18: leat.type.v1.SyncPolicy
+	(*structpb.Struct)(nil),                  // 19: google.protobuf.Struct
+	(*v1.GitRef)(nil),                        // 20: leat.type.v1.GitRef
+	(*v1.Problem)(nil),                       // 21: leat.type.v1.Problem
+	(*EditRollout)(nil),                      // 22: leat.fleet.v1.EditRollout
+	(*Service)(nil),                          // 23: leat.fleet.v1.Service
+	(*v1.Page)(nil),                          // 24: leat.type.v1.Page
 }
 var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
-	24, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
+	14, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.GlobalService.spec:type_name -> leat.fleet.v1.GlobalServiceSpec
 	7,  // 2: leat.fleet.v1.GlobalService.status:type_name -> leat.fleet.v1.GlobalServiceStatus
 	2,  // 3: leat.fleet.v1.GlobalServiceSpec.clusters:type_name -> leat.fleet.v1.ClusterTarget
-	25, // 4: leat.fleet.v1.GlobalServiceSpec.template:type_name -> leat.fleet.v1.ServiceSpec
-	21, // 5: leat.fleet.v1.GlobalServiceSpec.template_labels:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
-	22, // 6: leat.fleet.v1.GlobalServiceSpec.template_annotations:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
+	15, // 4: leat.fleet.v1.GlobalServiceSpec.template:type_name -> leat.fleet.v1.ServiceSpec
+	11, // 5: leat.fleet.v1.GlobalServiceSpec.template_labels:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
+	12, // 6: leat.fleet.v1.GlobalServiceSpec.template_annotations:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
 	3,  // 7: leat.fleet.v1.GlobalServiceSpec.overrides:type_name -> leat.fleet.v1.ServiceOverride
 	6,  // 8: leat.fleet.v1.GlobalServiceSpec.removal:type_name -> leat.fleet.v1.RemovalPolicy
-	26, // 9: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
+	16, // 9: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
 	2,  // 10: leat.fleet.v1.ServiceOverride.clusters:type_name -> leat.fleet.v1.ClusterTarget
-	27, // 11: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
+	17, // 11: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
 	5,  // 12: leat.fleet.v1.ServiceOverride.sources:type_name -> leat.fleet.v1.SourceOverride
-	28, // 13: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
+	18, // 13: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
 	4,  // 14: leat.fleet.v1.ServiceOverride.render:type_name -> leat.fleet.v1.RenderOverride
-	23, // 15: leat.fleet.v1.ServiceOverride.labels:type_name -> leat.fleet.v1.ServiceOverride.LabelsEntry
-	29, // 16: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
-	30, // 17: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
-	31, // 18: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
-	32, // 19: leat.fleet.v1.GlobalServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
-	33, // 20: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
-	31, // 21: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
-	0,  // 22: leat.fleet.v1.CreateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 23: leat.fleet.v1.CreateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 24: leat.fleet.v1.GetGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	34, // 25: leat.fleet.v1.ListGlobalServicesRequest.page:type_name -> leat.type.v1.Page
-	0,  // 26: leat.fleet.v1.ListGlobalServicesResponse.global_services:type_name -> leat.fleet.v1.GlobalService
-	0,  // 27: leat.fleet.v1.UpdateGlobalServiceRequest.global_service:type_name -> leat.fleet.v1.GlobalService
-	0,  // 28: leat.fleet.v1.UpdateGlobalServiceResponse.global_service:type_name -> leat.fleet.v1.GlobalService
-	34, // 29: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
-	8,  // 30: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
-	9,  // 31: leat.fleet.v1.GlobalServiceService.CreateGlobalService:input_type -> leat.fleet.v1.CreateGlobalServiceRequest
-	11, // 32: leat.fleet.v1.GlobalServiceService.GetGlobalService:input_type -> leat.fleet.v1.GetGlobalServiceRequest
-	13, // 33: leat.fleet.v1.GlobalServiceService.ListGlobalServices:input_type -> leat.fleet.v1.ListGlobalServicesRequest
-	15, // 34: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:input_type -> leat.fleet.v1.UpdateGlobalServiceRequest
-	17, // 35: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:input_type -> leat.fleet.v1.DeleteGlobalServiceRequest
-	19, // 36: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
-	10, // 37: leat.fleet.v1.GlobalServiceService.CreateGlobalService:output_type -> leat.fleet.v1.CreateGlobalServiceResponse
-	12, // 38: leat.fleet.v1.GlobalServiceService.GetGlobalService:output_type -> leat.fleet.v1.GetGlobalServiceResponse
-	14, // 39: leat.fleet.v1.GlobalServiceService.ListGlobalServices:output_type -> leat.fleet.v1.ListGlobalServicesResponse
-	16, // 40: leat.fleet.v1.GlobalServiceService.UpdateGlobalService:output_type -> leat.fleet.v1.UpdateGlobalServiceResponse
-	18, // 41: leat.fleet.v1.GlobalServiceService.DeleteGlobalService:output_type -> leat.fleet.v1.DeleteGlobalServiceResponse
-	20, // 42: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	13, // 15: leat.fleet.v1.ServiceOverride.labels:type_name -> leat.fleet.v1.ServiceOverride.LabelsEntry
+	19, // 16: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
+	20, // 17: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
+	21, // 18: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
+	22, // 19: leat.fleet.v1.GlobalServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	23, // 20: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
+	21, // 21: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
+	24, // 22: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
+	8,  // 23: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
+	9,  // 24: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
+	10, // 25: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_global_service_proto_init() }
@@ -1647,7 +1106,7 @@ func file_leat_fleet_v1_global_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_global_service_proto_rawDesc), len(file_leat_fleet_v1_global_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

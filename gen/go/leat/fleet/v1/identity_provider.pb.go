@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// IdentityProvider is an OpenID provider that people sign in with.
+// IdentityProvider is an OpenID provider that people sign in with. When it is deleted, all sessions that began with it end.
 type IdentityProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -369,466 +369,6 @@ func (x *IdentityProviderStatus) GetRedirectUri() string {
 	return ""
 }
 
-// CreateIdentityProviderRequest carries the provider.
-type CreateIdentityProviderRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider. Required.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,1,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *CreateIdentityProviderRequest) Reset() {
-	*x = CreateIdentityProviderRequest{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateIdentityProviderRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateIdentityProviderRequest) ProtoMessage() {}
-
-func (x *CreateIdentityProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateIdentityProviderRequest.ProtoReflect.Descriptor instead.
-func (*CreateIdentityProviderRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *CreateIdentityProviderRequest) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		return x.IdentityProvider
-	}
-	return nil
-}
-
-// CreateIdentityProviderResponse carries the provider as stored.
-type CreateIdentityProviderResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,1,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *CreateIdentityProviderResponse) Reset() {
-	*x = CreateIdentityProviderResponse{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateIdentityProviderResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateIdentityProviderResponse) ProtoMessage() {}
-
-func (x *CreateIdentityProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateIdentityProviderResponse.ProtoReflect.Descriptor instead.
-func (*CreateIdentityProviderResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *CreateIdentityProviderResponse) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		return x.IdentityProvider
-	}
-	return nil
-}
-
-// GetIdentityProviderRequest names the provider.
-type GetIdentityProviderRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetIdentityProviderRequest) Reset() {
-	*x = GetIdentityProviderRequest{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetIdentityProviderRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetIdentityProviderRequest) ProtoMessage() {}
-
-func (x *GetIdentityProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetIdentityProviderRequest.ProtoReflect.Descriptor instead.
-func (*GetIdentityProviderRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *GetIdentityProviderRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetIdentityProviderResponse carries the provider.
-type GetIdentityProviderResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,1,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *GetIdentityProviderResponse) Reset() {
-	*x = GetIdentityProviderResponse{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetIdentityProviderResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetIdentityProviderResponse) ProtoMessage() {}
-
-func (x *GetIdentityProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetIdentityProviderResponse.ProtoReflect.Descriptor instead.
-func (*GetIdentityProviderResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *GetIdentityProviderResponse) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		return x.IdentityProvider
-	}
-	return nil
-}
-
-// ListIdentityProvidersRequest asks for a page.
-type ListIdentityProvidersRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListIdentityProvidersRequest) Reset() {
-	*x = ListIdentityProvidersRequest{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListIdentityProvidersRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListIdentityProvidersRequest) ProtoMessage() {}
-
-func (x *ListIdentityProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListIdentityProvidersRequest.ProtoReflect.Descriptor instead.
-func (*ListIdentityProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ListIdentityProvidersRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListIdentityProvidersResponse is one page.
-type ListIdentityProvidersResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Providers by name.
-	IdentityProviders []*IdentityProvider `protobuf:"bytes,1,rep,name=identity_providers,json=identityProviders,proto3" json:"identity_providers,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListIdentityProvidersResponse) Reset() {
-	*x = ListIdentityProvidersResponse{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListIdentityProvidersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListIdentityProvidersResponse) ProtoMessage() {}
-
-func (x *ListIdentityProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListIdentityProvidersResponse.ProtoReflect.Descriptor instead.
-func (*ListIdentityProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ListIdentityProvidersResponse) GetIdentityProviders() []*IdentityProvider {
-	if x != nil {
-		return x.IdentityProviders
-	}
-	return nil
-}
-
-func (x *ListIdentityProvidersResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateIdentityProviderRequest carries the new provider.
-type UpdateIdentityProviderRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider. Required.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,1,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *UpdateIdentityProviderRequest) Reset() {
-	*x = UpdateIdentityProviderRequest{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateIdentityProviderRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateIdentityProviderRequest) ProtoMessage() {}
-
-func (x *UpdateIdentityProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateIdentityProviderRequest.ProtoReflect.Descriptor instead.
-func (*UpdateIdentityProviderRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *UpdateIdentityProviderRequest) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		return x.IdentityProvider
-	}
-	return nil
-}
-
-// UpdateIdentityProviderResponse carries the provider as stored.
-type UpdateIdentityProviderResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider.
-	IdentityProvider *IdentityProvider `protobuf:"bytes,1,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *UpdateIdentityProviderResponse) Reset() {
-	*x = UpdateIdentityProviderResponse{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateIdentityProviderResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateIdentityProviderResponse) ProtoMessage() {}
-
-func (x *UpdateIdentityProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateIdentityProviderResponse.ProtoReflect.Descriptor instead.
-func (*UpdateIdentityProviderResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *UpdateIdentityProviderResponse) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		return x.IdentityProvider
-	}
-	return nil
-}
-
-// DeleteIdentityProviderRequest names the provider.
-type DeleteIdentityProviderRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteIdentityProviderRequest) Reset() {
-	*x = DeleteIdentityProviderRequest{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteIdentityProviderRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteIdentityProviderRequest) ProtoMessage() {}
-
-func (x *DeleteIdentityProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteIdentityProviderRequest.ProtoReflect.Descriptor instead.
-func (*DeleteIdentityProviderRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *DeleteIdentityProviderRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteIdentityProviderResponse is empty.
-type DeleteIdentityProviderResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteIdentityProviderResponse) Reset() {
-	*x = DeleteIdentityProviderResponse{}
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteIdentityProviderResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteIdentityProviderResponse) ProtoMessage() {}
-
-func (x *DeleteIdentityProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_identity_provider_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteIdentityProviderResponse.ProtoReflect.Descriptor instead.
-func (*DeleteIdentityProviderResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_identity_provider_proto_rawDescGZIP(), []int{13}
-}
-
 var File_leat_fleet_v1_identity_provider_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_identity_provider_proto_rawDesc = "" +
@@ -864,27 +404,7 @@ const file_leat_fleet_v1_identity_provider_proto_rawDesc = "" +
 	"\x06values\x18\x02 \x03(\tR\x06values\"W\n" +
 	"\x16IdentityProviderStatus\x12\x1a\n" +
 	"\bsessions\x18\x01 \x01(\x05R\bsessions\x12!\n" +
-	"\fredirect_uri\x18\x02 \x01(\tR\vredirectUri\"m\n" +
-	"\x1dCreateIdentityProviderRequest\x12L\n" +
-	"\x11identity_provider\x18\x01 \x01(\v2\x1f.leat.fleet.v1.IdentityProviderR\x10identityProvider\"n\n" +
-	"\x1eCreateIdentityProviderResponse\x12L\n" +
-	"\x11identity_provider\x18\x01 \x01(\v2\x1f.leat.fleet.v1.IdentityProviderR\x10identityProvider\"0\n" +
-	"\x1aGetIdentityProviderRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"k\n" +
-	"\x1bGetIdentityProviderResponse\x12L\n" +
-	"\x11identity_provider\x18\x01 \x01(\v2\x1f.leat.fleet.v1.IdentityProviderR\x10identityProvider\"F\n" +
-	"\x1cListIdentityProvidersRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x97\x01\n" +
-	"\x1dListIdentityProvidersResponse\x12N\n" +
-	"\x12identity_providers\x18\x01 \x03(\v2\x1f.leat.fleet.v1.IdentityProviderR\x11identityProviders\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"m\n" +
-	"\x1dUpdateIdentityProviderRequest\x12L\n" +
-	"\x11identity_provider\x18\x01 \x01(\v2\x1f.leat.fleet.v1.IdentityProviderR\x10identityProvider\"n\n" +
-	"\x1eUpdateIdentityProviderResponse\x12L\n" +
-	"\x11identity_provider\x18\x01 \x01(\v2\x1f.leat.fleet.v1.IdentityProviderR\x10identityProvider\"3\n" +
-	"\x1dDeleteIdentityProviderRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\" \n" +
-	"\x1eDeleteIdentityProviderResponseB\xb6\x01\n" +
+	"\fredirect_uri\x18\x02 \x01(\tR\vredirectUriB\xb6\x01\n" +
 	"\x11com.leat.fleet.v1B\x15IdentityProviderProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
 var (
@@ -899,47 +419,29 @@ func file_leat_fleet_v1_identity_provider_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_identity_provider_proto_rawDescData
 }
 
-var file_leat_fleet_v1_identity_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_leat_fleet_v1_identity_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_leat_fleet_v1_identity_provider_proto_goTypes = []any{
-	(*IdentityProvider)(nil),               // 0: leat.fleet.v1.IdentityProvider
-	(*IdentityProviderSpec)(nil),           // 1: leat.fleet.v1.IdentityProviderSpec
-	(*ClaimRequirement)(nil),               // 2: leat.fleet.v1.ClaimRequirement
-	(*IdentityProviderStatus)(nil),         // 3: leat.fleet.v1.IdentityProviderStatus
-	(*CreateIdentityProviderRequest)(nil),  // 4: leat.fleet.v1.CreateIdentityProviderRequest
-	(*CreateIdentityProviderResponse)(nil), // 5: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderRequest)(nil),     // 6: leat.fleet.v1.GetIdentityProviderRequest
-	(*GetIdentityProviderResponse)(nil),    // 7: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersRequest)(nil),   // 8: leat.fleet.v1.ListIdentityProvidersRequest
-	(*ListIdentityProvidersResponse)(nil),  // 9: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderRequest)(nil),  // 10: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*UpdateIdentityProviderResponse)(nil), // 11: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderRequest)(nil),  // 12: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*DeleteIdentityProviderResponse)(nil), // 13: leat.fleet.v1.DeleteIdentityProviderResponse
-	nil,                                    // 14: leat.fleet.v1.IdentityProviderSpec.GroupsEntry
-	(*v1.Metadata)(nil),                    // 15: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),            // 16: google.protobuf.Duration
-	(*v1.Page)(nil),                        // 17: leat.type.v1.Page
+	(*IdentityProvider)(nil),       // 0: leat.fleet.v1.IdentityProvider
+	(*IdentityProviderSpec)(nil),   // 1: leat.fleet.v1.IdentityProviderSpec
+	(*ClaimRequirement)(nil),       // 2: leat.fleet.v1.ClaimRequirement
+	(*IdentityProviderStatus)(nil), // 3: leat.fleet.v1.IdentityProviderStatus
+	nil,                            // 4: leat.fleet.v1.IdentityProviderSpec.GroupsEntry
+	(*v1.Metadata)(nil),            // 5: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),    // 6: google.protobuf.Duration
 }
 var file_leat_fleet_v1_identity_provider_proto_depIdxs = []int32{
-	15, // 0: leat.fleet.v1.IdentityProvider.metadata:type_name -> leat.type.v1.Metadata
-	1,  // 1: leat.fleet.v1.IdentityProvider.spec:type_name -> leat.fleet.v1.IdentityProviderSpec
-	3,  // 2: leat.fleet.v1.IdentityProvider.status:type_name -> leat.fleet.v1.IdentityProviderStatus
-	14, // 3: leat.fleet.v1.IdentityProviderSpec.groups:type_name -> leat.fleet.v1.IdentityProviderSpec.GroupsEntry
-	2,  // 4: leat.fleet.v1.IdentityProviderSpec.require:type_name -> leat.fleet.v1.ClaimRequirement
-	16, // 5: leat.fleet.v1.IdentityProviderSpec.session:type_name -> google.protobuf.Duration
-	16, // 6: leat.fleet.v1.IdentityProviderSpec.renew:type_name -> google.protobuf.Duration
-	0,  // 7: leat.fleet.v1.CreateIdentityProviderRequest.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	0,  // 8: leat.fleet.v1.CreateIdentityProviderResponse.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	0,  // 9: leat.fleet.v1.GetIdentityProviderResponse.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	17, // 10: leat.fleet.v1.ListIdentityProvidersRequest.page:type_name -> leat.type.v1.Page
-	0,  // 11: leat.fleet.v1.ListIdentityProvidersResponse.identity_providers:type_name -> leat.fleet.v1.IdentityProvider
-	0,  // 12: leat.fleet.v1.UpdateIdentityProviderRequest.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	0,  // 13: leat.fleet.v1.UpdateIdentityProviderResponse.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5, // 0: leat.fleet.v1.IdentityProvider.metadata:type_name -> leat.type.v1.Metadata
+	1, // 1: leat.fleet.v1.IdentityProvider.spec:type_name -> leat.fleet.v1.IdentityProviderSpec
+	3, // 2: leat.fleet.v1.IdentityProvider.status:type_name -> leat.fleet.v1.IdentityProviderStatus
+	4, // 3: leat.fleet.v1.IdentityProviderSpec.groups:type_name -> leat.fleet.v1.IdentityProviderSpec.GroupsEntry
+	2, // 4: leat.fleet.v1.IdentityProviderSpec.require:type_name -> leat.fleet.v1.ClaimRequirement
+	6, // 5: leat.fleet.v1.IdentityProviderSpec.session:type_name -> google.protobuf.Duration
+	6, // 6: leat.fleet.v1.IdentityProviderSpec.renew:type_name -> google.protobuf.Duration
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_identity_provider_proto_init() }
@@ -954,7 +456,7 @@ func file_leat_fleet_v1_identity_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_identity_provider_proto_rawDesc), len(file_leat_fleet_v1_identity_provider_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,7 +28,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Notifier sends messages to another system when something happens in the fleet.
+// Notifier sends messages to another system when something happens in the fleet. An update that changes the sink's address has to
+// contain its secrets again. When it is deleted, what it has not sent yet goes with it.
 type Notifier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -714,475 +715,6 @@ func (x *NotifierStatus) GetLastErrorAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// CreateNotifierRequest carries the notifier.
-type CreateNotifierRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The notifier. Required.
-	Notifier      *Notifier `protobuf:"bytes,1,opt,name=notifier,proto3" json:"notifier,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateNotifierRequest) Reset() {
-	*x = CreateNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateNotifierRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateNotifierRequest) ProtoMessage() {}
-
-func (x *CreateNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateNotifierRequest.ProtoReflect.Descriptor instead.
-func (*CreateNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *CreateNotifierRequest) GetNotifier() *Notifier {
-	if x != nil {
-		return x.Notifier
-	}
-	return nil
-}
-
-// CreateNotifierResponse carries the notifier as stored.
-type CreateNotifierResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The notifier.
-	Notifier      *Notifier `protobuf:"bytes,1,opt,name=notifier,proto3" json:"notifier,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateNotifierResponse) Reset() {
-	*x = CreateNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateNotifierResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateNotifierResponse) ProtoMessage() {}
-
-func (x *CreateNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateNotifierResponse.ProtoReflect.Descriptor instead.
-func (*CreateNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *CreateNotifierResponse) GetNotifier() *Notifier {
-	if x != nil {
-		return x.Notifier
-	}
-	return nil
-}
-
-// GetNotifierRequest names the notifier.
-type GetNotifierRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetNotifierRequest) Reset() {
-	*x = GetNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetNotifierRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetNotifierRequest) ProtoMessage() {}
-
-func (x *GetNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetNotifierRequest.ProtoReflect.Descriptor instead.
-func (*GetNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *GetNotifierRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetNotifierResponse carries the notifier.
-type GetNotifierResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The notifier.
-	Notifier      *Notifier `protobuf:"bytes,1,opt,name=notifier,proto3" json:"notifier,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetNotifierResponse) Reset() {
-	*x = GetNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetNotifierResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetNotifierResponse) ProtoMessage() {}
-
-func (x *GetNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetNotifierResponse.ProtoReflect.Descriptor instead.
-func (*GetNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *GetNotifierResponse) GetNotifier() *Notifier {
-	if x != nil {
-		return x.Notifier
-	}
-	return nil
-}
-
-// ListNotifiersRequest asks for a page.
-type ListNotifiersRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all projects.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListNotifiersRequest) Reset() {
-	*x = ListNotifiersRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListNotifiersRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListNotifiersRequest) ProtoMessage() {}
-
-func (x *ListNotifiersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListNotifiersRequest.ProtoReflect.Descriptor instead.
-func (*ListNotifiersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *ListNotifiersRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListNotifiersRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListNotifiersResponse is one page.
-type ListNotifiersResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Notifiers by name.
-	Notifiers []*Notifier `protobuf:"bytes,1,rep,name=notifiers,proto3" json:"notifiers,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListNotifiersResponse) Reset() {
-	*x = ListNotifiersResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListNotifiersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListNotifiersResponse) ProtoMessage() {}
-
-func (x *ListNotifiersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListNotifiersResponse.ProtoReflect.Descriptor instead.
-func (*ListNotifiersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *ListNotifiersResponse) GetNotifiers() []*Notifier {
-	if x != nil {
-		return x.Notifiers
-	}
-	return nil
-}
-
-func (x *ListNotifiersResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateNotifierRequest carries the new notifier.
-type UpdateNotifierRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The notifier. Required.
-	Notifier      *Notifier `protobuf:"bytes,1,opt,name=notifier,proto3" json:"notifier,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateNotifierRequest) Reset() {
-	*x = UpdateNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateNotifierRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateNotifierRequest) ProtoMessage() {}
-
-func (x *UpdateNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateNotifierRequest.ProtoReflect.Descriptor instead.
-func (*UpdateNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *UpdateNotifierRequest) GetNotifier() *Notifier {
-	if x != nil {
-		return x.Notifier
-	}
-	return nil
-}
-
-// UpdateNotifierResponse carries the notifier as stored.
-type UpdateNotifierResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The notifier.
-	Notifier      *Notifier `protobuf:"bytes,1,opt,name=notifier,proto3" json:"notifier,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateNotifierResponse) Reset() {
-	*x = UpdateNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateNotifierResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateNotifierResponse) ProtoMessage() {}
-
-func (x *UpdateNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateNotifierResponse.ProtoReflect.Descriptor instead.
-func (*UpdateNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *UpdateNotifierResponse) GetNotifier() *Notifier {
-	if x != nil {
-		return x.Notifier
-	}
-	return nil
-}
-
-// DeleteNotifierRequest names the notifier.
-type DeleteNotifierRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteNotifierRequest) Reset() {
-	*x = DeleteNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteNotifierRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteNotifierRequest) ProtoMessage() {}
-
-func (x *DeleteNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteNotifierRequest.ProtoReflect.Descriptor instead.
-func (*DeleteNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *DeleteNotifierRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteNotifierResponse is empty.
-type DeleteNotifierResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteNotifierResponse) Reset() {
-	*x = DeleteNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteNotifierResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteNotifierResponse) ProtoMessage() {}
-
-func (x *DeleteNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteNotifierResponse.ProtoReflect.Descriptor instead.
-func (*DeleteNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{16}
-}
-
 // TestNotifierRequest names the notifier.
 type TestNotifierRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1194,7 +726,7 @@ type TestNotifierRequest struct {
 
 func (x *TestNotifierRequest) Reset() {
 	*x = TestNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +738,7 @@ func (x *TestNotifierRequest) String() string {
 func (*TestNotifierRequest) ProtoMessage() {}
 
 func (x *TestNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +751,7 @@ func (x *TestNotifierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestNotifierRequest.ProtoReflect.Descriptor instead.
 func (*TestNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TestNotifierRequest) GetName() string {
@@ -1245,7 +777,7 @@ type TestNotifierResponse struct {
 
 func (x *TestNotifierResponse) Reset() {
 	*x = TestNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +789,7 @@ func (x *TestNotifierResponse) String() string {
 func (*TestNotifierResponse) ProtoMessage() {}
 
 func (x *TestNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +802,7 @@ func (x *TestNotifierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestNotifierResponse.ProtoReflect.Descriptor instead.
 func (*TestNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TestNotifierResponse) GetAccepted() bool {
@@ -1307,7 +839,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +851,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +864,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListDeadLettersRequest) GetName() string {
@@ -1362,7 +894,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +906,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +919,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -1427,7 +959,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +971,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +984,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeadLetter) GetId() string {
@@ -1517,7 +1049,7 @@ type ResendNotifierRequest struct {
 
 func (x *ResendNotifierRequest) Reset() {
 	*x = ResendNotifierRequest{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1061,7 @@ func (x *ResendNotifierRequest) String() string {
 func (*ResendNotifierRequest) ProtoMessage() {}
 
 func (x *ResendNotifierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1074,7 @@ func (x *ResendNotifierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResendNotifierRequest.ProtoReflect.Descriptor instead.
 func (*ResendNotifierRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResendNotifierRequest) GetName() string {
@@ -1570,7 +1102,7 @@ type ResendNotifierResponse struct {
 
 func (x *ResendNotifierResponse) Reset() {
 	*x = ResendNotifierResponse{}
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1114,7 @@ func (x *ResendNotifierResponse) String() string {
 func (*ResendNotifierResponse) ProtoMessage() {}
 
 func (x *ResendNotifierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_notifier_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1127,7 @@ func (x *ResendNotifierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResendNotifierResponse.ProtoReflect.Descriptor instead.
 func (*ResendNotifierResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_notifier_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResendNotifierResponse) GetCount() int32 {
@@ -1669,28 +1201,7 @@ const file_leat_fleet_v1_notifier_proto_rawDesc = "" +
 	"lastSentAt\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\a \x01(\tR\tlastError\x12>\n" +
-	"\rlast_error_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vlastErrorAt\"L\n" +
-	"\x15CreateNotifierRequest\x123\n" +
-	"\bnotifier\x18\x01 \x01(\v2\x17.leat.fleet.v1.NotifierR\bnotifier\"M\n" +
-	"\x16CreateNotifierResponse\x123\n" +
-	"\bnotifier\x18\x01 \x01(\v2\x17.leat.fleet.v1.NotifierR\bnotifier\"(\n" +
-	"\x12GetNotifierRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"J\n" +
-	"\x13GetNotifierResponse\x123\n" +
-	"\bnotifier\x18\x01 \x01(\v2\x17.leat.fleet.v1.NotifierR\bnotifier\"X\n" +
-	"\x14ListNotifiersRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"v\n" +
-	"\x15ListNotifiersResponse\x125\n" +
-	"\tnotifiers\x18\x01 \x03(\v2\x17.leat.fleet.v1.NotifierR\tnotifiers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"L\n" +
-	"\x15UpdateNotifierRequest\x123\n" +
-	"\bnotifier\x18\x01 \x01(\v2\x17.leat.fleet.v1.NotifierR\bnotifier\"M\n" +
-	"\x16UpdateNotifierResponse\x123\n" +
-	"\bnotifier\x18\x01 \x01(\v2\x17.leat.fleet.v1.NotifierR\bnotifier\"+\n" +
-	"\x15DeleteNotifierRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x18\n" +
-	"\x16DeleteNotifierResponse\")\n" +
+	"\rlast_error_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vlastErrorAt\")\n" +
 	"\x13TestNotifierRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"Z\n" +
 	"\x14TestNotifierResponse\x12\x1a\n" +
@@ -1716,23 +1227,8 @@ const file_leat_fleet_v1_notifier_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\".\n" +
 	"\x16ResendNotifierResponse\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x05R\x05count2\xe9\a\n" +
-	"\x0fNotifierService\x12{\n" +
-	"\x0eCreateNotifier\x12$.leat.fleet.v1.CreateNotifierRequest\x1a%.leat.fleet.v1.CreateNotifierResponse\"\x1c\xa2\x9f\x19\x18\n" +
-	"\x01\x02\x12\x13\n" +
-	"\x06create\x12\tnotifiers\x12r\n" +
-	"\vGetNotifier\x12!.leat.fleet.v1.GetNotifierRequest\x1a\".leat.fleet.v1.GetNotifierResponse\"\x1c\xa2\x9f\x19\x15\n" +
-	"\x01\x02\x12\x10\n" +
-	"\x03get\x12\tnotifiers\x90\x02\x01\x12y\n" +
-	"\rListNotifiers\x12#.leat.fleet.v1.ListNotifiersRequest\x1a$.leat.fleet.v1.ListNotifiersResponse\"\x1d\xa2\x9f\x19\x16\n" +
-	"\x01\x02\x12\x11\n" +
-	"\x04list\x12\tnotifiers\x90\x02\x01\x12{\n" +
-	"\x0eUpdateNotifier\x12$.leat.fleet.v1.UpdateNotifierRequest\x1a%.leat.fleet.v1.UpdateNotifierResponse\"\x1c\xa2\x9f\x19\x18\n" +
-	"\x01\x02\x12\x13\n" +
-	"\x06update\x12\tnotifiers\x12{\n" +
-	"\x0eDeleteNotifier\x12$.leat.fleet.v1.DeleteNotifierRequest\x1a%.leat.fleet.v1.DeleteNotifierResponse\"\x1c\xa2\x9f\x19\x18\n" +
-	"\x01\x02\x12\x13\n" +
-	"\x06delete\x12\tnotifiers\x12s\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count2\x83\x03\n" +
+	"\x0fNotifierService\x12s\n" +
 	"\fTestNotifier\x12\".leat.fleet.v1.TestNotifierRequest\x1a#.leat.fleet.v1.TestNotifierResponse\"\x1a\xa2\x9f\x19\x16\n" +
 	"\x01\x02\x12\x11\n" +
 	"\x04test\x12\tnotifiers\x12~\n" +
@@ -1756,7 +1252,7 @@ func file_leat_fleet_v1_notifier_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_notifier_proto_rawDescData
 }
 
-var file_leat_fleet_v1_notifier_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_leat_fleet_v1_notifier_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_fleet_v1_notifier_proto_goTypes = []any{
 	(*Notifier)(nil),                // 0: leat.fleet.v1.Notifier
 	(*NotifierSpec)(nil),            // 1: leat.fleet.v1.NotifierSpec
@@ -1765,73 +1261,46 @@ var file_leat_fleet_v1_notifier_proto_goTypes = []any{
 	(*CommitStatusSink)(nil),        // 4: leat.fleet.v1.CommitStatusSink
 	(*EmailSink)(nil),               // 5: leat.fleet.v1.EmailSink
 	(*NotifierStatus)(nil),          // 6: leat.fleet.v1.NotifierStatus
-	(*CreateNotifierRequest)(nil),   // 7: leat.fleet.v1.CreateNotifierRequest
-	(*CreateNotifierResponse)(nil),  // 8: leat.fleet.v1.CreateNotifierResponse
-	(*GetNotifierRequest)(nil),      // 9: leat.fleet.v1.GetNotifierRequest
-	(*GetNotifierResponse)(nil),     // 10: leat.fleet.v1.GetNotifierResponse
-	(*ListNotifiersRequest)(nil),    // 11: leat.fleet.v1.ListNotifiersRequest
-	(*ListNotifiersResponse)(nil),   // 12: leat.fleet.v1.ListNotifiersResponse
-	(*UpdateNotifierRequest)(nil),   // 13: leat.fleet.v1.UpdateNotifierRequest
-	(*UpdateNotifierResponse)(nil),  // 14: leat.fleet.v1.UpdateNotifierResponse
-	(*DeleteNotifierRequest)(nil),   // 15: leat.fleet.v1.DeleteNotifierRequest
-	(*DeleteNotifierResponse)(nil),  // 16: leat.fleet.v1.DeleteNotifierResponse
-	(*TestNotifierRequest)(nil),     // 17: leat.fleet.v1.TestNotifierRequest
-	(*TestNotifierResponse)(nil),    // 18: leat.fleet.v1.TestNotifierResponse
-	(*ListDeadLettersRequest)(nil),  // 19: leat.fleet.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil), // 20: leat.fleet.v1.ListDeadLettersResponse
-	(*DeadLetter)(nil),              // 21: leat.fleet.v1.DeadLetter
-	(*ResendNotifierRequest)(nil),   // 22: leat.fleet.v1.ResendNotifierRequest
-	(*ResendNotifierResponse)(nil),  // 23: leat.fleet.v1.ResendNotifierResponse
-	nil,                             // 24: leat.fleet.v1.NotifierSpec.ClusterLabelsEntry
-	(*v1.Metadata)(nil),             // 25: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),     // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
-	(*v1.Page)(nil),                 // 28: leat.type.v1.Page
+	(*TestNotifierRequest)(nil),     // 7: leat.fleet.v1.TestNotifierRequest
+	(*TestNotifierResponse)(nil),    // 8: leat.fleet.v1.TestNotifierResponse
+	(*ListDeadLettersRequest)(nil),  // 9: leat.fleet.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil), // 10: leat.fleet.v1.ListDeadLettersResponse
+	(*DeadLetter)(nil),              // 11: leat.fleet.v1.DeadLetter
+	(*ResendNotifierRequest)(nil),   // 12: leat.fleet.v1.ResendNotifierRequest
+	(*ResendNotifierResponse)(nil),  // 13: leat.fleet.v1.ResendNotifierResponse
+	nil,                             // 14: leat.fleet.v1.NotifierSpec.ClusterLabelsEntry
+	(*v1.Metadata)(nil),             // 15: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),     // 16: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
+	(*v1.Page)(nil),                 // 18: leat.type.v1.Page
 }
 var file_leat_fleet_v1_notifier_proto_depIdxs = []int32{
-	25, // 0: leat.fleet.v1.Notifier.metadata:type_name -> leat.type.v1.Metadata
+	15, // 0: leat.fleet.v1.Notifier.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.Notifier.spec:type_name -> leat.fleet.v1.NotifierSpec
 	6,  // 2: leat.fleet.v1.Notifier.status:type_name -> leat.fleet.v1.NotifierStatus
-	24, // 3: leat.fleet.v1.NotifierSpec.cluster_labels:type_name -> leat.fleet.v1.NotifierSpec.ClusterLabelsEntry
-	26, // 4: leat.fleet.v1.NotifierSpec.after:type_name -> google.protobuf.Duration
-	26, // 5: leat.fleet.v1.NotifierSpec.group_window:type_name -> google.protobuf.Duration
+	14, // 3: leat.fleet.v1.NotifierSpec.cluster_labels:type_name -> leat.fleet.v1.NotifierSpec.ClusterLabelsEntry
+	16, // 4: leat.fleet.v1.NotifierSpec.after:type_name -> google.protobuf.Duration
+	16, // 5: leat.fleet.v1.NotifierSpec.group_window:type_name -> google.protobuf.Duration
 	2,  // 6: leat.fleet.v1.NotifierSpec.slack:type_name -> leat.fleet.v1.SlackSink
 	3,  // 7: leat.fleet.v1.NotifierSpec.webhook:type_name -> leat.fleet.v1.WebhookSink
 	4,  // 8: leat.fleet.v1.NotifierSpec.commit_status:type_name -> leat.fleet.v1.CommitStatusSink
 	5,  // 9: leat.fleet.v1.NotifierSpec.email:type_name -> leat.fleet.v1.EmailSink
-	27, // 10: leat.fleet.v1.NotifierStatus.last_sent_at:type_name -> google.protobuf.Timestamp
-	27, // 11: leat.fleet.v1.NotifierStatus.last_error_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: leat.fleet.v1.CreateNotifierRequest.notifier:type_name -> leat.fleet.v1.Notifier
-	0,  // 13: leat.fleet.v1.CreateNotifierResponse.notifier:type_name -> leat.fleet.v1.Notifier
-	0,  // 14: leat.fleet.v1.GetNotifierResponse.notifier:type_name -> leat.fleet.v1.Notifier
-	28, // 15: leat.fleet.v1.ListNotifiersRequest.page:type_name -> leat.type.v1.Page
-	0,  // 16: leat.fleet.v1.ListNotifiersResponse.notifiers:type_name -> leat.fleet.v1.Notifier
-	0,  // 17: leat.fleet.v1.UpdateNotifierRequest.notifier:type_name -> leat.fleet.v1.Notifier
-	0,  // 18: leat.fleet.v1.UpdateNotifierResponse.notifier:type_name -> leat.fleet.v1.Notifier
-	28, // 19: leat.fleet.v1.ListDeadLettersRequest.page:type_name -> leat.type.v1.Page
-	21, // 20: leat.fleet.v1.ListDeadLettersResponse.dead_letters:type_name -> leat.fleet.v1.DeadLetter
-	27, // 21: leat.fleet.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
-	7,  // 22: leat.fleet.v1.NotifierService.CreateNotifier:input_type -> leat.fleet.v1.CreateNotifierRequest
-	9,  // 23: leat.fleet.v1.NotifierService.GetNotifier:input_type -> leat.fleet.v1.GetNotifierRequest
-	11, // 24: leat.fleet.v1.NotifierService.ListNotifiers:input_type -> leat.fleet.v1.ListNotifiersRequest
-	13, // 25: leat.fleet.v1.NotifierService.UpdateNotifier:input_type -> leat.fleet.v1.UpdateNotifierRequest
-	15, // 26: leat.fleet.v1.NotifierService.DeleteNotifier:input_type -> leat.fleet.v1.DeleteNotifierRequest
-	17, // 27: leat.fleet.v1.NotifierService.TestNotifier:input_type -> leat.fleet.v1.TestNotifierRequest
-	19, // 28: leat.fleet.v1.NotifierService.ListDeadLetters:input_type -> leat.fleet.v1.ListDeadLettersRequest
-	22, // 29: leat.fleet.v1.NotifierService.ResendNotifier:input_type -> leat.fleet.v1.ResendNotifierRequest
-	8,  // 30: leat.fleet.v1.NotifierService.CreateNotifier:output_type -> leat.fleet.v1.CreateNotifierResponse
-	10, // 31: leat.fleet.v1.NotifierService.GetNotifier:output_type -> leat.fleet.v1.GetNotifierResponse
-	12, // 32: leat.fleet.v1.NotifierService.ListNotifiers:output_type -> leat.fleet.v1.ListNotifiersResponse
-	14, // 33: leat.fleet.v1.NotifierService.UpdateNotifier:output_type -> leat.fleet.v1.UpdateNotifierResponse
-	16, // 34: leat.fleet.v1.NotifierService.DeleteNotifier:output_type -> leat.fleet.v1.DeleteNotifierResponse
-	18, // 35: leat.fleet.v1.NotifierService.TestNotifier:output_type -> leat.fleet.v1.TestNotifierResponse
-	20, // 36: leat.fleet.v1.NotifierService.ListDeadLetters:output_type -> leat.fleet.v1.ListDeadLettersResponse
-	23, // 37: leat.fleet.v1.NotifierService.ResendNotifier:output_type -> leat.fleet.v1.ResendNotifierResponse
-	30, // [30:38] is the sub-list for method output_type
-	22, // [22:30] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	17, // 10: leat.fleet.v1.NotifierStatus.last_sent_at:type_name -> google.protobuf.Timestamp
+	17, // 11: leat.fleet.v1.NotifierStatus.last_error_at:type_name -> google.protobuf.Timestamp
+	18, // 12: leat.fleet.v1.ListDeadLettersRequest.page:type_name -> leat.type.v1.Page
+	11, // 13: leat.fleet.v1.ListDeadLettersResponse.dead_letters:type_name -> leat.fleet.v1.DeadLetter
+	17, // 14: leat.fleet.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
+	7,  // 15: leat.fleet.v1.NotifierService.TestNotifier:input_type -> leat.fleet.v1.TestNotifierRequest
+	9,  // 16: leat.fleet.v1.NotifierService.ListDeadLetters:input_type -> leat.fleet.v1.ListDeadLettersRequest
+	12, // 17: leat.fleet.v1.NotifierService.ResendNotifier:input_type -> leat.fleet.v1.ResendNotifierRequest
+	8,  // 18: leat.fleet.v1.NotifierService.TestNotifier:output_type -> leat.fleet.v1.TestNotifierResponse
+	10, // 19: leat.fleet.v1.NotifierService.ListDeadLetters:output_type -> leat.fleet.v1.ListDeadLettersResponse
+	13, // 20: leat.fleet.v1.NotifierService.ResendNotifier:output_type -> leat.fleet.v1.ResendNotifierResponse
+	18, // [18:21] is the sub-list for method output_type
+	15, // [15:18] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_notifier_proto_init() }
@@ -1855,7 +1324,7 @@ func file_leat_fleet_v1_notifier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_notifier_proto_rawDesc), len(file_leat_fleet_v1_notifier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -88,7 +88,8 @@ func (LabelOperator) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{0}
 }
 
-// User is a person with an account in the hub.
+// User is a person with an account in the hub. When it is deleted, so are its API tokens, and access tokens that were issued for it
+// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within about 90 s for running ones.
 type User struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -198,7 +199,8 @@ func (x *UserSpec) GetGroups() []string {
 	return nil
 }
 
-// AccessBinding gives people access to clusters, in a role.
+// AccessBinding gives people access to clusters, in a role. Access that an update or a deletion withdraws ends within 30 s for new
+// requests to clusters, and within about 90 s for running ones.
 type AccessBinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -482,7 +484,7 @@ func (x *ProjectSelection) GetAll() bool {
 }
 
 // Role is a set of permissions that bindings give, beside the built-in roles viewer, operator,
-// editor and admin.
+// editor and admin. An update changes what every binding with the role gives, as soon as an update of the binding would.
 type Role struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -1129,466 +1131,6 @@ func (x *TokenLimit) GetHub() bool {
 	return false
 }
 
-// CreateUserRequest carries the user.
-type CreateUserRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user. Required.
-	User          *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateUserRequest) Reset() {
-	*x = CreateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateUserRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateUserRequest) ProtoMessage() {}
-
-func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
-func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *CreateUserRequest) GetUser() *User {
-	if x != nil {
-		return x.User
-	}
-	return nil
-}
-
-// CreateUserResponse carries the user as stored.
-type CreateUserResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	User          *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateUserResponse) Reset() {
-	*x = CreateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateUserResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateUserResponse) ProtoMessage() {}
-
-func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
-func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *CreateUserResponse) GetUser() *User {
-	if x != nil {
-		return x.User
-	}
-	return nil
-}
-
-// GetUserRequest names the user.
-type GetUserRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetUserRequest) Reset() {
-	*x = GetUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetUserRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetUserRequest) ProtoMessage() {}
-
-func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
-func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *GetUserRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetUserResponse carries the user.
-type GetUserResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	User          *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetUserResponse) Reset() {
-	*x = GetUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetUserResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetUserResponse) ProtoMessage() {}
-
-func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
-func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *GetUserResponse) GetUser() *User {
-	if x != nil {
-		return x.User
-	}
-	return nil
-}
-
-// ListUsersRequest asks for a page.
-type ListUsersRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListUsersRequest) Reset() {
-	*x = ListUsersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListUsersRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListUsersRequest) ProtoMessage() {}
-
-func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
-func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *ListUsersRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListUsersResponse is one page.
-type ListUsersResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Users by name.
-	Users []*User `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListUsersResponse) Reset() {
-	*x = ListUsersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListUsersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListUsersResponse) ProtoMessage() {}
-
-func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
-func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *ListUsersResponse) GetUsers() []*User {
-	if x != nil {
-		return x.Users
-	}
-	return nil
-}
-
-func (x *ListUsersResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateUserRequest carries the new user.
-type UpdateUserRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user. Required.
-	User          *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateUserRequest) Reset() {
-	*x = UpdateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateUserRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateUserRequest) ProtoMessage() {}
-
-func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
-func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *UpdateUserRequest) GetUser() *User {
-	if x != nil {
-		return x.User
-	}
-	return nil
-}
-
-// UpdateUserResponse carries the user as stored.
-type UpdateUserResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	User          *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateUserResponse) Reset() {
-	*x = UpdateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateUserResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateUserResponse) ProtoMessage() {}
-
-func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
-func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *UpdateUserResponse) GetUser() *User {
-	if x != nil {
-		return x.User
-	}
-	return nil
-}
-
-// DeleteUserRequest names the user.
-type DeleteUserRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteUserRequest) Reset() {
-	*x = DeleteUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteUserRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteUserRequest) ProtoMessage() {}
-
-func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
-func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *DeleteUserRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteUserResponse is empty.
-type DeleteUserResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteUserResponse) Reset() {
-	*x = DeleteUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteUserResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteUserResponse) ProtoMessage() {}
-
-func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
-func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
-}
-
 // CreateTokenRequest describes the token.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1607,7 +1149,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1161,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1174,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateTokenRequest) GetUser() string {
@@ -1676,7 +1218,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1230,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1243,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -1731,7 +1273,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1285,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1298,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTokensRequest) GetUser() string {
@@ -1786,7 +1328,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1340,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1353,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -1839,7 +1381,7 @@ type DeleteTokenRequest struct {
 
 func (x *DeleteTokenRequest) Reset() {
 	*x = DeleteTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1393,7 @@ func (x *DeleteTokenRequest) String() string {
 func (*DeleteTokenRequest) ProtoMessage() {}
 
 func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1406,7 @@ func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteTokenRequest) GetId() string {
@@ -1883,7 +1425,7 @@ type DeleteTokenResponse struct {
 
 func (x *DeleteTokenResponse) Reset() {
 	*x = DeleteTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1437,7 @@ func (x *DeleteTokenResponse) String() string {
 func (*DeleteTokenResponse) ProtoMessage() {}
 
 func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,927 +1450,7 @@ func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
-}
-
-// CreateAccessBindingRequest carries the binding.
-type CreateAccessBindingRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The binding. Required.
-	AccessBinding *AccessBinding `protobuf:"bytes,1,opt,name=access_binding,json=accessBinding,proto3" json:"access_binding,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateAccessBindingRequest) Reset() {
-	*x = CreateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateAccessBindingRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateAccessBindingRequest) ProtoMessage() {}
-
-func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateAccessBindingRequest.ProtoReflect.Descriptor instead.
-func (*CreateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *CreateAccessBindingRequest) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		return x.AccessBinding
-	}
-	return nil
-}
-
-// CreateAccessBindingResponse carries the binding as stored.
-type CreateAccessBindingResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The binding.
-	AccessBinding *AccessBinding `protobuf:"bytes,1,opt,name=access_binding,json=accessBinding,proto3" json:"access_binding,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateAccessBindingResponse) Reset() {
-	*x = CreateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateAccessBindingResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateAccessBindingResponse) ProtoMessage() {}
-
-func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateAccessBindingResponse.ProtoReflect.Descriptor instead.
-func (*CreateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *CreateAccessBindingResponse) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		return x.AccessBinding
-	}
-	return nil
-}
-
-// GetAccessBindingRequest names the binding.
-type GetAccessBindingRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetAccessBindingRequest) Reset() {
-	*x = GetAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetAccessBindingRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetAccessBindingRequest) ProtoMessage() {}
-
-func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetAccessBindingRequest.ProtoReflect.Descriptor instead.
-func (*GetAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *GetAccessBindingRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetAccessBindingResponse carries the binding.
-type GetAccessBindingResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The binding.
-	AccessBinding *AccessBinding `protobuf:"bytes,1,opt,name=access_binding,json=accessBinding,proto3" json:"access_binding,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetAccessBindingResponse) Reset() {
-	*x = GetAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetAccessBindingResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetAccessBindingResponse) ProtoMessage() {}
-
-func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetAccessBindingResponse.ProtoReflect.Descriptor instead.
-func (*GetAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *GetAccessBindingResponse) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		return x.AccessBinding
-	}
-	return nil
-}
-
-// ListAccessBindingsRequest asks for a page.
-type ListAccessBindingsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAccessBindingsRequest) Reset() {
-	*x = ListAccessBindingsRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAccessBindingsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAccessBindingsRequest) ProtoMessage() {}
-
-func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAccessBindingsRequest.ProtoReflect.Descriptor instead.
-func (*ListAccessBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *ListAccessBindingsRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListAccessBindingsResponse is one page.
-type ListAccessBindingsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bindings by name.
-	AccessBindings []*AccessBinding `protobuf:"bytes,1,rep,name=access_bindings,json=accessBindings,proto3" json:"access_bindings,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAccessBindingsResponse) Reset() {
-	*x = ListAccessBindingsResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAccessBindingsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAccessBindingsResponse) ProtoMessage() {}
-
-func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAccessBindingsResponse.ProtoReflect.Descriptor instead.
-func (*ListAccessBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
-}
-
-func (x *ListAccessBindingsResponse) GetAccessBindings() []*AccessBinding {
-	if x != nil {
-		return x.AccessBindings
-	}
-	return nil
-}
-
-func (x *ListAccessBindingsResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateAccessBindingRequest carries the new binding.
-type UpdateAccessBindingRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The binding. Required.
-	AccessBinding *AccessBinding `protobuf:"bytes,1,opt,name=access_binding,json=accessBinding,proto3" json:"access_binding,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateAccessBindingRequest) Reset() {
-	*x = UpdateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateAccessBindingRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateAccessBindingRequest) ProtoMessage() {}
-
-func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateAccessBindingRequest.ProtoReflect.Descriptor instead.
-func (*UpdateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *UpdateAccessBindingRequest) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		return x.AccessBinding
-	}
-	return nil
-}
-
-// UpdateAccessBindingResponse carries the binding as stored.
-type UpdateAccessBindingResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The binding.
-	AccessBinding *AccessBinding `protobuf:"bytes,1,opt,name=access_binding,json=accessBinding,proto3" json:"access_binding,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateAccessBindingResponse) Reset() {
-	*x = UpdateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateAccessBindingResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateAccessBindingResponse) ProtoMessage() {}
-
-func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateAccessBindingResponse.ProtoReflect.Descriptor instead.
-func (*UpdateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *UpdateAccessBindingResponse) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		return x.AccessBinding
-	}
-	return nil
-}
-
-// DeleteAccessBindingRequest names the binding.
-type DeleteAccessBindingRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteAccessBindingRequest) Reset() {
-	*x = DeleteAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteAccessBindingRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteAccessBindingRequest) ProtoMessage() {}
-
-func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteAccessBindingRequest.ProtoReflect.Descriptor instead.
-func (*DeleteAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *DeleteAccessBindingRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteAccessBindingResponse is empty.
-type DeleteAccessBindingResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteAccessBindingResponse) Reset() {
-	*x = DeleteAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteAccessBindingResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteAccessBindingResponse) ProtoMessage() {}
-
-func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteAccessBindingResponse.ProtoReflect.Descriptor instead.
-func (*DeleteAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
-}
-
-// CreateRoleRequest carries the role.
-type CreateRoleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The role. Required.
-	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRoleRequest) Reset() {
-	*x = CreateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRoleRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRoleRequest) ProtoMessage() {}
-
-func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRoleRequest.ProtoReflect.Descriptor instead.
-func (*CreateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *CreateRoleRequest) GetRole() *Role {
-	if x != nil {
-		return x.Role
-	}
-	return nil
-}
-
-// CreateRoleResponse carries the role as stored.
-type CreateRoleResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The role.
-	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRoleResponse) Reset() {
-	*x = CreateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRoleResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRoleResponse) ProtoMessage() {}
-
-func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRoleResponse.ProtoReflect.Descriptor instead.
-func (*CreateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *CreateRoleResponse) GetRole() *Role {
-	if x != nil {
-		return x.Role
-	}
-	return nil
-}
-
-// GetRoleRequest names the role.
-type GetRoleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRoleRequest) Reset() {
-	*x = GetRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRoleRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRoleRequest) ProtoMessage() {}
-
-func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRoleRequest.ProtoReflect.Descriptor instead.
-func (*GetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
-}
-
-func (x *GetRoleRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetRoleResponse carries the role.
-type GetRoleResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The role.
-	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRoleResponse) Reset() {
-	*x = GetRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRoleResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRoleResponse) ProtoMessage() {}
-
-func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRoleResponse.ProtoReflect.Descriptor instead.
-func (*GetRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
-}
-
-func (x *GetRoleResponse) GetRole() *Role {
-	if x != nil {
-		return x.Role
-	}
-	return nil
-}
-
-// ListRolesRequest asks for a page.
-type ListRolesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRolesRequest) Reset() {
-	*x = ListRolesRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRolesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRolesRequest) ProtoMessage() {}
-
-func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRolesRequest.ProtoReflect.Descriptor instead.
-func (*ListRolesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
-}
-
-func (x *ListRolesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListRolesResponse is one page.
-type ListRolesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Roles by name.
-	Roles []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRolesResponse) Reset() {
-	*x = ListRolesResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRolesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRolesResponse) ProtoMessage() {}
-
-func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
-func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
-}
-
-func (x *ListRolesResponse) GetRoles() []*Role {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
-func (x *ListRolesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateRoleRequest carries the new role.
-type UpdateRoleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The role. Required.
-	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRoleRequest) Reset() {
-	*x = UpdateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRoleRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRoleRequest) ProtoMessage() {}
-
-func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRoleRequest.ProtoReflect.Descriptor instead.
-func (*UpdateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
-}
-
-func (x *UpdateRoleRequest) GetRole() *Role {
-	if x != nil {
-		return x.Role
-	}
-	return nil
-}
-
-// UpdateRoleResponse carries the role as stored.
-type UpdateRoleResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The role.
-	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRoleResponse) Reset() {
-	*x = UpdateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRoleResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRoleResponse) ProtoMessage() {}
-
-func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRoleResponse.ProtoReflect.Descriptor instead.
-func (*UpdateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
-}
-
-func (x *UpdateRoleResponse) GetRole() *Role {
-	if x != nil {
-		return x.Role
-	}
-	return nil
-}
-
-// DeleteRoleRequest names the role.
-type DeleteRoleRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRoleRequest) Reset() {
-	*x = DeleteRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRoleRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRoleRequest) ProtoMessage() {}
-
-func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRoleRequest.ProtoReflect.Descriptor instead.
-func (*DeleteRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *DeleteRoleRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteRoleResponse is empty.
-type DeleteRoleResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRoleResponse) Reset() {
-	*x = DeleteRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRoleResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRoleResponse) ProtoMessage() {}
-
-func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRoleResponse.ProtoReflect.Descriptor instead.
-func (*DeleteRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
 }
 
 // ReviewAccessRequest asks what a person may do in a cluster.
@@ -2850,7 +1472,7 @@ type ReviewAccessRequest struct {
 
 func (x *ReviewAccessRequest) Reset() {
 	*x = ReviewAccessRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +1484,7 @@ func (x *ReviewAccessRequest) String() string {
 func (*ReviewAccessRequest) ProtoMessage() {}
 
 func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +1497,7 @@ func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessRequest.ProtoReflect.Descriptor instead.
 func (*ReviewAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReviewAccessRequest) GetCluster() string {
@@ -2933,7 +1555,7 @@ type AccessAttributes struct {
 
 func (x *AccessAttributes) Reset() {
 	*x = AccessAttributes{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +1567,7 @@ func (x *AccessAttributes) String() string {
 func (*AccessAttributes) ProtoMessage() {}
 
 func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +1580,7 @@ func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessAttributes.ProtoReflect.Descriptor instead.
 func (*AccessAttributes) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AccessAttributes) GetVerb() string {
@@ -3019,7 +1641,7 @@ type ReviewAccessResponse struct {
 
 func (x *ReviewAccessResponse) Reset() {
 	*x = ReviewAccessResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +1653,7 @@ func (x *ReviewAccessResponse) String() string {
 func (*ReviewAccessResponse) ProtoMessage() {}
 
 func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +1666,7 @@ func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessResponse.ProtoReflect.Descriptor instead.
 func (*ReviewAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{52}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReviewAccessResponse) GetAllowed() bool {
@@ -3112,7 +1734,7 @@ type AccessReason struct {
 
 func (x *AccessReason) Reset() {
 	*x = AccessReason{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +1746,7 @@ func (x *AccessReason) String() string {
 func (*AccessReason) ProtoMessage() {}
 
 func (x *AccessReason) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +1759,7 @@ func (x *AccessReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessReason.ProtoReflect.Descriptor instead.
 func (*AccessReason) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{53}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AccessReason) GetBinding() string {
@@ -3207,7 +1829,7 @@ type ListAccessHoldersRequest struct {
 
 func (x *ListAccessHoldersRequest) Reset() {
 	*x = ListAccessHoldersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +1841,7 @@ func (x *ListAccessHoldersRequest) String() string {
 func (*ListAccessHoldersRequest) ProtoMessage() {}
 
 func (x *ListAccessHoldersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +1854,7 @@ func (x *ListAccessHoldersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessHoldersRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessHoldersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{54}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListAccessHoldersRequest) GetCluster() string {
@@ -3284,7 +1906,7 @@ type ListAccessHoldersResponse struct {
 
 func (x *ListAccessHoldersResponse) Reset() {
 	*x = ListAccessHoldersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +1918,7 @@ func (x *ListAccessHoldersResponse) String() string {
 func (*ListAccessHoldersResponse) ProtoMessage() {}
 
 func (x *ListAccessHoldersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +1931,7 @@ func (x *ListAccessHoldersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessHoldersResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessHoldersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{55}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListAccessHoldersResponse) GetHolders() []*AccessHolder {
@@ -3369,7 +1991,7 @@ type AccessHolder struct {
 
 func (x *AccessHolder) Reset() {
 	*x = AccessHolder{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[56]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +2003,7 @@ func (x *AccessHolder) String() string {
 func (*AccessHolder) ProtoMessage() {}
 
 func (x *AccessHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[56]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +2016,7 @@ func (x *AccessHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessHolder.ProtoReflect.Descriptor instead.
 func (*AccessHolder) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{56}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AccessHolder) GetPerson() string {
@@ -3523,27 +2145,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\bclusters\x18\x04 \x01(\v2\x1f.leat.fleet.v1.ClusterSelectionR\bclusters\x12\x1a\n" +
 	"\bservices\x18\x05 \x03(\tR\bservices\x12\"\n" +
 	"\frepositories\x18\x06 \x03(\tR\frepositories\x12\x10\n" +
-	"\x03hub\x18\a \x01(\bR\x03hub\"<\n" +
-	"\x11CreateUserRequest\x12'\n" +
-	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"=\n" +
-	"\x12CreateUserResponse\x12'\n" +
-	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"$\n" +
-	"\x0eGetUserRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\":\n" +
-	"\x0fGetUserResponse\x12'\n" +
-	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\":\n" +
-	"\x10ListUsersRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"f\n" +
-	"\x11ListUsersResponse\x12)\n" +
-	"\x05users\x18\x01 \x03(\v2\x13.leat.fleet.v1.UserR\x05users\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"<\n" +
-	"\x11UpdateUserRequest\x12'\n" +
-	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"=\n" +
-	"\x12UpdateUserResponse\x12'\n" +
-	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"'\n" +
-	"\x11DeleteUserRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
-	"\x12DeleteUserResponse\"\xac\x01\n" +
+	"\x03hub\x18\a \x01(\bR\x03hub\"\xac\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12;\n" +
@@ -3561,47 +2163,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"$\n" +
 	"\x12DeleteTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13DeleteTokenResponse\"a\n" +
-	"\x1aCreateAccessBindingRequest\x12C\n" +
-	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"b\n" +
-	"\x1bCreateAccessBindingResponse\x12C\n" +
-	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"-\n" +
-	"\x17GetAccessBindingRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"_\n" +
-	"\x18GetAccessBindingResponse\x12C\n" +
-	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"C\n" +
-	"\x19ListAccessBindingsRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x8b\x01\n" +
-	"\x1aListAccessBindingsResponse\x12E\n" +
-	"\x0faccess_bindings\x18\x01 \x03(\v2\x1c.leat.fleet.v1.AccessBindingR\x0eaccessBindings\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"a\n" +
-	"\x1aUpdateAccessBindingRequest\x12C\n" +
-	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"b\n" +
-	"\x1bUpdateAccessBindingResponse\x12C\n" +
-	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"0\n" +
-	"\x1aDeleteAccessBindingRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1d\n" +
-	"\x1bDeleteAccessBindingResponse\"<\n" +
-	"\x11CreateRoleRequest\x12'\n" +
-	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"=\n" +
-	"\x12CreateRoleResponse\x12'\n" +
-	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"$\n" +
-	"\x0eGetRoleRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\":\n" +
-	"\x0fGetRoleResponse\x12'\n" +
-	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\":\n" +
-	"\x10ListRolesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"f\n" +
-	"\x11ListRolesResponse\x12)\n" +
-	"\x05roles\x18\x01 \x03(\v2\x13.leat.fleet.v1.RoleR\x05roles\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"<\n" +
-	"\x11UpdateRoleRequest\x12'\n" +
-	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"=\n" +
-	"\x12UpdateRoleResponse\x12'\n" +
-	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"'\n" +
-	"\x11DeleteRoleRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
-	"\x12DeleteRoleResponse\"\xba\x01\n" +
+	"\x13DeleteTokenResponse\"\xba\x01\n" +
 	"\x13ReviewAccessRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -3674,148 +2236,97 @@ func file_leat_fleet_v1_people_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_people_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_leat_fleet_v1_people_proto_goTypes = []any{
-	(LabelOperator)(0),                  // 0: leat.fleet.v1.LabelOperator
-	(*User)(nil),                        // 1: leat.fleet.v1.User
-	(*UserSpec)(nil),                    // 2: leat.fleet.v1.UserSpec
-	(*AccessBinding)(nil),               // 3: leat.fleet.v1.AccessBinding
-	(*AccessBindingSpec)(nil),           // 4: leat.fleet.v1.AccessBindingSpec
-	(*ProjectSelection)(nil),            // 5: leat.fleet.v1.ProjectSelection
-	(*Role)(nil),                        // 6: leat.fleet.v1.Role
-	(*RoleSpec)(nil),                    // 7: leat.fleet.v1.RoleSpec
-	(*RolePermission)(nil),              // 8: leat.fleet.v1.RolePermission
-	(*ClusterSelection)(nil),            // 9: leat.fleet.v1.ClusterSelection
-	(*LabelSelector)(nil),               // 10: leat.fleet.v1.LabelSelector
-	(*LabelRequirement)(nil),            // 11: leat.fleet.v1.LabelRequirement
-	(*AccessBindingStatus)(nil),         // 12: leat.fleet.v1.AccessBindingStatus
-	(*Token)(nil),                       // 13: leat.fleet.v1.Token
-	(*TokenLimit)(nil),                  // 14: leat.fleet.v1.TokenLimit
-	(*CreateUserRequest)(nil),           // 15: leat.fleet.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),          // 16: leat.fleet.v1.CreateUserResponse
-	(*GetUserRequest)(nil),              // 17: leat.fleet.v1.GetUserRequest
-	(*GetUserResponse)(nil),             // 18: leat.fleet.v1.GetUserResponse
-	(*ListUsersRequest)(nil),            // 19: leat.fleet.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),           // 20: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserRequest)(nil),           // 21: leat.fleet.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),          // 22: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserRequest)(nil),           // 23: leat.fleet.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),          // 24: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenRequest)(nil),          // 25: leat.fleet.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),         // 26: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),           // 27: leat.fleet.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),          // 28: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenRequest)(nil),          // 29: leat.fleet.v1.DeleteTokenRequest
-	(*DeleteTokenResponse)(nil),         // 30: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingRequest)(nil),  // 31: leat.fleet.v1.CreateAccessBindingRequest
-	(*CreateAccessBindingResponse)(nil), // 32: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingRequest)(nil),     // 33: leat.fleet.v1.GetAccessBindingRequest
-	(*GetAccessBindingResponse)(nil),    // 34: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsRequest)(nil),   // 35: leat.fleet.v1.ListAccessBindingsRequest
-	(*ListAccessBindingsResponse)(nil),  // 36: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingRequest)(nil),  // 37: leat.fleet.v1.UpdateAccessBindingRequest
-	(*UpdateAccessBindingResponse)(nil), // 38: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingRequest)(nil),  // 39: leat.fleet.v1.DeleteAccessBindingRequest
-	(*DeleteAccessBindingResponse)(nil), // 40: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleRequest)(nil),           // 41: leat.fleet.v1.CreateRoleRequest
-	(*CreateRoleResponse)(nil),          // 42: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleRequest)(nil),              // 43: leat.fleet.v1.GetRoleRequest
-	(*GetRoleResponse)(nil),             // 44: leat.fleet.v1.GetRoleResponse
-	(*ListRolesRequest)(nil),            // 45: leat.fleet.v1.ListRolesRequest
-	(*ListRolesResponse)(nil),           // 46: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleRequest)(nil),           // 47: leat.fleet.v1.UpdateRoleRequest
-	(*UpdateRoleResponse)(nil),          // 48: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleRequest)(nil),           // 49: leat.fleet.v1.DeleteRoleRequest
-	(*DeleteRoleResponse)(nil),          // 50: leat.fleet.v1.DeleteRoleResponse
-	(*ReviewAccessRequest)(nil),         // 51: leat.fleet.v1.ReviewAccessRequest
-	(*AccessAttributes)(nil),            // 52: leat.fleet.v1.AccessAttributes
-	(*ReviewAccessResponse)(nil),        // 53: leat.fleet.v1.ReviewAccessResponse
-	(*AccessReason)(nil),                // 54: leat.fleet.v1.AccessReason
-	(*ListAccessHoldersRequest)(nil),    // 55: leat.fleet.v1.ListAccessHoldersRequest
-	(*ListAccessHoldersResponse)(nil),   // 56: leat.fleet.v1.ListAccessHoldersResponse
-	(*AccessHolder)(nil),                // 57: leat.fleet.v1.AccessHolder
-	nil,                                 // 58: leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	(*v1.Metadata)(nil),                 // 59: leat.type.v1.Metadata
-	(v1.AccessRole)(0),                  // 60: leat.type.v1.AccessRole
-	(*v1.AccessRule)(nil),               // 61: leat.type.v1.AccessRule
-	(*timestamppb.Timestamp)(nil),       // 62: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 63: leat.type.v1.Page
-	(*v11.Permission)(nil),              // 64: leat.options.v1.Permission
+	(LabelOperator)(0),                // 0: leat.fleet.v1.LabelOperator
+	(*User)(nil),                      // 1: leat.fleet.v1.User
+	(*UserSpec)(nil),                  // 2: leat.fleet.v1.UserSpec
+	(*AccessBinding)(nil),             // 3: leat.fleet.v1.AccessBinding
+	(*AccessBindingSpec)(nil),         // 4: leat.fleet.v1.AccessBindingSpec
+	(*ProjectSelection)(nil),          // 5: leat.fleet.v1.ProjectSelection
+	(*Role)(nil),                      // 6: leat.fleet.v1.Role
+	(*RoleSpec)(nil),                  // 7: leat.fleet.v1.RoleSpec
+	(*RolePermission)(nil),            // 8: leat.fleet.v1.RolePermission
+	(*ClusterSelection)(nil),          // 9: leat.fleet.v1.ClusterSelection
+	(*LabelSelector)(nil),             // 10: leat.fleet.v1.LabelSelector
+	(*LabelRequirement)(nil),          // 11: leat.fleet.v1.LabelRequirement
+	(*AccessBindingStatus)(nil),       // 12: leat.fleet.v1.AccessBindingStatus
+	(*Token)(nil),                     // 13: leat.fleet.v1.Token
+	(*TokenLimit)(nil),                // 14: leat.fleet.v1.TokenLimit
+	(*CreateTokenRequest)(nil),        // 15: leat.fleet.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),       // 16: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),         // 17: leat.fleet.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),        // 18: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenRequest)(nil),        // 19: leat.fleet.v1.DeleteTokenRequest
+	(*DeleteTokenResponse)(nil),       // 20: leat.fleet.v1.DeleteTokenResponse
+	(*ReviewAccessRequest)(nil),       // 21: leat.fleet.v1.ReviewAccessRequest
+	(*AccessAttributes)(nil),          // 22: leat.fleet.v1.AccessAttributes
+	(*ReviewAccessResponse)(nil),      // 23: leat.fleet.v1.ReviewAccessResponse
+	(*AccessReason)(nil),              // 24: leat.fleet.v1.AccessReason
+	(*ListAccessHoldersRequest)(nil),  // 25: leat.fleet.v1.ListAccessHoldersRequest
+	(*ListAccessHoldersResponse)(nil), // 26: leat.fleet.v1.ListAccessHoldersResponse
+	(*AccessHolder)(nil),              // 27: leat.fleet.v1.AccessHolder
+	nil,                               // 28: leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	(*v1.Metadata)(nil),               // 29: leat.type.v1.Metadata
+	(v1.AccessRole)(0),                // 30: leat.type.v1.AccessRole
+	(*v1.AccessRule)(nil),             // 31: leat.type.v1.AccessRule
+	(*timestamppb.Timestamp)(nil),     // 32: google.protobuf.Timestamp
+	(*v1.Page)(nil),                   // 33: leat.type.v1.Page
+	(*v11.Permission)(nil),            // 34: leat.options.v1.Permission
 }
 var file_leat_fleet_v1_people_proto_depIdxs = []int32{
-	59, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
+	29, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.User.spec:type_name -> leat.fleet.v1.UserSpec
-	59, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
+	29, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 3: leat.fleet.v1.AccessBinding.spec:type_name -> leat.fleet.v1.AccessBindingSpec
 	12, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
 	9,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	60, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
-	61, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
-	62, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
+	31, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
+	32, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 9: leat.fleet.v1.AccessBindingSpec.projects:type_name -> leat.fleet.v1.ProjectSelection
-	59, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
+	29, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 11: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
 	8,  // 12: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
-	60, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
+	30, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
 	10, // 14: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
-	58, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	28, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
 	11, // 16: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
 	0,  // 17: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
-	62, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
-	62, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
-	62, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
+	32, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
+	32, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
+	32, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
 	14, // 21: leat.fleet.v1.Token.limit:type_name -> leat.fleet.v1.TokenLimit
-	60, // 22: leat.fleet.v1.TokenLimit.role:type_name -> leat.type.v1.AccessRole
+	30, // 22: leat.fleet.v1.TokenLimit.role:type_name -> leat.type.v1.AccessRole
 	5,  // 23: leat.fleet.v1.TokenLimit.projects:type_name -> leat.fleet.v1.ProjectSelection
 	9,  // 24: leat.fleet.v1.TokenLimit.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	1,  // 25: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 26: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
-	1,  // 27: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
-	63, // 28: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
-	1,  // 29: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
-	1,  // 30: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 31: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
-	62, // 32: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	14, // 33: leat.fleet.v1.CreateTokenRequest.limit:type_name -> leat.fleet.v1.TokenLimit
-	13, // 34: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
-	63, // 35: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
-	13, // 36: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
-	3,  // 37: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 38: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 39: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	63, // 40: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
-	3,  // 41: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 42: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 43: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	6,  // 44: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	6,  // 45: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	6,  // 46: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
-	63, // 47: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
-	6,  // 48: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
-	6,  // 49: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	6,  // 50: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	52, // 51: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	54, // 52: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
-	64, // 53: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	60, // 54: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
-	61, // 55: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
-	62, // 56: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
-	52, // 57: leat.fleet.v1.ListAccessHoldersRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	62, // 58: leat.fleet.v1.ListAccessHoldersRequest.since:type_name -> google.protobuf.Timestamp
-	62, // 59: leat.fleet.v1.ListAccessHoldersRequest.until:type_name -> google.protobuf.Timestamp
-	57, // 60: leat.fleet.v1.ListAccessHoldersResponse.holders:type_name -> leat.fleet.v1.AccessHolder
-	62, // 61: leat.fleet.v1.ListAccessHoldersResponse.since:type_name -> google.protobuf.Timestamp
-	62, // 62: leat.fleet.v1.ListAccessHoldersResponse.until:type_name -> google.protobuf.Timestamp
-	62, // 63: leat.fleet.v1.ListAccessHoldersResponse.recorded_since:type_name -> google.protobuf.Timestamp
-	54, // 64: leat.fleet.v1.AccessHolder.reason:type_name -> leat.fleet.v1.AccessReason
-	62, // 65: leat.fleet.v1.AccessHolder.since:type_name -> google.protobuf.Timestamp
-	62, // 66: leat.fleet.v1.AccessHolder.until:type_name -> google.protobuf.Timestamp
-	62, // 67: leat.fleet.v1.AccessHolder.signed_in_at:type_name -> google.protobuf.Timestamp
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	32, // 25: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	14, // 26: leat.fleet.v1.CreateTokenRequest.limit:type_name -> leat.fleet.v1.TokenLimit
+	13, // 27: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
+	33, // 28: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
+	13, // 29: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
+	22, // 30: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	24, // 31: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
+	34, // 32: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	30, // 33: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
+	31, // 34: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
+	32, // 35: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
+	22, // 36: leat.fleet.v1.ListAccessHoldersRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	32, // 37: leat.fleet.v1.ListAccessHoldersRequest.since:type_name -> google.protobuf.Timestamp
+	32, // 38: leat.fleet.v1.ListAccessHoldersRequest.until:type_name -> google.protobuf.Timestamp
+	27, // 39: leat.fleet.v1.ListAccessHoldersResponse.holders:type_name -> leat.fleet.v1.AccessHolder
+	32, // 40: leat.fleet.v1.ListAccessHoldersResponse.since:type_name -> google.protobuf.Timestamp
+	32, // 41: leat.fleet.v1.ListAccessHoldersResponse.until:type_name -> google.protobuf.Timestamp
+	32, // 42: leat.fleet.v1.ListAccessHoldersResponse.recorded_since:type_name -> google.protobuf.Timestamp
+	24, // 43: leat.fleet.v1.AccessHolder.reason:type_name -> leat.fleet.v1.AccessReason
+	32, // 44: leat.fleet.v1.AccessHolder.since:type_name -> google.protobuf.Timestamp
+	32, // 45: leat.fleet.v1.AccessHolder.until:type_name -> google.protobuf.Timestamp
+	32, // 46: leat.fleet.v1.AccessHolder.signed_in_at:type_name -> google.protobuf.Timestamp
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_people_proto_init() }
@@ -3829,7 +2340,7 @@ func file_leat_fleet_v1_people_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_people_proto_rawDesc), len(file_leat_fleet_v1_people_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   58,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,8 @@ const (
 )
 
 // Project is a part of the fleet with names of its own: clusters, repositories and services belong to
-// one. The project default always exists.
+// one. The project default always exists; another one can be deleted when it holds nothing. New limits apply to services that exist
+// when they are next applied in the hub, and at once where the agent checks them.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on. A project belongs to the hub, so metadata.project is empty.
@@ -644,466 +645,6 @@ func (x *ProjectBundle) GetBytes() int64 {
 	return 0
 }
 
-// CreateProjectRequest carries the project.
-type CreateProjectRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project. Required.
-	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateProjectRequest) Reset() {
-	*x = CreateProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateProjectRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateProjectRequest) ProtoMessage() {}
-
-func (x *CreateProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateProjectRequest.ProtoReflect.Descriptor instead.
-func (*CreateProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *CreateProjectRequest) GetProject() *Project {
-	if x != nil {
-		return x.Project
-	}
-	return nil
-}
-
-// CreateProjectResponse carries the project as stored.
-type CreateProjectResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project.
-	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateProjectResponse) Reset() {
-	*x = CreateProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateProjectResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateProjectResponse) ProtoMessage() {}
-
-func (x *CreateProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateProjectResponse.ProtoReflect.Descriptor instead.
-func (*CreateProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *CreateProjectResponse) GetProject() *Project {
-	if x != nil {
-		return x.Project
-	}
-	return nil
-}
-
-// GetProjectRequest names the project.
-type GetProjectRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetProjectRequest) Reset() {
-	*x = GetProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetProjectRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetProjectRequest) ProtoMessage() {}
-
-func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetProjectRequest.ProtoReflect.Descriptor instead.
-func (*GetProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *GetProjectRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetProjectResponse carries the project.
-type GetProjectResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project.
-	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetProjectResponse) Reset() {
-	*x = GetProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetProjectResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetProjectResponse) ProtoMessage() {}
-
-func (x *GetProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetProjectResponse.ProtoReflect.Descriptor instead.
-func (*GetProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *GetProjectResponse) GetProject() *Project {
-	if x != nil {
-		return x.Project
-	}
-	return nil
-}
-
-// ListProjectsRequest asks for a page.
-type ListProjectsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListProjectsRequest) Reset() {
-	*x = ListProjectsRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListProjectsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListProjectsRequest) ProtoMessage() {}
-
-func (x *ListProjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListProjectsRequest.ProtoReflect.Descriptor instead.
-func (*ListProjectsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *ListProjectsRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListProjectsResponse is one page.
-type ListProjectsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Projects by name.
-	Projects []*Project `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
-	// Token of the next page; empty on the last.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListProjectsResponse) Reset() {
-	*x = ListProjectsResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListProjectsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListProjectsResponse) ProtoMessage() {}
-
-func (x *ListProjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListProjectsResponse.ProtoReflect.Descriptor instead.
-func (*ListProjectsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *ListProjectsResponse) GetProjects() []*Project {
-	if x != nil {
-		return x.Projects
-	}
-	return nil
-}
-
-func (x *ListProjectsResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateProjectRequest carries the new project.
-type UpdateProjectRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project. Required.
-	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateProjectRequest) Reset() {
-	*x = UpdateProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateProjectRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateProjectRequest) ProtoMessage() {}
-
-func (x *UpdateProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateProjectRequest.ProtoReflect.Descriptor instead.
-func (*UpdateProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *UpdateProjectRequest) GetProject() *Project {
-	if x != nil {
-		return x.Project
-	}
-	return nil
-}
-
-// UpdateProjectResponse carries the project as stored.
-type UpdateProjectResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project.
-	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateProjectResponse) Reset() {
-	*x = UpdateProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateProjectResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateProjectResponse) ProtoMessage() {}
-
-func (x *UpdateProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateProjectResponse.ProtoReflect.Descriptor instead.
-func (*UpdateProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *UpdateProjectResponse) GetProject() *Project {
-	if x != nil {
-		return x.Project
-	}
-	return nil
-}
-
-// DeleteProjectRequest names the project.
-type DeleteProjectRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteProjectRequest) Reset() {
-	*x = DeleteProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteProjectRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteProjectRequest) ProtoMessage() {}
-
-func (x *DeleteProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteProjectRequest.ProtoReflect.Descriptor instead.
-func (*DeleteProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *DeleteProjectRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteProjectResponse is empty.
-type DeleteProjectResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteProjectResponse) Reset() {
-	*x = DeleteProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteProjectResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteProjectResponse) ProtoMessage() {}
-
-func (x *DeleteProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteProjectResponse.ProtoReflect.Descriptor instead.
-func (*DeleteProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{17}
-}
-
 var File_leat_fleet_v1_project_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_project_proto_rawDesc = "" +
@@ -1160,27 +701,7 @@ const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"H\n" +
-	"\x14CreateProjectRequest\x120\n" +
-	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"I\n" +
-	"\x15CreateProjectResponse\x120\n" +
-	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"'\n" +
-	"\x11GetProjectRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"F\n" +
-	"\x12GetProjectResponse\x120\n" +
-	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"=\n" +
-	"\x13ListProjectsRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"r\n" +
-	"\x14ListProjectsResponse\x122\n" +
-	"\bprojects\x18\x01 \x03(\v2\x16.leat.fleet.v1.ProjectR\bprojects\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"H\n" +
-	"\x14UpdateProjectRequest\x120\n" +
-	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"I\n" +
-	"\x15UpdateProjectResponse\x120\n" +
-	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"*\n" +
-	"\x14DeleteProjectRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteProjectResponseB\xad\x01\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytesB\xad\x01\n" +
 	"\x11com.leat.fleet.v1B\fProjectProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
 var (
@@ -1195,33 +716,22 @@ func file_leat_fleet_v1_project_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_project_proto_rawDescData
 }
 
-var file_leat_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_leat_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_leat_fleet_v1_project_proto_goTypes = []any{
-	(*Project)(nil),               // 0: leat.fleet.v1.Project
-	(*ProjectSpec)(nil),           // 1: leat.fleet.v1.ProjectSpec
-	(*ProjectShare)(nil),          // 2: leat.fleet.v1.ProjectShare
-	(*Selection)(nil),             // 3: leat.fleet.v1.Selection
-	(*ProjectLimits)(nil),         // 4: leat.fleet.v1.ProjectLimits
-	(*ProjectQuotas)(nil),         // 5: leat.fleet.v1.ProjectQuotas
-	(*ProjectStatus)(nil),         // 6: leat.fleet.v1.ProjectStatus
-	(*ProjectBundle)(nil),         // 7: leat.fleet.v1.ProjectBundle
-	(*CreateProjectRequest)(nil),  // 8: leat.fleet.v1.CreateProjectRequest
-	(*CreateProjectResponse)(nil), // 9: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectRequest)(nil),     // 10: leat.fleet.v1.GetProjectRequest
-	(*GetProjectResponse)(nil),    // 11: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsRequest)(nil),   // 12: leat.fleet.v1.ListProjectsRequest
-	(*ListProjectsResponse)(nil),  // 13: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectRequest)(nil),  // 14: leat.fleet.v1.UpdateProjectRequest
-	(*UpdateProjectResponse)(nil), // 15: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectRequest)(nil),  // 16: leat.fleet.v1.DeleteProjectRequest
-	(*DeleteProjectResponse)(nil), // 17: leat.fleet.v1.DeleteProjectResponse
-	(*v1.Metadata)(nil),           // 18: leat.type.v1.Metadata
-	(*LabelSelector)(nil),         // 19: leat.fleet.v1.LabelSelector
-	(*v1.AllowList)(nil),          // 20: leat.type.v1.AllowList
-	(*v1.Page)(nil),               // 21: leat.type.v1.Page
+	(*Project)(nil),       // 0: leat.fleet.v1.Project
+	(*ProjectSpec)(nil),   // 1: leat.fleet.v1.ProjectSpec
+	(*ProjectShare)(nil),  // 2: leat.fleet.v1.ProjectShare
+	(*Selection)(nil),     // 3: leat.fleet.v1.Selection
+	(*ProjectLimits)(nil), // 4: leat.fleet.v1.ProjectLimits
+	(*ProjectQuotas)(nil), // 5: leat.fleet.v1.ProjectQuotas
+	(*ProjectStatus)(nil), // 6: leat.fleet.v1.ProjectStatus
+	(*ProjectBundle)(nil), // 7: leat.fleet.v1.ProjectBundle
+	(*v1.Metadata)(nil),   // 8: leat.type.v1.Metadata
+	(*LabelSelector)(nil), // 9: leat.fleet.v1.LabelSelector
+	(*v1.AllowList)(nil),  // 10: leat.type.v1.AllowList
 }
 var file_leat_fleet_v1_project_proto_depIdxs = []int32{
-	18, // 0: leat.fleet.v1.Project.metadata:type_name -> leat.type.v1.Metadata
+	8,  // 0: leat.fleet.v1.Project.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.Project.spec:type_name -> leat.fleet.v1.ProjectSpec
 	6,  // 2: leat.fleet.v1.Project.status:type_name -> leat.fleet.v1.ProjectStatus
 	2,  // 3: leat.fleet.v1.ProjectSpec.shares:type_name -> leat.fleet.v1.ProjectShare
@@ -1231,25 +741,18 @@ var file_leat_fleet_v1_project_proto_depIdxs = []int32{
 	3,  // 7: leat.fleet.v1.ProjectShare.repositories:type_name -> leat.fleet.v1.Selection
 	3,  // 8: leat.fleet.v1.ProjectShare.clusters:type_name -> leat.fleet.v1.Selection
 	3,  // 9: leat.fleet.v1.ProjectShare.config_sets:type_name -> leat.fleet.v1.Selection
-	19, // 10: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
-	20, // 11: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
-	20, // 12: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
-	20, // 13: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
-	20, // 14: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
-	20, // 15: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
+	9,  // 10: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
+	10, // 11: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
+	10, // 12: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
+	10, // 13: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
+	10, // 14: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
+	10, // 15: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
 	7,  // 16: leat.fleet.v1.ProjectStatus.largest_bundles:type_name -> leat.fleet.v1.ProjectBundle
-	0,  // 17: leat.fleet.v1.CreateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 18: leat.fleet.v1.CreateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	0,  // 19: leat.fleet.v1.GetProjectResponse.project:type_name -> leat.fleet.v1.Project
-	21, // 20: leat.fleet.v1.ListProjectsRequest.page:type_name -> leat.type.v1.Page
-	0,  // 21: leat.fleet.v1.ListProjectsResponse.projects:type_name -> leat.fleet.v1.Project
-	0,  // 22: leat.fleet.v1.UpdateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 23: leat.fleet.v1.UpdateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_project_proto_init() }
@@ -1265,7 +768,7 @@ func file_leat_fleet_v1_project_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_project_proto_rawDesc), len(file_leat_fleet_v1_project_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

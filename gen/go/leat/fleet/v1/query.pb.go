@@ -1151,7 +1151,7 @@ var File_leat_fleet_v1_query_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/query.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/errors/v1/reason.proto\x1a\x19leat/fleet/v1/fleet.proto\x1a\x1cleat/options/v1/access.proto\"\xc9\x01\n" +
+	"\x19leat/fleet/v1/query.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/errors/v1/reason.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1cleat/options/v1/access.proto\"\xc9\x01\n" +
 	"\n" +
 	"FleetQuery\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
@@ -1345,7 +1345,7 @@ func file_leat_fleet_v1_query_proto_init() {
 	if File_leat_fleet_v1_query_proto != nil {
 		return
 	}
-	file_leat_fleet_v1_fleet_proto_init()
+	file_leat_fleet_v1_document_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

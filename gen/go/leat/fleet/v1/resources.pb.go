@@ -87,7 +87,8 @@ func (RevisionOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{0}
 }
 
-// Cluster is a Kubernetes cluster with one agent.
+// Cluster is a Kubernetes cluster with one agent. When it is deleted, its agent's identity ends at once; nothing in the cluster is
+// deleted.
 type Cluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -326,7 +327,7 @@ func (x *ClusterStatus) GetRemovalsHeldSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// Repository is an upstream.
+// Repository is an upstream. People who may get a service that names it see its name, state, type and URL.
 type Repository struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -569,7 +570,8 @@ func (x *RepositorySpec) GetChartRepositories() []string {
 	return nil
 }
 
-// Service is what one cluster runs from one or more sources.
+// Service is what one cluster runs from one or more sources. When it is deleted, it leaves its cluster's plan, and the agent deletes
+// its objects if the service prunes.
 type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.

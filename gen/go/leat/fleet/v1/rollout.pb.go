@@ -28,7 +28,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RolloutPolicy has new content of services reach them in waves.
+// RolloutPolicy has new content of services reach them in waves. A rollout that is under way keeps the strategy with which it began.
+// When the policy is deleted, its rollout ends, and its services follow their sources.
 type RolloutPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -1112,475 +1113,6 @@ func (x *RolloutMember) GetWhy() string {
 	return ""
 }
 
-// CreateRolloutPolicyRequest carries a new policy.
-type CreateRolloutPolicyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,1,opt,name=rollout_policy,json=rolloutPolicy,proto3" json:"rollout_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRolloutPolicyRequest) Reset() {
-	*x = CreateRolloutPolicyRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRolloutPolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRolloutPolicyRequest) ProtoMessage() {}
-
-func (x *CreateRolloutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRolloutPolicyRequest.ProtoReflect.Descriptor instead.
-func (*CreateRolloutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *CreateRolloutPolicyRequest) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicy
-	}
-	return nil
-}
-
-// CreateRolloutPolicyResponse carries the policy as stored.
-type CreateRolloutPolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,1,opt,name=rollout_policy,json=rolloutPolicy,proto3" json:"rollout_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateRolloutPolicyResponse) Reset() {
-	*x = CreateRolloutPolicyResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateRolloutPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateRolloutPolicyResponse) ProtoMessage() {}
-
-func (x *CreateRolloutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateRolloutPolicyResponse.ProtoReflect.Descriptor instead.
-func (*CreateRolloutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *CreateRolloutPolicyResponse) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicy
-	}
-	return nil
-}
-
-// GetRolloutPolicyRequest names a policy.
-type GetRolloutPolicyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRolloutPolicyRequest) Reset() {
-	*x = GetRolloutPolicyRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRolloutPolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRolloutPolicyRequest) ProtoMessage() {}
-
-func (x *GetRolloutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRolloutPolicyRequest.ProtoReflect.Descriptor instead.
-func (*GetRolloutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *GetRolloutPolicyRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// GetRolloutPolicyResponse carries a policy.
-type GetRolloutPolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,1,opt,name=rollout_policy,json=rolloutPolicy,proto3" json:"rollout_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetRolloutPolicyResponse) Reset() {
-	*x = GetRolloutPolicyResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetRolloutPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetRolloutPolicyResponse) ProtoMessage() {}
-
-func (x *GetRolloutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetRolloutPolicyResponse.ProtoReflect.Descriptor instead.
-func (*GetRolloutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *GetRolloutPolicyResponse) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicy
-	}
-	return nil
-}
-
-// ListRolloutPoliciesRequest selects policies.
-type ListRolloutPoliciesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which page.
-	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRolloutPoliciesRequest) Reset() {
-	*x = ListRolloutPoliciesRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRolloutPoliciesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRolloutPoliciesRequest) ProtoMessage() {}
-
-func (x *ListRolloutPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRolloutPoliciesRequest.ProtoReflect.Descriptor instead.
-func (*ListRolloutPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *ListRolloutPoliciesRequest) GetPage() *v1.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListRolloutPoliciesRequest) GetProject() string {
-	if x != nil {
-		return x.Project
-	}
-	return ""
-}
-
-// ListRolloutPoliciesResponse carries a page of policies.
-type ListRolloutPoliciesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policies.
-	RolloutPolicies []*RolloutPolicy `protobuf:"bytes,1,rep,name=rollout_policies,json=rolloutPolicies,proto3" json:"rollout_policies,omitempty"`
-	// Empty on the last page.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRolloutPoliciesResponse) Reset() {
-	*x = ListRolloutPoliciesResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRolloutPoliciesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRolloutPoliciesResponse) ProtoMessage() {}
-
-func (x *ListRolloutPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRolloutPoliciesResponse.ProtoReflect.Descriptor instead.
-func (*ListRolloutPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *ListRolloutPoliciesResponse) GetRolloutPolicies() []*RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicies
-	}
-	return nil
-}
-
-func (x *ListRolloutPoliciesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-// UpdateRolloutPolicyRequest carries the wanted policy.
-type UpdateRolloutPolicyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy. A resource version in its metadata must be the stored one.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,1,opt,name=rollout_policy,json=rolloutPolicy,proto3" json:"rollout_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRolloutPolicyRequest) Reset() {
-	*x = UpdateRolloutPolicyRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRolloutPolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRolloutPolicyRequest) ProtoMessage() {}
-
-func (x *UpdateRolloutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRolloutPolicyRequest.ProtoReflect.Descriptor instead.
-func (*UpdateRolloutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *UpdateRolloutPolicyRequest) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicy
-	}
-	return nil
-}
-
-// UpdateRolloutPolicyResponse carries the policy as stored.
-type UpdateRolloutPolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,1,opt,name=rollout_policy,json=rolloutPolicy,proto3" json:"rollout_policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateRolloutPolicyResponse) Reset() {
-	*x = UpdateRolloutPolicyResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateRolloutPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateRolloutPolicyResponse) ProtoMessage() {}
-
-func (x *UpdateRolloutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateRolloutPolicyResponse.ProtoReflect.Descriptor instead.
-func (*UpdateRolloutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *UpdateRolloutPolicyResponse) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		return x.RolloutPolicy
-	}
-	return nil
-}
-
-// DeleteRolloutPolicyRequest names a policy.
-type DeleteRolloutPolicyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRolloutPolicyRequest) Reset() {
-	*x = DeleteRolloutPolicyRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRolloutPolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRolloutPolicyRequest) ProtoMessage() {}
-
-func (x *DeleteRolloutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRolloutPolicyRequest.ProtoReflect.Descriptor instead.
-func (*DeleteRolloutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *DeleteRolloutPolicyRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// DeleteRolloutPolicyResponse is empty.
-type DeleteRolloutPolicyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRolloutPolicyResponse) Reset() {
-	*x = DeleteRolloutPolicyResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRolloutPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRolloutPolicyResponse) ProtoMessage() {}
-
-func (x *DeleteRolloutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRolloutPolicyResponse.ProtoReflect.Descriptor instead.
-func (*DeleteRolloutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{20}
-}
-
 // ListRolloutsRequest names a policy.
 type ListRolloutsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1592,7 +1124,7 @@ type ListRolloutsRequest struct {
 
 func (x *ListRolloutsRequest) Reset() {
 	*x = ListRolloutsRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1136,7 @@ func (x *ListRolloutsRequest) String() string {
 func (*ListRolloutsRequest) ProtoMessage() {}
 
 func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1149,7 @@ func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRolloutsRequest) GetName() string {
@@ -1638,7 +1170,7 @@ type ListRolloutsResponse struct {
 
 func (x *ListRolloutsResponse) Reset() {
 	*x = ListRolloutsResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1182,7 @@ func (x *ListRolloutsResponse) String() string {
 func (*ListRolloutsResponse) ProtoMessage() {}
 
 func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1195,7 @@ func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRolloutsResponse) GetRollouts() []*Rollout {
@@ -1688,7 +1220,7 @@ type GetRolloutRequest struct {
 
 func (x *GetRolloutRequest) Reset() {
 	*x = GetRolloutRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1232,7 @@ func (x *GetRolloutRequest) String() string {
 func (*GetRolloutRequest) ProtoMessage() {}
 
 func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1245,7 @@ func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
 func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetRolloutRequest) GetName() string {
@@ -1752,7 +1284,7 @@ type GetRolloutResponse struct {
 
 func (x *GetRolloutResponse) Reset() {
 	*x = GetRolloutResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1296,7 @@ func (x *GetRolloutResponse) String() string {
 func (*GetRolloutResponse) ProtoMessage() {}
 
 func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1309,7 @@ func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
 func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetRolloutResponse) GetRollout() *Rollout {
@@ -1815,7 +1347,7 @@ type ControlRolloutRequest struct {
 
 func (x *ControlRolloutRequest) Reset() {
 	*x = ControlRolloutRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1359,7 @@ func (x *ControlRolloutRequest) String() string {
 func (*ControlRolloutRequest) ProtoMessage() {}
 
 func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1372,7 @@ func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ControlRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{25}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlRolloutRequest) GetName() string {
@@ -1868,7 +1400,7 @@ type ControlRolloutResponse struct {
 
 func (x *ControlRolloutResponse) Reset() {
 	*x = ControlRolloutResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1412,7 @@ func (x *ControlRolloutResponse) String() string {
 func (*ControlRolloutResponse) ProtoMessage() {}
 
 func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1425,7 @@ func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ControlRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{26}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ControlRolloutResponse) GetRollout() *Rollout {
@@ -1916,7 +1448,7 @@ type ApproveRolloutRequest struct {
 
 func (x *ApproveRolloutRequest) Reset() {
 	*x = ApproveRolloutRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +1460,7 @@ func (x *ApproveRolloutRequest) String() string {
 func (*ApproveRolloutRequest) ProtoMessage() {}
 
 func (x *ApproveRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +1473,7 @@ func (x *ApproveRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{27}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApproveRolloutRequest) GetName() string {
@@ -1969,7 +1501,7 @@ type ApproveRolloutResponse struct {
 
 func (x *ApproveRolloutResponse) Reset() {
 	*x = ApproveRolloutResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +1513,7 @@ func (x *ApproveRolloutResponse) String() string {
 func (*ApproveRolloutResponse) ProtoMessage() {}
 
 func (x *ApproveRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +1526,7 @@ func (x *ApproveRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ApproveRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{28}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApproveRolloutResponse) GetRollout() *Rollout {
@@ -2017,7 +1549,7 @@ type ReplayRolloutRequest struct {
 
 func (x *ReplayRolloutRequest) Reset() {
 	*x = ReplayRolloutRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +1561,7 @@ func (x *ReplayRolloutRequest) String() string {
 func (*ReplayRolloutRequest) ProtoMessage() {}
 
 func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +1574,7 @@ func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{29}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplayRolloutRequest) GetName() string {
@@ -2074,7 +1606,7 @@ type ReplayRolloutResponse struct {
 
 func (x *ReplayRolloutResponse) Reset() {
 	*x = ReplayRolloutResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +1618,7 @@ func (x *ReplayRolloutResponse) String() string {
 func (*ReplayRolloutResponse) ProtoMessage() {}
 
 func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +1631,7 @@ func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{30}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplayRolloutResponse) GetEvents() int64 {
@@ -2136,7 +1668,7 @@ type RollbackServiceRequest struct {
 
 func (x *RollbackServiceRequest) Reset() {
 	*x = RollbackServiceRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +1680,7 @@ func (x *RollbackServiceRequest) String() string {
 func (*RollbackServiceRequest) ProtoMessage() {}
 
 func (x *RollbackServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +1693,7 @@ func (x *RollbackServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackServiceRequest.ProtoReflect.Descriptor instead.
 func (*RollbackServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{31}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RollbackServiceRequest) GetName() string {
@@ -2191,7 +1723,7 @@ type RollbackServiceResponse struct {
 
 func (x *RollbackServiceResponse) Reset() {
 	*x = RollbackServiceResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +1735,7 @@ func (x *RollbackServiceResponse) String() string {
 func (*RollbackServiceResponse) ProtoMessage() {}
 
 func (x *RollbackServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +1748,7 @@ func (x *RollbackServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackServiceResponse.ProtoReflect.Descriptor instead.
 func (*RollbackServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{32}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RollbackServiceResponse) GetRevision() int64 {
@@ -2244,7 +1776,7 @@ type ReleaseServiceRequest struct {
 
 func (x *ReleaseServiceRequest) Reset() {
 	*x = ReleaseServiceRequest{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +1788,7 @@ func (x *ReleaseServiceRequest) String() string {
 func (*ReleaseServiceRequest) ProtoMessage() {}
 
 func (x *ReleaseServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +1801,7 @@ func (x *ReleaseServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseServiceRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{33}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseServiceRequest) GetName() string {
@@ -2288,7 +1820,7 @@ type ReleaseServiceResponse struct {
 
 func (x *ReleaseServiceResponse) Reset() {
 	*x = ReleaseServiceResponse{}
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +1832,7 @@ func (x *ReleaseServiceResponse) String() string {
 func (*ReleaseServiceResponse) ProtoMessage() {}
 
 func (x *ReleaseServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_rollout_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +1845,7 @@ func (x *ReleaseServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseServiceResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{34}
+	return file_leat_fleet_v1_rollout_proto_rawDescGZIP(), []int{24}
 }
 
 var File_leat_fleet_v1_rollout_proto protoreflect.FileDescriptor
@@ -2427,28 +1959,7 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\tR\x04wave\x12\x14\n" +
 	"\x05stage\x18\x03 \x01(\tR\x05stage\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"a\n" +
-	"\x1aCreateRolloutPolicyRequest\x12C\n" +
-	"\x0erollout_policy\x18\x01 \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyR\rrolloutPolicy\"b\n" +
-	"\x1bCreateRolloutPolicyResponse\x12C\n" +
-	"\x0erollout_policy\x18\x01 \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyR\rrolloutPolicy\"-\n" +
-	"\x17GetRolloutPolicyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"_\n" +
-	"\x18GetRolloutPolicyResponse\x12C\n" +
-	"\x0erollout_policy\x18\x01 \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyR\rrolloutPolicy\"^\n" +
-	"\x1aListRolloutPoliciesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\"\x8e\x01\n" +
-	"\x1bListRolloutPoliciesResponse\x12G\n" +
-	"\x10rollout_policies\x18\x01 \x03(\v2\x1c.leat.fleet.v1.RolloutPolicyR\x0frolloutPolicies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"a\n" +
-	"\x1aUpdateRolloutPolicyRequest\x12C\n" +
-	"\x0erollout_policy\x18\x01 \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyR\rrolloutPolicy\"b\n" +
-	"\x1bUpdateRolloutPolicyResponse\x12C\n" +
-	"\x0erollout_policy\x18\x01 \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyR\rrolloutPolicy\"0\n" +
-	"\x1aDeleteRolloutPolicyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1d\n" +
-	"\x1bDeleteRolloutPolicyResponse\")\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\")\n" +
 	"\x13ListRolloutsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"J\n" +
 	"\x14ListRolloutsResponse\x122\n" +
@@ -2488,23 +1999,8 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\acommits\x18\x02 \x03(\tR\acommits\"+\n" +
 	"\x15ReleaseServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x18\n" +
-	"\x16ReleaseServiceResponse2\xe4\f\n" +
-	"\x0eRolloutService\x12\x90\x01\n" +
-	"\x13CreateRolloutPolicy\x12).leat.fleet.v1.CreateRolloutPolicyRequest\x1a*.leat.fleet.v1.CreateRolloutPolicyResponse\"\"\xa2\x9f\x19\x1e\n" +
-	"\x01\x02\x12\x19\n" +
-	"\x06create\x12\x0frolloutpolicies\x12\x87\x01\n" +
-	"\x10GetRolloutPolicy\x12&.leat.fleet.v1.GetRolloutPolicyRequest\x1a'.leat.fleet.v1.GetRolloutPolicyResponse\"\"\xa2\x9f\x19\x1b\n" +
-	"\x01\x02\x12\x16\n" +
-	"\x03get\x12\x0frolloutpolicies\x90\x02\x01\x12\x91\x01\n" +
-	"\x13ListRolloutPolicies\x12).leat.fleet.v1.ListRolloutPoliciesRequest\x1a*.leat.fleet.v1.ListRolloutPoliciesResponse\"#\xa2\x9f\x19\x1c\n" +
-	"\x01\x02\x12\x17\n" +
-	"\x04list\x12\x0frolloutpolicies\x90\x02\x01\x12\x90\x01\n" +
-	"\x13UpdateRolloutPolicy\x12).leat.fleet.v1.UpdateRolloutPolicyRequest\x1a*.leat.fleet.v1.UpdateRolloutPolicyResponse\"\"\xa2\x9f\x19\x1e\n" +
-	"\x01\x02\x12\x19\n" +
-	"\x06update\x12\x0frolloutpolicies\x12\x90\x01\n" +
-	"\x13DeleteRolloutPolicy\x12).leat.fleet.v1.DeleteRolloutPolicyRequest\x1a*.leat.fleet.v1.DeleteRolloutPolicyResponse\"\"\xa2\x9f\x19\x1e\n" +
-	"\x01\x02\x12\x19\n" +
-	"\x06delete\x12\x0frolloutpolicies\x12{\n" +
+	"\x16ReleaseServiceResponse2\x8d\a\n" +
+	"\x0eRolloutService\x12{\n" +
 	"\fListRollouts\x12\".leat.fleet.v1.ListRolloutsRequest\x1a#.leat.fleet.v1.ListRolloutsResponse\"\"\xa2\x9f\x19\x1b\n" +
 	"\x01\x02\x12\x16\n" +
 	"\x03get\x12\x0frolloutpolicies\x90\x02\x01\x12u\n" +
@@ -2541,123 +2037,96 @@ func file_leat_fleet_v1_rollout_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_rollout_proto_rawDescData
 }
 
-var file_leat_fleet_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_leat_fleet_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_leat_fleet_v1_rollout_proto_goTypes = []any{
-	(*RolloutPolicy)(nil),               // 0: leat.fleet.v1.RolloutPolicy
-	(*RolloutPolicySpec)(nil),           // 1: leat.fleet.v1.RolloutPolicySpec
-	(*RolloutWave)(nil),                 // 2: leat.fleet.v1.RolloutWave
-	(*RolloutApproval)(nil),             // 3: leat.fleet.v1.RolloutApproval
-	(*RolloutBudget)(nil),               // 4: leat.fleet.v1.RolloutBudget
-	(*RolloutFreeze)(nil),               // 5: leat.fleet.v1.RolloutFreeze
-	(*RolloutPolicyStatus)(nil),         // 6: leat.fleet.v1.RolloutPolicyStatus
-	(*Rollout)(nil),                     // 7: leat.fleet.v1.Rollout
-	(*RolloutContent)(nil),              // 8: leat.fleet.v1.RolloutContent
-	(*RolloutWaveStatus)(nil),           // 9: leat.fleet.v1.RolloutWaveStatus
-	(*RolloutMember)(nil),               // 10: leat.fleet.v1.RolloutMember
-	(*CreateRolloutPolicyRequest)(nil),  // 11: leat.fleet.v1.CreateRolloutPolicyRequest
-	(*CreateRolloutPolicyResponse)(nil), // 12: leat.fleet.v1.CreateRolloutPolicyResponse
-	(*GetRolloutPolicyRequest)(nil),     // 13: leat.fleet.v1.GetRolloutPolicyRequest
-	(*GetRolloutPolicyResponse)(nil),    // 14: leat.fleet.v1.GetRolloutPolicyResponse
-	(*ListRolloutPoliciesRequest)(nil),  // 15: leat.fleet.v1.ListRolloutPoliciesRequest
-	(*ListRolloutPoliciesResponse)(nil), // 16: leat.fleet.v1.ListRolloutPoliciesResponse
-	(*UpdateRolloutPolicyRequest)(nil),  // 17: leat.fleet.v1.UpdateRolloutPolicyRequest
-	(*UpdateRolloutPolicyResponse)(nil), // 18: leat.fleet.v1.UpdateRolloutPolicyResponse
-	(*DeleteRolloutPolicyRequest)(nil),  // 19: leat.fleet.v1.DeleteRolloutPolicyRequest
-	(*DeleteRolloutPolicyResponse)(nil), // 20: leat.fleet.v1.DeleteRolloutPolicyResponse
-	(*ListRolloutsRequest)(nil),         // 21: leat.fleet.v1.ListRolloutsRequest
-	(*ListRolloutsResponse)(nil),        // 22: leat.fleet.v1.ListRolloutsResponse
-	(*GetRolloutRequest)(nil),           // 23: leat.fleet.v1.GetRolloutRequest
-	(*GetRolloutResponse)(nil),          // 24: leat.fleet.v1.GetRolloutResponse
-	(*ControlRolloutRequest)(nil),       // 25: leat.fleet.v1.ControlRolloutRequest
-	(*ControlRolloutResponse)(nil),      // 26: leat.fleet.v1.ControlRolloutResponse
-	(*ApproveRolloutRequest)(nil),       // 27: leat.fleet.v1.ApproveRolloutRequest
-	(*ApproveRolloutResponse)(nil),      // 28: leat.fleet.v1.ApproveRolloutResponse
-	(*ReplayRolloutRequest)(nil),        // 29: leat.fleet.v1.ReplayRolloutRequest
-	(*ReplayRolloutResponse)(nil),       // 30: leat.fleet.v1.ReplayRolloutResponse
-	(*RollbackServiceRequest)(nil),      // 31: leat.fleet.v1.RollbackServiceRequest
-	(*RollbackServiceResponse)(nil),     // 32: leat.fleet.v1.RollbackServiceResponse
-	(*ReleaseServiceRequest)(nil),       // 33: leat.fleet.v1.ReleaseServiceRequest
-	(*ReleaseServiceResponse)(nil),      // 34: leat.fleet.v1.ReleaseServiceResponse
-	nil,                                 // 35: leat.fleet.v1.RolloutPolicySpec.LabelsEntry
-	nil,                                 // 36: leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntry
-	nil,                                 // 37: leat.fleet.v1.RolloutWave.LabelsEntry
-	(*v1.Metadata)(nil),                 // 38: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),         // 39: google.protobuf.Duration
-	(*v1.SyncWindow)(nil),               // 40: leat.type.v1.SyncWindow
-	(*timestamppb.Timestamp)(nil),       // 41: google.protobuf.Timestamp
-	(*v1.Problem)(nil),                  // 42: leat.type.v1.Problem
-	(*v1.Page)(nil),                     // 43: leat.type.v1.Page
+	(*RolloutPolicy)(nil),           // 0: leat.fleet.v1.RolloutPolicy
+	(*RolloutPolicySpec)(nil),       // 1: leat.fleet.v1.RolloutPolicySpec
+	(*RolloutWave)(nil),             // 2: leat.fleet.v1.RolloutWave
+	(*RolloutApproval)(nil),         // 3: leat.fleet.v1.RolloutApproval
+	(*RolloutBudget)(nil),           // 4: leat.fleet.v1.RolloutBudget
+	(*RolloutFreeze)(nil),           // 5: leat.fleet.v1.RolloutFreeze
+	(*RolloutPolicyStatus)(nil),     // 6: leat.fleet.v1.RolloutPolicyStatus
+	(*Rollout)(nil),                 // 7: leat.fleet.v1.Rollout
+	(*RolloutContent)(nil),          // 8: leat.fleet.v1.RolloutContent
+	(*RolloutWaveStatus)(nil),       // 9: leat.fleet.v1.RolloutWaveStatus
+	(*RolloutMember)(nil),           // 10: leat.fleet.v1.RolloutMember
+	(*ListRolloutsRequest)(nil),     // 11: leat.fleet.v1.ListRolloutsRequest
+	(*ListRolloutsResponse)(nil),    // 12: leat.fleet.v1.ListRolloutsResponse
+	(*GetRolloutRequest)(nil),       // 13: leat.fleet.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),      // 14: leat.fleet.v1.GetRolloutResponse
+	(*ControlRolloutRequest)(nil),   // 15: leat.fleet.v1.ControlRolloutRequest
+	(*ControlRolloutResponse)(nil),  // 16: leat.fleet.v1.ControlRolloutResponse
+	(*ApproveRolloutRequest)(nil),   // 17: leat.fleet.v1.ApproveRolloutRequest
+	(*ApproveRolloutResponse)(nil),  // 18: leat.fleet.v1.ApproveRolloutResponse
+	(*ReplayRolloutRequest)(nil),    // 19: leat.fleet.v1.ReplayRolloutRequest
+	(*ReplayRolloutResponse)(nil),   // 20: leat.fleet.v1.ReplayRolloutResponse
+	(*RollbackServiceRequest)(nil),  // 21: leat.fleet.v1.RollbackServiceRequest
+	(*RollbackServiceResponse)(nil), // 22: leat.fleet.v1.RollbackServiceResponse
+	(*ReleaseServiceRequest)(nil),   // 23: leat.fleet.v1.ReleaseServiceRequest
+	(*ReleaseServiceResponse)(nil),  // 24: leat.fleet.v1.ReleaseServiceResponse
+	nil,                             // 25: leat.fleet.v1.RolloutPolicySpec.LabelsEntry
+	nil,                             // 26: leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntry
+	nil,                             // 27: leat.fleet.v1.RolloutWave.LabelsEntry
+	(*v1.Metadata)(nil),             // 28: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),     // 29: google.protobuf.Duration
+	(*v1.SyncWindow)(nil),           // 30: leat.type.v1.SyncWindow
+	(*timestamppb.Timestamp)(nil),   // 31: google.protobuf.Timestamp
+	(*v1.Problem)(nil),              // 32: leat.type.v1.Problem
+	(*v1.Page)(nil),                 // 33: leat.type.v1.Page
 }
 var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
-	38, // 0: leat.fleet.v1.RolloutPolicy.metadata:type_name -> leat.type.v1.Metadata
+	28, // 0: leat.fleet.v1.RolloutPolicy.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.RolloutPolicy.spec:type_name -> leat.fleet.v1.RolloutPolicySpec
 	6,  // 2: leat.fleet.v1.RolloutPolicy.status:type_name -> leat.fleet.v1.RolloutPolicyStatus
-	35, // 3: leat.fleet.v1.RolloutPolicySpec.labels:type_name -> leat.fleet.v1.RolloutPolicySpec.LabelsEntry
-	36, // 4: leat.fleet.v1.RolloutPolicySpec.cluster_labels:type_name -> leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntry
+	25, // 3: leat.fleet.v1.RolloutPolicySpec.labels:type_name -> leat.fleet.v1.RolloutPolicySpec.LabelsEntry
+	26, // 4: leat.fleet.v1.RolloutPolicySpec.cluster_labels:type_name -> leat.fleet.v1.RolloutPolicySpec.ClusterLabelsEntry
 	2,  // 5: leat.fleet.v1.RolloutPolicySpec.waves:type_name -> leat.fleet.v1.RolloutWave
-	39, // 6: leat.fleet.v1.RolloutPolicySpec.offline_after:type_name -> google.protobuf.Duration
-	39, // 7: leat.fleet.v1.RolloutPolicySpec.fail_after:type_name -> google.protobuf.Duration
-	39, // 8: leat.fleet.v1.RolloutPolicySpec.health_timeout:type_name -> google.protobuf.Duration
+	29, // 6: leat.fleet.v1.RolloutPolicySpec.offline_after:type_name -> google.protobuf.Duration
+	29, // 7: leat.fleet.v1.RolloutPolicySpec.fail_after:type_name -> google.protobuf.Duration
+	29, // 8: leat.fleet.v1.RolloutPolicySpec.health_timeout:type_name -> google.protobuf.Duration
 	4,  // 9: leat.fleet.v1.RolloutPolicySpec.error_budget:type_name -> leat.fleet.v1.RolloutBudget
-	40, // 10: leat.fleet.v1.RolloutPolicySpec.windows:type_name -> leat.type.v1.SyncWindow
+	30, // 10: leat.fleet.v1.RolloutPolicySpec.windows:type_name -> leat.type.v1.SyncWindow
 	5,  // 11: leat.fleet.v1.RolloutPolicySpec.freezes:type_name -> leat.fleet.v1.RolloutFreeze
-	37, // 12: leat.fleet.v1.RolloutWave.labels:type_name -> leat.fleet.v1.RolloutWave.LabelsEntry
-	39, // 13: leat.fleet.v1.RolloutWave.soak:type_name -> google.protobuf.Duration
+	27, // 12: leat.fleet.v1.RolloutWave.labels:type_name -> leat.fleet.v1.RolloutWave.LabelsEntry
+	29, // 13: leat.fleet.v1.RolloutWave.soak:type_name -> google.protobuf.Duration
 	3,  // 14: leat.fleet.v1.RolloutWave.approval:type_name -> leat.fleet.v1.RolloutApproval
-	39, // 15: leat.fleet.v1.RolloutBudget.window:type_name -> google.protobuf.Duration
-	41, // 16: leat.fleet.v1.RolloutFreeze.from:type_name -> google.protobuf.Timestamp
-	41, // 17: leat.fleet.v1.RolloutFreeze.until:type_name -> google.protobuf.Timestamp
+	29, // 15: leat.fleet.v1.RolloutBudget.window:type_name -> google.protobuf.Duration
+	31, // 16: leat.fleet.v1.RolloutFreeze.from:type_name -> google.protobuf.Timestamp
+	31, // 17: leat.fleet.v1.RolloutFreeze.until:type_name -> google.protobuf.Timestamp
 	7,  // 18: leat.fleet.v1.RolloutPolicyStatus.latest:type_name -> leat.fleet.v1.Rollout
-	42, // 19: leat.fleet.v1.RolloutPolicyStatus.problem:type_name -> leat.type.v1.Problem
-	41, // 20: leat.fleet.v1.Rollout.waits_until:type_name -> google.protobuf.Timestamp
-	41, // 21: leat.fleet.v1.Rollout.started_at:type_name -> google.protobuf.Timestamp
-	41, // 22: leat.fleet.v1.Rollout.ended_at:type_name -> google.protobuf.Timestamp
+	32, // 19: leat.fleet.v1.RolloutPolicyStatus.problem:type_name -> leat.type.v1.Problem
+	31, // 20: leat.fleet.v1.Rollout.waits_until:type_name -> google.protobuf.Timestamp
+	31, // 21: leat.fleet.v1.Rollout.started_at:type_name -> google.protobuf.Timestamp
+	31, // 22: leat.fleet.v1.Rollout.ended_at:type_name -> google.protobuf.Timestamp
 	8,  // 23: leat.fleet.v1.Rollout.contents:type_name -> leat.fleet.v1.RolloutContent
 	9,  // 24: leat.fleet.v1.Rollout.waves:type_name -> leat.fleet.v1.RolloutWaveStatus
-	41, // 25: leat.fleet.v1.RolloutWaveStatus.soak_since:type_name -> google.protobuf.Timestamp
-	41, // 26: leat.fleet.v1.RolloutWaveStatus.passed_at:type_name -> google.protobuf.Timestamp
-	0,  // 27: leat.fleet.v1.CreateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 28: leat.fleet.v1.CreateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 29: leat.fleet.v1.GetRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	43, // 30: leat.fleet.v1.ListRolloutPoliciesRequest.page:type_name -> leat.type.v1.Page
-	0,  // 31: leat.fleet.v1.ListRolloutPoliciesResponse.rollout_policies:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 32: leat.fleet.v1.UpdateRolloutPolicyRequest.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	0,  // 33: leat.fleet.v1.UpdateRolloutPolicyResponse.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	7,  // 34: leat.fleet.v1.ListRolloutsResponse.rollouts:type_name -> leat.fleet.v1.Rollout
-	43, // 35: leat.fleet.v1.GetRolloutRequest.page:type_name -> leat.type.v1.Page
-	7,  // 36: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	10, // 37: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
-	7,  // 38: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	7,  // 39: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	11, // 40: leat.fleet.v1.RolloutService.CreateRolloutPolicy:input_type -> leat.fleet.v1.CreateRolloutPolicyRequest
-	13, // 41: leat.fleet.v1.RolloutService.GetRolloutPolicy:input_type -> leat.fleet.v1.GetRolloutPolicyRequest
-	15, // 42: leat.fleet.v1.RolloutService.ListRolloutPolicies:input_type -> leat.fleet.v1.ListRolloutPoliciesRequest
-	17, // 43: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:input_type -> leat.fleet.v1.UpdateRolloutPolicyRequest
-	19, // 44: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:input_type -> leat.fleet.v1.DeleteRolloutPolicyRequest
-	21, // 45: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
-	23, // 46: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
-	25, // 47: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
-	27, // 48: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
-	29, // 49: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
-	31, // 50: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
-	33, // 51: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
-	12, // 52: leat.fleet.v1.RolloutService.CreateRolloutPolicy:output_type -> leat.fleet.v1.CreateRolloutPolicyResponse
-	14, // 53: leat.fleet.v1.RolloutService.GetRolloutPolicy:output_type -> leat.fleet.v1.GetRolloutPolicyResponse
-	16, // 54: leat.fleet.v1.RolloutService.ListRolloutPolicies:output_type -> leat.fleet.v1.ListRolloutPoliciesResponse
-	18, // 55: leat.fleet.v1.RolloutService.UpdateRolloutPolicy:output_type -> leat.fleet.v1.UpdateRolloutPolicyResponse
-	20, // 56: leat.fleet.v1.RolloutService.DeleteRolloutPolicy:output_type -> leat.fleet.v1.DeleteRolloutPolicyResponse
-	22, // 57: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
-	24, // 58: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
-	26, // 59: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
-	28, // 60: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
-	30, // 61: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
-	32, // 62: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
-	34, // 63: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
-	52, // [52:64] is the sub-list for method output_type
-	40, // [40:52] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	31, // 25: leat.fleet.v1.RolloutWaveStatus.soak_since:type_name -> google.protobuf.Timestamp
+	31, // 26: leat.fleet.v1.RolloutWaveStatus.passed_at:type_name -> google.protobuf.Timestamp
+	7,  // 27: leat.fleet.v1.ListRolloutsResponse.rollouts:type_name -> leat.fleet.v1.Rollout
+	33, // 28: leat.fleet.v1.GetRolloutRequest.page:type_name -> leat.type.v1.Page
+	7,  // 29: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	10, // 30: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
+	7,  // 31: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	7,  // 32: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	11, // 33: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
+	13, // 34: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
+	15, // 35: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
+	17, // 36: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
+	19, // 37: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
+	21, // 38: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
+	23, // 39: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
+	12, // 40: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
+	14, // 41: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
+	16, // 42: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
+	18, // 43: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
+	20, // 44: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
+	22, // 45: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
+	24, // 46: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
+	40, // [40:47] is the sub-list for method output_type
+	33, // [33:40] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_rollout_proto_init() }
@@ -2671,7 +2140,7 @@ func file_leat_fleet_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_rollout_proto_rawDesc), len(file_leat_fleet_v1_rollout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

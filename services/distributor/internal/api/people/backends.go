@@ -37,49 +37,6 @@ type Configs interface {
 	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)
 }
 
-// CreateConfigBackend implements FleetService.
-func (s *Service) CreateConfigBackend(
-	ctx context.Context, req *fleetv1.CreateConfigBackendRequest,
-) (*fleetv1.CreateConfigBackendResponse, error) {
-	record, err := s.create(ctx)(backendOf(req.GetConfigBackend()))
-	return &fleetv1.CreateConfigBackendResponse{ConfigBackend: messageOf[*fleetv1.ConfigBackend](record)}, err
-}
-
-// GetConfigBackend implements FleetService.
-func (s *Service) GetConfigBackend(ctx context.Context, req *fleetv1.GetConfigBackendRequest) (*fleetv1.GetConfigBackendResponse, error) {
-	record, err := s.get(ctx, catalog.KindConfigBackend, req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetConfigBackendResponse{ConfigBackend: s.backendsShown(ctx, record)[0]}, nil
-}
-
-// ListConfigBackends implements FleetService.
-func (s *Service) ListConfigBackends(
-	ctx context.Context, req *fleetv1.ListConfigBackendsRequest,
-) (*fleetv1.ListConfigBackendsResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindConfigBackend}, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.ListConfigBackendsResponse{ConfigBackends: s.backendsShown(ctx, records...), NextPageToken: next}, nil
-}
-
-// UpdateConfigBackend implements FleetService.
-func (s *Service) UpdateConfigBackend(
-	ctx context.Context, req *fleetv1.UpdateConfigBackendRequest,
-) (*fleetv1.UpdateConfigBackendResponse, error) {
-	record, err := s.update(ctx)(backendOf(req.GetConfigBackend()))
-	return &fleetv1.UpdateConfigBackendResponse{ConfigBackend: messageOf[*fleetv1.ConfigBackend](record)}, err
-}
-
-// DeleteConfigBackend implements FleetService.
-func (s *Service) DeleteConfigBackend(
-	ctx context.Context, req *fleetv1.DeleteConfigBackendRequest,
-) (*fleetv1.DeleteConfigBackendResponse, error) {
-	return &fleetv1.DeleteConfigBackendResponse{}, s.delete(ctx, catalog.KindConfigBackend, req.GetName())
-}
-
 // RefreshConfigBackend implements FleetService.
 func (s *Service) RefreshConfigBackend(
 	ctx context.Context, req *fleetv1.RefreshConfigBackendRequest,
@@ -191,14 +148,14 @@ func setName(layer layers.Origin, project string) string {
 	return objectname.Format(layer.Set, project)
 }
 
-// backendsShown adds what is known of their reads to back ends. Without the database it is left
+// backendsShown returns the messages of back ends with what is known of their reads. Without the database it is left
 // out.
-func (s *Service) backendsShown(ctx context.Context, records ...fleet.Record) []*fleetv1.ConfigBackend {
+func (s *Service) backendsShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.ConfigBackend, error) {
 	shown := wire.Each(records, messageOf[*fleetv1.ConfigBackend])
 	states, err := s.d.Configs.Status(ctx)
 	if err != nil {
 		s.d.Logger.WarnContext(ctx, "configuration back ends are shown without their states", slog.Any("error", err))
-		return shown
+		return shown, nil
 	}
 	for i, record := range records {
 		state := states[record.Object.Meta().UID]
@@ -207,5 +164,5 @@ func (s *Service) backendsShown(ctx context.Context, records ...fleet.Record) []
 			ReadTime: catalogwire.Timestamp(state.ReadAt),
 		}
 	}
-	return shown
+	return shown, nil
 }

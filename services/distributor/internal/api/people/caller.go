@@ -66,7 +66,8 @@ func (s *Service) atHub(ctx context.Context) error {
 	return nil
 }
 
-// needs returns the permission that the call's option names.
+// needs returns the permission that the call's option names. Its resource is permission.Each if each object needs that
+// of its own kind.
 func (c *caller) needs() catalog.Permission {
 	return catalog.Permission{Verb: c.access.Verb, Resource: c.access.Resource}
 }
@@ -187,7 +188,11 @@ func names(binding *catalog.AccessBinding, id identity.Identity) bool {
 
 // allows reports whether the caller has the call's permission for an object.
 func (c *caller) allows(object catalog.Object) bool {
-	return c.rights.Allows(c.needs(), authz.ObjectOf(c.view, object))
+	p := c.needs()
+	if p.Resource == permission.Each {
+		p.Resource = catalog.ResourceOf(object.Key().Kind)
+	}
+	return c.rights.Allows(p, authz.ObjectOf(c.view, object))
 }
 
 // shown returns what the caller sees of a record. Who made and changed an object, and why, is for

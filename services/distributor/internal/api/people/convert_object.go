@@ -78,46 +78,6 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	return service, nil
 }
 
-// documentOf returns the object of a document.
-func documentOf(m *fleetv1.Document) (catalog.Object, error) {
-	switch object := m.GetObject().(type) {
-	case *fleetv1.Document_Cluster:
-		return clusterOf(object.Cluster)
-	case *fleetv1.Document_Repository:
-		return repositoryOf(object.Repository)
-	case *fleetv1.Document_Service:
-		return serviceOf(object.Service)
-	case *fleetv1.Document_User:
-		return userOf(object.User)
-	case *fleetv1.Document_AccessBinding:
-		return bindingOf(object.AccessBinding)
-	case *fleetv1.Document_Project:
-		return projectOf(object.Project)
-	case *fleetv1.Document_IdentityProvider:
-		return providerOf(object.IdentityProvider)
-	case *fleetv1.Document_TrustRule:
-		return trustRuleOf(object.TrustRule)
-	case *fleetv1.Document_ConfigBackend:
-		return backendOf(object.ConfigBackend)
-	case *fleetv1.Document_ConfigSet:
-		return configSetOf(object.ConfigSet)
-	case *fleetv1.Document_Notifier:
-		return notifierOf(object.Notifier)
-	case *fleetv1.Document_GlobalService:
-		return globalOf(object.GlobalService)
-	case *fleetv1.Document_RolloutPolicy:
-		return rolloutPolicyOf(object.RolloutPolicy)
-	case *fleetv1.Document_FleetSource:
-		return fleetSourceOf(object.FleetSource)
-	case *fleetv1.Document_Role:
-		return roleObjectOf(object.Role)
-	}
-	return nil, &fielderr.Error{
-		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end, a configuration set, a notifier, a global service, a rollout policy or a fleet source",
-	}
-}
-
 func configOf(m *fleetv1.ServiceConfig) *catalog.Config {
 	if m == nil {
 		return nil

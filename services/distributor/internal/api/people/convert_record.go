@@ -4,8 +4,6 @@
 package people
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -18,49 +16,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
-
-// objectMessage returns the message of a record's object, or nil for a record of nothing.
-func objectMessage(r fleet.Record) proto.Message {
-	switch o := r.Object.(type) {
-	case *catalog.Cluster:
-		return clusterMessage(o, r.Cluster)
-	case *catalog.Repository:
-		return repositoryMessage(o, r.Mirror)
-	case *catalog.Service:
-		return serviceMessage(o, r.Service)
-	case *catalog.User:
-		return userMessage(o)
-	case *catalog.AccessBinding:
-		return bindingMessage(o, r.Binding)
-	case *catalog.Project:
-		return projectMessage(o, r.Project, r.Bundles)
-	case *catalog.IdentityProvider:
-		return providerMessage(o, r.Provider)
-	case *catalog.TrustRule:
-		return trustRuleMessage(o)
-	case *catalog.ConfigBackend:
-		return backendMessage(o)
-	case *catalog.ConfigSet:
-		return configSetMessage(o)
-	case *catalog.Notifier:
-		return notifierMessage(o)
-	case *catalog.GlobalService:
-		return globalMessage(o, r.Global)
-	case *catalog.RolloutPolicy:
-		return rolloutPolicyMessage(o)
-	case *catalog.FleetSource:
-		return fleetSourceMessage(o)
-	case *catalog.Role:
-		return roleObjectMessage(o)
-	}
-	return nil
-}
-
-// messageOf returns the message of a record's object, or nil if the record is of another kind.
-func messageOf[M proto.Message](r fleet.Record) M {
-	message, _ := objectMessage(r).(M)
-	return message
-}
 
 func clusterMessage(c *catalog.Cluster, status fleet.ClusterStatus) *fleetv1.Cluster {
 	return &fleetv1.Cluster{

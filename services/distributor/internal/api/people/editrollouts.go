@@ -107,7 +107,7 @@ func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog
 		services[edit.Policy.UID] = append(services[edit.Policy.UID], edit.Service.UID)
 	}
 	for uid, policy := range policies {
-		latest, releases, err := s.d.Releases.Brings(ctx, uid, services[uid])
+		latest, releases, err := s.d.States.Releases.Brings(ctx, uid, services[uid])
 		if err != nil && !errors.Is(err, rollouts.ErrNotFound) {
 			return err
 		}

@@ -33,55 +33,12 @@ import (
 type FleetSources struct {
 	// people decides who may call.
 	people *Service
-	states fleetsync.States
 }
 
 var _ fleetv1connect.FleetSourceServiceHandler = (*FleetSources)(nil)
 
 // NewFleetSources returns the service for fleet sources.
-func NewFleetSources(people *Service, states fleetsync.States) *FleetSources {
-	return &FleetSources{people: people, states: states}
-}
-
-// CreateFleetSource implements FleetSourceServiceHandler.
-func (f *FleetSources) CreateFleetSource(ctx context.Context, req *fleetv1.CreateFleetSourceRequest) (*fleetv1.CreateFleetSourceResponse, error) {
-	record, err := f.people.create(ctx)(fleetSourceOf(req.GetFleetSource()))
-	return &fleetv1.CreateFleetSourceResponse{FleetSource: messageOf[*fleetv1.FleetSource](record)}, err
-}
-
-// GetFleetSource implements FleetSourceServiceHandler.
-func (f *FleetSources) GetFleetSource(ctx context.Context, req *fleetv1.GetFleetSourceRequest) (*fleetv1.GetFleetSourceResponse, error) {
-	record, err := f.people.get(ctx, catalog.KindFleetSource, req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := f.withStatus(ctx, []fleet.Record{record})
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetFleetSourceResponse{FleetSource: shown[0]}, nil
-}
-
-// ListFleetSources implements FleetSourceServiceHandler.
-func (f *FleetSources) ListFleetSources(ctx context.Context, req *fleetv1.ListFleetSourcesRequest) (*fleetv1.ListFleetSourcesResponse, error) {
-	records, next, err := f.people.list(ctx, fleet.Query{Kind: catalog.KindFleetSource, Project: req.GetProject()}, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := f.withStatus(ctx, records)
-	return &fleetv1.ListFleetSourcesResponse{FleetSources: shown, NextPageToken: next}, err
-}
-
-// UpdateFleetSource implements FleetSourceServiceHandler.
-func (f *FleetSources) UpdateFleetSource(ctx context.Context, req *fleetv1.UpdateFleetSourceRequest) (*fleetv1.UpdateFleetSourceResponse, error) {
-	record, err := f.people.update(ctx)(fleetSourceOf(req.GetFleetSource()))
-	return &fleetv1.UpdateFleetSourceResponse{FleetSource: messageOf[*fleetv1.FleetSource](record)}, err
-}
-
-// DeleteFleetSource implements FleetSourceServiceHandler.
-func (f *FleetSources) DeleteFleetSource(ctx context.Context, req *fleetv1.DeleteFleetSourceRequest) (*fleetv1.DeleteFleetSourceResponse, error) {
-	return &fleetv1.DeleteFleetSourceResponse{}, f.people.delete(ctx, catalog.KindFleetSource, req.GetName())
-}
+func NewFleetSources(people *Service) *FleetSources { return &FleetSources{people: people} }
 
 // SyncFleetSource implements FleetSourceServiceHandler. A repository that cannot be fetched does not
 // keep the source from being looked at as last known; its state says what is wrong.
@@ -95,7 +52,7 @@ func (f *FleetSources) SyncFleetSource(ctx context.Context, req *fleetv1.SyncFle
 	if err := f.people.d.Mirrors.Refresh(fetching, source.Spec.Source.Repository); err != nil {
 		f.people.d.Logger.WarnContext(ctx, "look at a fleet source goes on with what was last known", slog.Any("error", err))
 	}
-	asked, err := f.states.Ask(ctx, source.UID)
+	asked, err := f.people.d.States.FleetSources.Ask(ctx, source.UID)
 	return &fleetv1.SyncFleetSourceResponse{Request: asked}, wire.Error(err)
 }
 
@@ -105,14 +62,14 @@ func (f *FleetSources) ConfirmFleetSource(ctx context.Context, req *fleetv1.Conf
 	if err != nil {
 		return nil, err
 	}
-	states, err := f.states.States(ctx, []string{source.UID})
+	states, err := f.people.d.States.FleetSources.States(ctx, []string{source.UID})
 	if err != nil {
 		return nil, wire.Error(err)
 	}
 	if held := states[source.UID].HeldDigest; held == "" || held != req.GetDigest() {
 		return nil, rpcerr.Field("digest", "does not identify the removals that are held now; read the status again")
 	}
-	return &fleetv1.ConfirmFleetSourceResponse{}, wire.Error(f.states.Confirm(ctx, source.UID, req.GetDigest()))
+	return &fleetv1.ConfirmFleetSourceResponse{}, wire.Error(f.people.d.States.FleetSources.Confirm(ctx, source.UID, req.GetDigest()))
 }
 
 // ListFleetSourceDocuments implements FleetSourceServiceHandler. A page's token is the place of its last
@@ -128,7 +85,7 @@ func (f *FleetSources) ListFleetSourceDocuments(
 	if err != nil {
 		return nil, err
 	}
-	documents, err := f.states.Documents(ctx, source.UID)
+	documents, err := f.people.d.States.FleetSources.Documents(ctx, source.UID)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -171,13 +128,13 @@ func (f *FleetSources) permitted(ctx context.Context, name string) (*catalog.Fle
 	return source, nil
 }
 
-// withStatus returns the messages of fleet sources with what they did.
-func (f *FleetSources) withStatus(ctx context.Context, records []fleet.Record) ([]*fleetv1.FleetSource, error) {
+// fleetSourcesShown returns the messages of fleet sources with what they did.
+func (s *Service) fleetSourcesShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.FleetSource, error) {
 	uids := make([]string, len(records))
 	for i, record := range records {
 		uids[i] = record.Object.Meta().UID
 	}
-	states, err := f.states.States(ctx, uids)
+	states, err := s.d.States.FleetSources.States(ctx, uids)
 	if err != nil {
 		return nil, wire.Error(err)
 	}

@@ -32,65 +32,19 @@ const (
 	maxTestAnswer = 1 << 10
 )
 
-// NotifiersDeps are the collaborators of [Notifiers], all required.
-type NotifiersDeps struct {
-	Mail   notify.Mail
-	Tester notify.Tester
-}
-
 // Notifiers implements leat.fleet.v1.NotifierService.
 type Notifiers struct {
 	// people decides who may call.
 	people *Service
-	d      NotifiersDeps
+	tester notify.Tester
 	pace   *rate.Limiter
 }
 
 var _ fleetv1connect.NotifierServiceHandler = (*Notifiers)(nil)
 
 // NewNotifiers returns the service for notifiers.
-func NewNotifiers(people *Service, d NotifiersDeps) *Notifiers {
-	return &Notifiers{people: people, d: d, pace: rate.NewLimiter(rate.Every(testEvery), testBurst)}
-}
-
-// CreateNotifier implements NotifierServiceHandler.
-func (n *Notifiers) CreateNotifier(ctx context.Context, req *fleetv1.CreateNotifierRequest) (*fleetv1.CreateNotifierResponse, error) {
-	record, err := n.people.create(ctx)(notifierOf(req.GetNotifier()))
-	return &fleetv1.CreateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
-}
-
-// GetNotifier implements NotifierServiceHandler.
-func (n *Notifiers) GetNotifier(ctx context.Context, req *fleetv1.GetNotifierRequest) (*fleetv1.GetNotifierResponse, error) {
-	record, err := n.people.get(ctx, catalog.KindNotifier, req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := n.withStatus(ctx, []fleet.Record{record})
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetNotifierResponse{Notifier: shown[0]}, nil
-}
-
-// ListNotifiers implements NotifierServiceHandler.
-func (n *Notifiers) ListNotifiers(ctx context.Context, req *fleetv1.ListNotifiersRequest) (*fleetv1.ListNotifiersResponse, error) {
-	records, next, err := n.people.list(ctx, fleet.Query{Kind: catalog.KindNotifier, Project: req.GetProject()}, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := n.withStatus(ctx, records)
-	return &fleetv1.ListNotifiersResponse{Notifiers: shown, NextPageToken: next}, err
-}
-
-// UpdateNotifier implements NotifierServiceHandler.
-func (n *Notifiers) UpdateNotifier(ctx context.Context, req *fleetv1.UpdateNotifierRequest) (*fleetv1.UpdateNotifierResponse, error) {
-	record, err := n.people.update(ctx)(notifierOf(req.GetNotifier()))
-	return &fleetv1.UpdateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
-}
-
-// DeleteNotifier implements NotifierServiceHandler.
-func (n *Notifiers) DeleteNotifier(ctx context.Context, req *fleetv1.DeleteNotifierRequest) (*fleetv1.DeleteNotifierResponse, error) {
-	return &fleetv1.DeleteNotifierResponse{}, n.people.delete(ctx, catalog.KindNotifier, req.GetName())
+func NewNotifiers(people *Service, tester notify.Tester) *Notifiers {
+	return &Notifiers{people: people, tester: tester, pace: rate.NewLimiter(rate.Every(testEvery), testBurst)}
 }
 
 // TestNotifier implements NotifierServiceHandler.
@@ -103,7 +57,7 @@ func (n *Notifiers) TestNotifier(ctx context.Context, req *fleetv1.TestNotifierR
 		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
 			"too many tests of notifiers at once; try again in a few seconds", rpcerr.RetryAfter(testEvery))
 	}
-	id, answer, isTaken, err := n.d.Tester.Test(ctx, notifier, catalog.Now())
+	id, answer, isTaken, err := n.tester.Test(ctx, notifier, catalog.Now())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -120,7 +74,7 @@ func (n *Notifiers) ListDeadLetters(ctx context.Context, req *fleetv1.ListDeadLe
 	if err != nil {
 		return nil, err
 	}
-	items, err := n.d.Mail.DeadLetters(ctx, notifier.UID)
+	items, err := n.people.d.States.Mail.DeadLetters(ctx, notifier.UID)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -151,7 +105,7 @@ func (n *Notifiers) ResendNotifier(ctx context.Context, req *fleetv1.ResendNotif
 	if len(req.GetIds()) > maxResent {
 		return nil, rpcerr.Field("ids", fmt.Sprintf("has %d items; at most %d are allowed", len(req.GetIds()), maxResent))
 	}
-	count, err := n.d.Mail.Resend(ctx, notifier.UID, req.GetIds(), catalog.Now())
+	count, err := n.people.d.States.Mail.Resend(ctx, notifier.UID, req.GetIds(), catalog.Now())
 	return &fleetv1.ResendNotifierResponse{Count: int32(count)}, wire.Error(err)
 }
 
@@ -168,13 +122,13 @@ func (n *Notifiers) permitted(ctx context.Context, name string) (*catalog.Notifi
 	return notifier, nil
 }
 
-// withStatus returns the messages of notifiers with what became of theirs.
-func (n *Notifiers) withStatus(ctx context.Context, records []fleet.Record) ([]*fleetv1.Notifier, error) {
+// notifiersShown returns the messages of notifiers with what became of theirs.
+func (s *Service) notifiersShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.Notifier, error) {
 	uids := make([]string, len(records))
 	for i, record := range records {
 		uids[i] = record.Object.Meta().UID
 	}
-	bags, err := n.d.Mail.Mailbags(ctx, uids)
+	bags, err := s.d.States.Mail.Mailbags(ctx, uids)
 	if err != nil {
 		return nil, wire.Error(err)
 	}

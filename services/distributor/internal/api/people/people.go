@@ -20,7 +20,10 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
 // refreshTimeout bounds the wait for upstreams in SyncService.
@@ -68,7 +71,7 @@ type Deps struct {
 	Audit      Audit
 	Configs    Configs
 	Objects    *fanout.Hub[catalog.Key]
-	Releases   Releases
+	States     States
 	Logger     *slog.Logger
 	// Version is the hub's.
 	Version string
@@ -78,8 +81,23 @@ type Deps struct {
 	RedirectURI string
 }
 
+// States knows the states of objects that the view does not know, all required.
+type States struct {
+	Rollouts     rollouts.People
+	Releases     Releases
+	FleetSources fleetsync.States
+	Mail         notify.Mail
+}
+
 // Service implements leat.fleet.v1.FleetService.
-type Service struct{ d Deps }
+type Service struct {
+	d       Deps
+	stating map[catalog.Kind]stating
+}
 
 // New returns the service for people.
-func New(d Deps) *Service { return &Service{d: d} }
+func New(d Deps) *Service {
+	s := &Service{d: d}
+	s.stating = statingOf(s)
+	return s
+}

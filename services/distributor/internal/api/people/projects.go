@@ -4,8 +4,6 @@
 package people
 
 import (
-	"context"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -14,35 +12,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
-
-// CreateProject implements FleetService.
-func (s *Service) CreateProject(ctx context.Context, req *fleetv1.CreateProjectRequest) (*fleetv1.CreateProjectResponse, error) {
-	record, err := s.create(ctx)(projectOf(req.GetProject()))
-	return &fleetv1.CreateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
-}
-
-// GetProject implements FleetService.
-func (s *Service) GetProject(ctx context.Context, req *fleetv1.GetProjectRequest) (*fleetv1.GetProjectResponse, error) {
-	record, err := s.get(ctx, catalog.KindProject, req.GetName())
-	return &fleetv1.GetProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
-}
-
-// ListProjects implements FleetService.
-func (s *Service) ListProjects(ctx context.Context, req *fleetv1.ListProjectsRequest) (*fleetv1.ListProjectsResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindProject}, req.GetPage())
-	return &fleetv1.ListProjectsResponse{Projects: wire.Each(records, messageOf[*fleetv1.Project]), NextPageToken: next}, err
-}
-
-// UpdateProject implements FleetService.
-func (s *Service) UpdateProject(ctx context.Context, req *fleetv1.UpdateProjectRequest) (*fleetv1.UpdateProjectResponse, error) {
-	record, err := s.update(ctx)(projectOf(req.GetProject()))
-	return &fleetv1.UpdateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
-}
-
-// DeleteProject implements FleetService.
-func (s *Service) DeleteProject(ctx context.Context, req *fleetv1.DeleteProjectRequest) (*fleetv1.DeleteProjectResponse, error) {
-	return &fleetv1.DeleteProjectResponse{}, s.delete(ctx, catalog.KindProject, req.GetName())
-}
 
 func projectOf(m *fleetv1.Project) (*catalog.Project, error) {
 	metadata, err := hubMetadataOf(m.GetMetadata())

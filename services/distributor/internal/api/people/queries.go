@@ -53,10 +53,6 @@ type QueriesDeps struct {
 	People *Service
 	// Standing knows what is wrong with what many services follow from.
 	Standing *standing.Reader
-	// These show the states of their kinds.
-	Rollouts     *Rollouts
-	FleetSources *FleetSources
-	Notifiers    *Notifiers
 }
 
 // Queries implements leat.fleet.v1.QueryService.
@@ -109,7 +105,7 @@ func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Resu
 	for i, row := range result.Rows {
 		records[i] = c.shown(c.view.Describe(row.Object))
 	}
-	documents, err := s.documents(ctx, records)
+	documents, err := s.People.documents(ctx, records)
 	for i := range documents {
 		rows[i].Document = documents[i]
 	}

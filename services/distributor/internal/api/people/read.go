@@ -11,6 +11,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -33,36 +34,29 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReq
 	}, nil
 }
 
-// GetCluster implements FleetService.
-func (s *Service) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
-	record, err := s.get(ctx, catalog.KindCluster, req.GetName())
-	return &fleetv1.GetClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
-}
-
-// GetRepository implements FleetService.
-func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryRequest) (*fleetv1.GetRepositoryResponse, error) {
-	record, err := s.get(ctx, catalog.KindRepository, req.GetName())
+// Get implements FleetService.
+func (s *Service) Get(ctx context.Context, req *fleetv1.GetRequest) (*fleetv1.GetResponse, error) {
+	c, err := s.person(ctx)
 	if err != nil {
 		return nil, err
 	}
-	records := []fleet.Record{record}
-	s.updateMirrors(ctx, records)
-	return &fleetv1.GetRepositoryResponse{Repository: messageOf[*fleetv1.Repository](records[0])}, nil
-}
-
-// GetService implements FleetService.
-func (s *Service) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
-	record, err := s.get(ctx, catalog.KindService, req.GetName())
-	return &fleetv1.GetServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
-}
-
-// get returns an object that the caller may see, as they see it.
-func (s *Service) get(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
-	c, record, err := s.seen(ctx, kind, "name", name)
+	kind, err := kindOf(req.GetKind())
 	if err != nil {
-		return fleet.Record{}, err
+		return nil, wire.Error(err)
 	}
-	return c.shown(record), nil
+	key, err := keyOf(kind, "name", req.GetName())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	record, err := s.find(ctx, c, key)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := s.documents(ctx, []fleet.Record{c.shown(record)})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetResponse{Document: documents[0]}, nil
 }
 
 // permitted returns an object for which the caller has the call's permission. The object is named by
@@ -118,26 +112,10 @@ func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.R
 	return record, nil
 }
 
-// ListClusters implements FleetService.
-func (s *Service) ListClusters(ctx context.Context, req *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindCluster, Project: req.GetProject()}, req.GetPage())
-	return &fleetv1.ListClustersResponse{Clusters: wire.Each(records, messageOf[*fleetv1.Cluster]), NextPageToken: next}, err
-}
-
-// ListRepositories implements FleetService.
-func (s *Service) ListRepositories(ctx context.Context, req *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindRepository, Project: req.GetProject()}, req.GetPage())
-	s.updateMirrors(ctx, records)
-	return &fleetv1.ListRepositoriesResponse{Repositories: wire.Each(records, messageOf[*fleetv1.Repository]), NextPageToken: next}, err
-}
-
-// updateMirrors puts the present states of mirrors into the records of repositories. The view only
+// repositoriesShown returns the messages of repositories with the present states of their mirrors. The view only
 // hears of changes, so that polls that find nothing cost nothing; when the last one was, and when
 // the next one is due, is asked of the mirrors' owners here.
-func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
-	if len(records) == 0 {
-		return
-	}
+func (s *Service) repositoriesShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.Repository, error) {
 	names := make([]string, len(records))
 	for i, record := range records {
 		names[i] = record.Object.Key().Name
@@ -148,47 +126,59 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 	if err != nil {
 		s.d.Logger.DebugContext(ctx, "showing mirrors as last reported", slog.Any("error", err))
 	}
-	for i := range records {
-		state, ok := states[records[i].Object.Key().Name]
-		if known := records[i].Mirror; ok && (known == nil || known.Epoch <= state.Epoch) {
-			records[i].Mirror = &state
+	return wire.Each(records, func(record fleet.Record) *fleetv1.Repository {
+		state, ok := states[record.Object.Key().Name]
+		if known := record.Mirror; ok && (known == nil || known.Epoch <= state.Epoch) {
+			record.Mirror = &state
 		}
-	}
+		return messageOf[*fleetv1.Repository](record)
+	}), nil
 }
 
-// ListServices implements FleetService.
-func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	cluster, err := optionalPath("cluster", req.GetCluster())
+// List implements FleetService.
+func (s *Service) List(ctx context.Context, req *fleetv1.ListRequest) (*fleetv1.ListResponse, error) {
+	c, err := s.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := selectionOfList(req)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindService, Cluster: cluster, Project: req.GetProject()}, req.GetPage())
-	return &fleetv1.ListServicesResponse{Services: wire.Each(records, messageOf[*fleetv1.Service]), NextPageToken: next}, err
+	q.Keep, q.Within = c.visible(catalog.VerbList), c.scope(catalog.VerbList)
+	records, next, err := s.page(q, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	documents, err := s.documents(ctx, wire.Each(records, c.shown))
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListResponse{Documents: documents, NextPageToken: next}, nil
 }
 
-// list returns a page of the objects that the caller may see, as they see them.
-func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
-	c, err := s.person(ctx)
-	if err != nil {
-		return nil, "", err
+// selectionOfList returns what a list selects. The error is a *fielderr.Error.
+func selectionOfList(req *fleetv1.ListRequest) (fleet.Query, error) {
+	q := fleet.Query{Project: req.GetProject()}
+	var err error
+	if q.Kind, err = kindOf(req.GetKind()); err != nil {
+		return q, err
 	}
-	if err := optionalProject(q.Project); err != nil {
-		return nil, "", wire.Error(err)
+	switch {
+	case q.Project != "" && !q.Kind.InProject():
+		return q, fielderr.New("project", "has no meaning for a %s, which belongs to the hub; leave it out", q.Kind)
+	case req.GetCluster() != "" && q.Kind != catalog.KindService:
+		return q, fielderr.New("cluster", "selects services, and nothing else; leave it out")
 	}
-	q.Keep, q.Within = c.visible(c.needs().Verb), c.scope(c.needs().Verb)
-	records, next, err := s.page(q, page)
-	for i := range records {
-		records[i] = c.shown(records[i])
+	if q.Cluster, err = optionalPath("cluster", req.GetCluster()); err != nil {
+		return q, err
 	}
-	return records, next, err
+	return q, optionalProject(q.Project)
 }
 
 // page returns a page of the objects, and the token of the next page, which is the name of this
 // one's last object.
 func (s *Service) page(q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
-	if err := optionalProject(q.Project); err != nil {
-		return nil, "", wire.Error(err)
-	}
 	var err error
 	if q.After, q.Limit, err = pageOf(page); err != nil {
 		return nil, "", err

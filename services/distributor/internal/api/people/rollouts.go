@@ -32,62 +32,18 @@ import (
 // maxTells bounds the attempts of one call on a rollout that changes all the time.
 const maxTells = 10
 
-// RolloutsDeps are the collaborators of [Rollouts], all required.
-type RolloutsDeps struct {
-	Rollouts rollouts.People
-	Pins     catalog.Pins
-}
-
 // Rollouts implements leat.fleet.v1.RolloutService.
 type Rollouts struct {
 	// people decides who may call.
 	people *Service
-	d      RolloutsDeps
+	pins   catalog.Pins
 }
 
 var _ fleetv1connect.RolloutServiceHandler = (*Rollouts)(nil)
 
 // NewRollouts returns the service for rollouts.
-func NewRollouts(people *Service, d RolloutsDeps) *Rollouts { return &Rollouts{people: people, d: d} }
-
-// CreateRolloutPolicy implements RolloutServiceHandler.
-func (r *Rollouts) CreateRolloutPolicy(ctx context.Context, req *fleetv1.CreateRolloutPolicyRequest) (*fleetv1.CreateRolloutPolicyResponse, error) {
-	record, err := r.people.create(ctx)(rolloutPolicyOf(req.GetRolloutPolicy()))
-	return &fleetv1.CreateRolloutPolicyResponse{RolloutPolicy: messageOf[*fleetv1.RolloutPolicy](record)}, err
-}
-
-// GetRolloutPolicy implements RolloutServiceHandler.
-func (r *Rollouts) GetRolloutPolicy(ctx context.Context, req *fleetv1.GetRolloutPolicyRequest) (*fleetv1.GetRolloutPolicyResponse, error) {
-	record, err := r.people.get(ctx, catalog.KindRolloutPolicy, req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := r.withStatus(ctx, []fleet.Record{record})
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetRolloutPolicyResponse{RolloutPolicy: shown[0]}, nil
-}
-
-// ListRolloutPolicies implements RolloutServiceHandler.
-func (r *Rollouts) ListRolloutPolicies(ctx context.Context, req *fleetv1.ListRolloutPoliciesRequest) (*fleetv1.ListRolloutPoliciesResponse, error) {
-	records, next, err := r.people.list(ctx, fleet.Query{Kind: catalog.KindRolloutPolicy, Project: req.GetProject()}, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	shown, err := r.withStatus(ctx, records)
-	return &fleetv1.ListRolloutPoliciesResponse{RolloutPolicies: shown, NextPageToken: next}, err
-}
-
-// UpdateRolloutPolicy implements RolloutServiceHandler.
-func (r *Rollouts) UpdateRolloutPolicy(ctx context.Context, req *fleetv1.UpdateRolloutPolicyRequest) (*fleetv1.UpdateRolloutPolicyResponse, error) {
-	record, err := r.people.update(ctx)(rolloutPolicyOf(req.GetRolloutPolicy()))
-	return &fleetv1.UpdateRolloutPolicyResponse{RolloutPolicy: messageOf[*fleetv1.RolloutPolicy](record)}, err
-}
-
-// DeleteRolloutPolicy implements RolloutServiceHandler.
-func (r *Rollouts) DeleteRolloutPolicy(ctx context.Context, req *fleetv1.DeleteRolloutPolicyRequest) (*fleetv1.DeleteRolloutPolicyResponse, error) {
-	return &fleetv1.DeleteRolloutPolicyResponse{}, r.people.delete(ctx, catalog.KindRolloutPolicy, req.GetName())
+func NewRollouts(people *Service, pins catalog.Pins) *Rollouts {
+	return &Rollouts{people: people, pins: pins}
 }
 
 // ListRollouts implements RolloutServiceHandler.
@@ -96,7 +52,7 @@ func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRe
 	if err != nil {
 		return nil, err
 	}
-	all, err := r.d.Rollouts.Runs(ctx, policy.UID)
+	all, err := r.people.d.States.Rollouts.Runs(ctx, policy.UID)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -122,7 +78,7 @@ func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutReques
 	}
 	isVisible, skipped, chunk := c.visible(catalog.VerbGet), 0, max(limit, defaultPageSize)+1
 	for res := new(fleetv1.GetRolloutResponse); ; {
-		of, members, err := r.d.Rollouts.Page(ctx, policy.UID, req.GetNumber(), after, chunk)
+		of, members, err := r.people.d.States.Rollouts.Page(ctx, policy.UID, req.GetNumber(), after, chunk)
 		if err != nil {
 			return nil, rolloutError(policy, req.GetNumber(), err)
 		}
@@ -205,7 +161,7 @@ func (r *Rollouts) ReplayRollout(ctx context.Context, req *fleetv1.ReplayRollout
 	if err != nil {
 		return nil, err
 	}
-	log, err := r.d.Rollouts.Log(ctx, policy.UID, req.GetNumber())
+	log, err := r.people.d.States.Rollouts.Log(ctx, policy.UID, req.GetNumber())
 	if err != nil {
 		return nil, rolloutError(policy, req.GetNumber(), err)
 	}
@@ -288,7 +244,7 @@ func (r *Rollouts) tell(
 ) (*rollouts.Record, error) {
 	var err error
 	for range maxTells {
-		record, findErr := r.d.Rollouts.Find(ctx, policy.UID, 0)
+		record, findErr := r.people.d.States.Rollouts.Find(ctx, policy.UID, 0)
 		if findErr != nil {
 			return nil, rolloutError(policy, 0, findErr)
 		}
@@ -301,7 +257,7 @@ func (r *Rollouts) tell(
 		if refusal != nil {
 			return nil, rolloutError(policy, 0, refusal)
 		}
-		err = r.d.Rollouts.Tell(ctx, catalog.Change{Verb: verb, Kind: string(catalog.KindRolloutPolicy), Name: policy.Name, UID: policy.UID}, step)
+		err = r.people.d.States.Rollouts.Tell(ctx, catalog.Change{Verb: verb, Kind: string(catalog.KindRolloutPolicy), Name: policy.Name, UID: policy.UID}, step)
 		if err == nil {
 			return step.Record, nil
 		}
@@ -312,17 +268,14 @@ func (r *Rollouts) tell(
 	return nil, rolloutError(policy, 0, err)
 }
 
-// withStatus returns the messages of policies with their latest rollouts.
-func (r *Rollouts) withStatus(ctx context.Context, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
+// policiesShown returns the messages of policies with their latest rollouts.
+func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
 	shown := make([]*fleetv1.RolloutPolicy, len(records))
-	if len(records) == 0 {
-		return shown, nil
-	}
-	latest, err := r.d.Rollouts.Latest(ctx)
+	latest, err := s.d.States.Rollouts.Latest(ctx)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	covered, held := fleet.Rollouts{View: r.people.d.View}.Count()
+	covered, held := fleet.Rollouts{View: s.d.View}.Count()
 	for i, record := range records {
 		shown[i] = messageOf[*fleetv1.RolloutPolicy](record)
 		policy, ok := record.Object.(*catalog.RolloutPolicy)
@@ -359,7 +312,7 @@ func (r *Rollouts) RollbackService(ctx context.Context, req *fleetv1.RollbackSer
 		return nil, err
 	}
 	pin := &catalog.Pin{Revision: revision.Number, Content: content, By: c.Name, At: catalog.Now(), Reason: catalog.OriginOf(ctx).Reason}
-	if _, err := r.d.Pins.Pin(ctx, service.UID, service.Name, pin); err != nil {
+	if _, err := r.pins.Pin(ctx, service.UID, service.Name, pin); err != nil {
 		return nil, wire.Error(err)
 	}
 	r.people.follow(ctx)
@@ -372,7 +325,7 @@ func (r *Rollouts) ReleaseService(ctx context.Context, req *fleetv1.ReleaseServi
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.d.Pins.Pin(ctx, service.UID, service.Name, nil); err != nil {
+	if _, err := r.pins.Pin(ctx, service.UID, service.Name, nil); err != nil {
 		return nil, wire.Error(err)
 	}
 	r.people.follow(ctx)

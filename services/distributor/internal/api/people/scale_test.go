@@ -15,6 +15,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
@@ -149,32 +150,32 @@ func newLargeHub(tb testing.TB) *hub {
 // projects of 500, and as an administrator.
 func BenchmarkList(b *testing.B) {
 	h := newLargeHub(b)
-	list := func(b *testing.B, client fleetv1connect.FleetServiceClient, req *fleetv1.ListServicesRequest, want int) {
+	list := func(b *testing.B, client fleetv1connect.FleetServiceClient, req *fleetv1.ListRequest, want int) {
 		b.Helper()
-		res, err := client.ListServices(b.Context(), req)
-		if err != nil || len(res.GetServices()) != want {
-			b.Fatalf("got %d services, %v, want %d", len(res.GetServices()), err, want)
+		res, err := fleetcalls.List[*fleetv1.Service](b.Context(), client, req)
+		if err != nil || len(res.Objects) != want {
+			b.Fatalf("got %d services, %v, want %d", len(res.Objects), err, want)
 		}
 	}
 	ada, admin := h.person("ada"), h.person("root", catalog.AdminGroup)
 	b.Run("caller=three-projects", func(b *testing.B) {
 		for b.Loop() {
-			list(b, ada, &fleetv1.ListServicesRequest{}, 500)
+			list(b, ada, &fleetv1.ListRequest{}, 500)
 		}
 	})
 	b.Run("caller=three-projects,filter=project", func(b *testing.B) {
 		for b.Loop() {
-			list(b, ada, &fleetv1.ListServicesRequest{Project: project(benchProjects - 1)}, benchServices)
+			list(b, ada, &fleetv1.ListRequest{Project: project(benchProjects - 1)}, benchServices)
 		}
 	})
 	b.Run("caller=three-projects,filter=foreign-project", func(b *testing.B) {
 		for b.Loop() {
-			list(b, ada, &fleetv1.ListServicesRequest{Project: project(benchProjects - 2)}, 0)
+			list(b, ada, &fleetv1.ListRequest{Project: project(benchProjects - 2)}, 0)
 		}
 	})
 	b.Run("caller=admin,filter=project", func(b *testing.B) {
 		for b.Loop() {
-			list(b, admin, &fleetv1.ListServicesRequest{Project: project(benchProjects - 1)}, benchServices)
+			list(b, admin, &fleetv1.ListRequest{Project: project(benchProjects - 1)}, benchServices)
 		}
 	})
 	b.Run("caller=three-projects,after=new-service", func(b *testing.B) {
@@ -184,22 +185,22 @@ func BenchmarkList(b *testing.B) {
 			b.StopTimer()
 			h.apply(b, catalog.Changes{Services: []*catalog.Service{benchService(0, benchServices+n, 1)}})
 			b.StartTimer()
-			list(b, ada, &fleetv1.ListServicesRequest{}, 500)
+			list(b, ada, &fleetv1.ListRequest{}, 500)
 		}
 	})
 	b.Run("caller=three-projects,kind=repositories", func(b *testing.B) {
 		for b.Loop() {
-			res, err := ada.ListRepositories(b.Context(), &fleetv1.ListRepositoriesRequest{})
-			if err != nil || len(res.GetRepositories()) != 30 {
-				b.Fatalf("got %d repositories, %v", len(res.GetRepositories()), err)
+			res, err := fleetcalls.List[*fleetv1.Repository](b.Context(), ada, &fleetv1.ListRequest{})
+			if err != nil || len(res.Objects) != 30 {
+				b.Fatalf("got %d repositories, %v", len(res.Objects), err)
 			}
 		}
 	})
 	b.Run("caller=three-projects,kind=clusters", func(b *testing.B) {
 		for b.Loop() {
-			res, err := ada.ListClusters(b.Context(), &fleetv1.ListClustersRequest{})
-			if err != nil || len(res.GetClusters()) != 3 {
-				b.Fatalf("got %d clusters, %v", len(res.GetClusters()), err)
+			res, err := fleetcalls.List[*fleetv1.Cluster](b.Context(), ada, &fleetv1.ListRequest{})
+			if err != nil || len(res.Objects) != 3 {
+				b.Fatalf("got %d clusters, %v", len(res.Objects), err)
 			}
 		}
 	})

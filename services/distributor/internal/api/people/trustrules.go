@@ -4,45 +4,13 @@
 package people
 
 import (
-	"context"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
-
-// CreateTrustRule implements FleetService.
-func (s *Service) CreateTrustRule(ctx context.Context, req *fleetv1.CreateTrustRuleRequest) (*fleetv1.CreateTrustRuleResponse, error) {
-	record, err := s.create(ctx)(trustRuleOf(req.GetTrustRule()))
-	return &fleetv1.CreateTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
-}
-
-// GetTrustRule implements FleetService.
-func (s *Service) GetTrustRule(ctx context.Context, req *fleetv1.GetTrustRuleRequest) (*fleetv1.GetTrustRuleResponse, error) {
-	record, err := s.get(ctx, catalog.KindTrustRule, req.GetName())
-	return &fleetv1.GetTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
-}
-
-// ListTrustRules implements FleetService.
-func (s *Service) ListTrustRules(ctx context.Context, req *fleetv1.ListTrustRulesRequest) (*fleetv1.ListTrustRulesResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindTrustRule}, req.GetPage())
-	return &fleetv1.ListTrustRulesResponse{TrustRules: wire.Each(records, messageOf[*fleetv1.TrustRule]), NextPageToken: next}, err
-}
-
-// UpdateTrustRule implements FleetService.
-func (s *Service) UpdateTrustRule(ctx context.Context, req *fleetv1.UpdateTrustRuleRequest) (*fleetv1.UpdateTrustRuleResponse, error) {
-	record, err := s.update(ctx)(trustRuleOf(req.GetTrustRule()))
-	return &fleetv1.UpdateTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
-}
-
-// DeleteTrustRule implements FleetService.
-func (s *Service) DeleteTrustRule(ctx context.Context, req *fleetv1.DeleteTrustRuleRequest) (*fleetv1.DeleteTrustRuleResponse, error) {
-	return &fleetv1.DeleteTrustRuleResponse{}, s.delete(ctx, catalog.KindTrustRule, req.GetName())
-}
 
 // trustRuleOf refuses unknown fields, because they may narrow who is let in.
 func trustRuleOf(m *fleetv1.TrustRule) (*catalog.TrustRule, error) {

@@ -22,49 +22,31 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 )
 
-// WatchFleet implements FleetService. What the caller may see can change while they watch: an object
+// Watch implements FleetService. What the caller may see can change while they watch: an object
 // that they may no longer see is deleted for them.
-func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
+func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *connect.ServerStream[fleetv1.WatchResponse]) error {
 	c, err := s.person(ctx)
 	if err != nil {
 		return err
 	}
-	if err := optionalProject(req.GetProject()); err != nil {
-		return wire.Error(err)
+	selection, err := s.watched(ctx, c, req)
+	if err != nil {
+		return err
 	}
 	// The watcher comes first, so that no change falls between what is there and what follows.
-	watcher, isWanted := s.d.Objects.WatchAll, inProject(req.GetProject())
-	keys := func(scope *authz.Scope) []catalog.Key { return s.d.View.Keys(req.GetProject(), scope) }
-	if name := req.GetService(); name != "" {
-		key, err := keyOf(catalog.KindService, "service", name)
-		if err != nil {
-			return wire.Error(err)
-		}
-		if !isPrecise(key) {
-			record, err := s.find(ctx, c, key)
-			if err != nil {
-				return err
-			}
-			key = record.Object.Key()
-		}
-		watcher = func() *fanout.Watcher[catalog.Key] { return s.d.Objects.Watch(key) }
-		keys = func(*authz.Scope) []catalog.Key { return []catalog.Key{key} }
-		isInProject := isWanted
-		isWanted = func(other catalog.Key) bool { return other == key && isInProject(key) }
-	}
 	watch := &fleetWatch{
-		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: isWanted, send: stream.Send, shown: map[catalog.Key]struct{}{},
-		isOfOne: req.GetService() != "", labelChanges: s.d.View.LabelChanges(),
+		service: s, caller: c, watchSelection: selection, watcher: selection.watch(s.d.Objects), send: stream.Send,
+		shown: map[catalog.Key]struct{}{}, labelChanges: s.d.View.LabelChanges(),
 	}
 	defer watch.watcher.Close()
 	if watch.seesAll() {
 		watch.shown = nil
 	}
 	watch.read()
-	if err := watch.sendEach(keys(c.scope(catalog.VerbWatch))); err != nil {
+	if err := watch.sendEach(watch.keys(c.scope(catalog.VerbWatch))); err != nil {
 		return err
 	}
-	if err := stream.Send(&fleetv1.WatchFleetResponse{Synced: true}); err != nil {
+	if err := stream.Send(&fleetv1.WatchResponse{Synced: true}); err != nil {
 		return err
 	}
 	return wire.Stream{
@@ -75,30 +57,87 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 			if err := watch.renew(ctx); err != nil {
 				return err
 			}
-			return stream.Send(&fleetv1.WatchFleetResponse{})
+			return stream.Send(&fleetv1.WatchResponse{})
 		},
 		Drain: wire.ShuttingDown,
 	}.Run(ctx)
 }
 
-// inProject returns a function that reports whether a watcher of the project, or of all for "", is
-// notified of the object.
-func inProject(project string) func(catalog.Key) bool {
-	return func(key catalog.Key) bool {
-		return project == "" || !key.Kind.InProject() || objectname.Project(key.Name) == project
-	}
+// watchSelection is what a request to watch selects. It is immutable.
+type watchSelection struct {
+	// project selects what belongs to it, and what belongs to the hub; empty: everything.
+	project string
+	// kind selects objects of one kind; empty: all.
+	kind catalog.Kind
+	// one selects one object; its zero value: all.
+	one catalog.Key
 }
 
-// fleetWatch is one stream of WatchFleet. It is for one goroutine.
+// watched returns what a request selects. A service that it names without a cluster is the one that the caller sees now.
+func (s *Service) watched(ctx context.Context, c *caller, req *fleetv1.WatchRequest) (watchSelection, error) {
+	selection := watchSelection{project: req.GetProject()}
+	if err := optionalProject(req.GetProject()); err != nil {
+		return selection, wire.Error(err)
+	}
+	if req.GetKind() == "" {
+		if req.GetName() != "" {
+			return selection, rpcerr.Field("kind", "is required beside a name")
+		}
+		return selection, nil
+	}
+	kind, err := kindOf(req.GetKind())
+	if err != nil {
+		return selection, wire.Error(err)
+	}
+	if selection.kind = kind; req.GetName() == "" {
+		return selection, nil
+	}
+	key, err := keyOf(kind, "name", req.GetName())
+	if err != nil {
+		return selection, wire.Error(err)
+	}
+	if !isPrecise(key) {
+		record, err := s.find(ctx, c, key)
+		if err != nil {
+			return selection, err
+		}
+		key = record.Object.Key()
+	}
+	selection.one = key
+	return selection, nil
+}
+
+// has reports whether an object is selected.
+func (s watchSelection) has(key catalog.Key) bool {
+	return (s.one == catalog.Key{} || key == s.one) && (s.kind == "" || key.Kind == s.kind) &&
+		(s.project == "" || !key.Kind.InProject() || objectname.Project(key.Name) == s.project)
+}
+
+// kinds returns the kinds of objects that can be selected.
+func (s watchSelection) kinds() []catalog.Kind {
+	if s.kind == "" {
+		return catalog.Kinds()
+	}
+	return []catalog.Kind{s.kind}
+}
+
+// watch returns a watcher that notices every change of what is selected. Whether a repository may be watched can
+// change with any service.
+func (s watchSelection) watch(objects *fanout.Hub[catalog.Key]) *fanout.Watcher[catalog.Key] {
+	if s.one == (catalog.Key{}) || s.one.Kind == catalog.KindRepository {
+		return objects.WatchAll()
+	}
+	return objects.Watch(s.one)
+}
+
+// fleetWatch is one stream of Watch. It is for one goroutine.
 type fleetWatch struct {
+	watchSelection
+
 	service *Service
 	caller  *caller
 	watcher *fanout.Watcher[catalog.Key]
-	// keys returns the keys that are watched: those of services in a scope, and of all other objects.
-	keys func(*authz.Scope) []catalog.Key
-	// isWanted reports whether the request selects an object.
-	isWanted func(catalog.Key) bool
-	send     func(*fleetv1.WatchFleetResponse) error
+	send    func(*fleetv1.WatchResponse) error
 	// visible reports whether the caller may watch an object, and allows whether their bindings let them;
 	// look sets both.
 	visible, allows func(catalog.Object) bool
@@ -106,17 +145,23 @@ type fleetWatch struct {
 	// is nil while the caller may see everything, so that it costs nothing then.
 	shown map[catalog.Key]struct{}
 	// reading follows the repositories that the caller sees by services. It is nil if their bindings let
-	// them watch all repositories, or if the stream selects one service.
+	// them watch all repositories, or if the stream selects none.
 	reading *reading
-	// isOfOne is true if the stream selects one service.
-	isOfOne bool
 	// labelChanges is View.LabelChanges before the latest decision about everything.
 	labelChanges uint64
 }
 
-// seesAll reports whether the caller may watch everything that there is.
+// keys returns the keys of what is selected: of services those in a scope.
+func (w *fleetWatch) keys(scope *authz.Scope) []catalog.Key {
+	if w.one != (catalog.Key{}) {
+		return []catalog.Key{w.one}
+	}
+	return w.service.d.View.Keys(w.project, scope)
+}
+
+// seesAll reports whether the caller may watch everything that is selected.
 func (w *fleetWatch) seesAll() bool {
-	return !slices.ContainsFunc(catalog.Kinds(), func(kind catalog.Kind) bool {
+	return !slices.ContainsFunc(w.kinds(), func(kind catalog.Kind) bool {
 		return !w.caller.rights.HoldsEverywhere(catalog.Permission{Verb: catalog.VerbWatch, Resource: catalog.ResourceOf(kind)})
 	})
 }
@@ -133,11 +178,11 @@ func (w *fleetWatch) read() {
 	w.reading = nil
 	w.look()
 	watchRepositories := catalog.Permission{Verb: catalog.VerbWatch, Resource: catalog.ResourceOf(catalog.KindRepository)}
-	if w.isOfOne || w.caller.rights.HoldsEverywhere(watchRepositories) {
+	if !slices.Contains(w.kinds(), catalog.KindRepository) || w.caller.rights.HoldsEverywhere(watchRepositories) {
 		return
 	}
 	w.reading = newReading(func(repository string) bool {
-		return w.isWanted(catalog.Key{Kind: catalog.KindRepository, Name: repository})
+		return w.has(catalog.Key{Kind: catalog.KindRepository, Name: repository})
 	})
 	for _, service := range w.service.d.View.ServicesWithin(*w.caller.scope(catalog.VerbWatch)) {
 		if w.allows(service) {
@@ -196,7 +241,7 @@ func (w *fleetWatch) readAgain(changed []catalog.Key) map[catalog.Key]struct{} {
 // sendTurned sends those of the objects that the caller begins or ceases to see.
 func (w *fleetWatch) sendTurned(keys iter.Seq[catalog.Key]) error {
 	for key := range keys {
-		if !w.isWanted(key) {
+		if !w.has(key) {
 			continue
 		}
 		object, ok := w.service.d.View.Object(key)
@@ -263,7 +308,7 @@ func (w *fleetWatch) concerned() []catalog.Key {
 
 func (w *fleetWatch) sendEach(keys []catalog.Key) error {
 	for _, key := range keys {
-		if !w.isWanted(key) {
+		if !w.has(key) {
 			continue
 		}
 		if err := w.sendOne(key); err != nil {
@@ -280,13 +325,13 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 		if w.shown != nil {
 			w.shown[key] = struct{}{}
 		}
-		return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(w.service.d.View.Describe(object))))})
+		return w.send(&fleetv1.WatchResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(w.service.d.View.Describe(object))))})
 	}
 	if _, isShown := w.shown[key]; !isShown && w.shown != nil {
 		return nil
 	}
 	delete(w.shown, key)
-	return w.send(&fleetv1.WatchFleetResponse{Document: nameOnly(key), Deleted: true})
+	return w.send(&fleetv1.WatchResponse{Document: nameOnly(key), Deleted: true})
 }
 
 // nameOnly returns a document that says which object a key names, and nothing else: its metadata, and of

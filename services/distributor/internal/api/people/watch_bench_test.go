@@ -107,7 +107,7 @@ func benchWatch(b *testing.B, isShared bool) {
 			ended.Go(func() {
 				isSynced := sync.OnceFunc(synced.Done)
 				defer isSynced()
-				stream, err := h.person(viewer(p, i)).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+				stream, err := h.person(viewer(p, i)).Watch(ctx, &fleetv1.WatchRequest{})
 				if err != nil {
 					b.Error(err)
 					return
@@ -146,7 +146,7 @@ func benchWatch(b *testing.B, isShared bool) {
 }
 
 // follow reads a viewer's stream, and says each time that it has shown all services of one round.
-func follow(receive func() bool, message func() *fleetv1.WatchFleetResponse, isSynced func(), arrived chan<- struct{}) {
+func follow(receive func() bool, message func() *fleetv1.WatchResponse, isSynced func(), arrived chan<- struct{}) {
 	rounds, complete := map[string]int32{}, map[int32]int{}
 	for receive() {
 		if message().GetSynced() {

@@ -32,7 +32,11 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		}
 		objects[i] = object
 	}
-	outcomes, err := s.d.Editor.Under(guard{c}).Apply(ctx, objects, req.GetDryRun())
+	editor, err := inMode(s.d.Editor.Under(guard{c}), req.GetMode())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	outcomes, err := editor.Apply(ctx, objects, req.GetDryRun())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -64,6 +68,19 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		}
 	}
 	return res, nil
+}
+
+// inMode returns an editor that takes the objects that a mode takes.
+func inMode(editor *catalog.Editor, mode fleetv1.ApplyMode) (*catalog.Editor, error) {
+	switch mode {
+	case fleetv1.ApplyMode_APPLY_MODE_UNSPECIFIED:
+		return editor, nil
+	case fleetv1.ApplyMode_APPLY_MODE_CREATE:
+		return editor.Creating(), nil
+	case fleetv1.ApplyMode_APPLY_MODE_UPDATE:
+		return editor.Updating(), nil
+	}
+	return nil, fielderr.New("mode", "is a number that this version of the hub does not know")
 }
 
 // missingOf returns a warning for each project and cluster that a binding names and that neither exists nor is among
@@ -104,109 +121,39 @@ func (s *Service) follow(ctx context.Context) {
 	s.d.Mirrors.Push()
 }
 
-// edit returns a function that carries out one edit, and returns what was stored. The function is
-// called with the object of the request, or with the error that the request is wrong. Beside an
-// error it returns a record of nothing, whose message is nil.
-func (s *Service) edit(
-	ctx context.Context, do func(*catalog.Editor, context.Context, catalog.Object) (catalog.Object, error),
-) func(catalog.Object, error) (fleet.Record, error) {
-	return func(object catalog.Object, err error) (fleet.Record, error) {
-		c, notPerson := s.person(ctx)
-		if notPerson != nil {
-			return fleet.Record{}, notPerson // before what is wrong with the request
-		}
-		if err != nil {
-			return fleet.Record{}, wire.Error(err)
-		}
-		stored, err := do(s.d.Editor.Under(guard{c}), ctx, object)
-		if err != nil {
-			return fleet.Record{}, wire.Error(err)
-		}
-		s.follow(ctx)
-		return c.shown(s.d.View.Describe(stored)), nil
-	}
-}
-
-func (s *Service) create(ctx context.Context) func(catalog.Object, error) (fleet.Record, error) {
-	return s.edit(ctx, (*catalog.Editor).Create)
-}
-
-func (s *Service) update(ctx context.Context) func(catalog.Object, error) (fleet.Record, error) {
-	return s.edit(ctx, (*catalog.Editor).Update)
-}
-
-// CreateCluster implements FleetService.
-func (s *Service) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	record, err := s.create(ctx)(clusterOf(req.GetCluster()))
-	return &fleetv1.CreateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
-}
-
-// UpdateCluster implements FleetService.
-func (s *Service) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterRequest) (*fleetv1.UpdateClusterResponse, error) {
-	record, err := s.update(ctx)(clusterOf(req.GetCluster()))
-	return &fleetv1.UpdateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
-}
-
-// DeleteCluster implements FleetService.
-func (s *Service) DeleteCluster(ctx context.Context, req *fleetv1.DeleteClusterRequest) (*fleetv1.DeleteClusterResponse, error) {
-	return &fleetv1.DeleteClusterResponse{}, s.delete(ctx, catalog.KindCluster, req.GetName())
-}
-
-// CreateRepository implements FleetService.
-func (s *Service) CreateRepository(ctx context.Context, req *fleetv1.CreateRepositoryRequest) (*fleetv1.CreateRepositoryResponse, error) {
-	record, err := s.create(ctx)(repositoryOf(req.GetRepository()))
-	return &fleetv1.CreateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
-}
-
-// UpdateRepository implements FleetService.
-func (s *Service) UpdateRepository(ctx context.Context, req *fleetv1.UpdateRepositoryRequest) (*fleetv1.UpdateRepositoryResponse, error) {
-	record, err := s.update(ctx)(repositoryOf(req.GetRepository()))
-	return &fleetv1.UpdateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
-}
-
-// DeleteRepository implements FleetService.
-func (s *Service) DeleteRepository(ctx context.Context, req *fleetv1.DeleteRepositoryRequest) (*fleetv1.DeleteRepositoryResponse, error) {
-	return &fleetv1.DeleteRepositoryResponse{}, s.delete(ctx, catalog.KindRepository, req.GetName())
-}
-
-// CreateService implements FleetService.
-func (s *Service) CreateService(ctx context.Context, req *fleetv1.CreateServiceRequest) (*fleetv1.CreateServiceResponse, error) {
-	record, err := s.create(ctx)(serviceOf(req.GetService()))
-	return &fleetv1.CreateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
-}
-
-// UpdateService implements FleetService.
-func (s *Service) UpdateService(ctx context.Context, req *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
-	record, err := s.update(ctx)(serviceOf(req.GetService()))
-	return &fleetv1.UpdateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
-}
-
-// DeleteService implements FleetService.
-func (s *Service) DeleteService(ctx context.Context, req *fleetv1.DeleteServiceRequest) (*fleetv1.DeleteServiceResponse, error) {
-	return &fleetv1.DeleteServiceResponse{}, s.delete(ctx, catalog.KindService, req.GetName())
-}
-
-func (s *Service) delete(ctx context.Context, kind catalog.Kind, name string) error {
+// Delete implements FleetService.
+func (s *Service) Delete(ctx context.Context, req *fleetv1.DeleteRequest) (*fleetv1.DeleteResponse, error) {
 	c, err := s.person(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	key, err := keyOf(kind, "name", name)
+	kind, err := kindOf(req.GetKind())
+	if err == nil && req.GetCascade() && kind != catalog.KindGlobalService {
+		err = fielderr.New("cascade", "has a meaning for a GlobalService alone; leave it out")
+	}
 	if err != nil {
-		return wire.Error(err)
+		return nil, wire.Error(err)
+	}
+	key, err := keyOf(kind, "name", req.GetName())
+	if err != nil {
+		return nil, wire.Error(err)
 	}
 	if !isPrecise(key) {
 		record, err := s.find(ctx, c, key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		key = record.Object.Key()
 	}
-	if _, err := s.d.Editor.Under(guard{c}).Delete(ctx, key); err != nil {
-		return wire.Error(c.withoutUnseen(err))
+	editor := s.d.Editor.Under(guard{c})
+	if req.GetCascade() {
+		editor = editor.Cascading()
+	}
+	if _, err := editor.Delete(ctx, key); err != nil {
+		return nil, wire.Error(c.withoutUnseen(err))
 	}
 	s.follow(ctx)
-	return nil
+	return &fleetv1.DeleteResponse{}, nil
 }
 
 // withoutUnseen returns the error that an object is in use with the names that the caller may know.

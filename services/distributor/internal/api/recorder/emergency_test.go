@@ -32,11 +32,11 @@ func (noLimits) LimitOf(string) string { return "" }
 
 // readRequest is a call that changes nothing.
 type readRequest struct {
-	*connect.Request[fleetv1.ListClustersRequest]
+	*connect.Request[fleetv1.ListRequest]
 }
 
 func (readRequest) Spec() connect.Spec {
-	return connect.Spec{Procedure: "/leat.fleet.v1.FleetService/ListClusters", IdempotencyLevel: connect.IdempotencyNoSideEffects}
+	return connect.Spec{Procedure: "/leat.fleet.v1.FleetService/List", IdempotencyLevel: connect.IdempotencyNoSideEffects}
 }
 
 // TestSecEmergencyReadsNothingUnrecorded reads as the break-glass user and as another one while no record can
@@ -51,7 +51,7 @@ func TestSecEmergencyReadsNothingUnrecorded(t *testing.T) {
 	read := r.WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) { return nil, errRead })
 	for name, isRead := range map[string]bool{catalog.BreakGlassUser: false, "ada": true} {
 		ctx := identity.NewContext(t.Context(), identity.Identity{Kind: identity.KindUser, Name: name})
-		_, err := read(ctx, readRequest{connect.NewRequest(&fleetv1.ListClustersRequest{})})
+		_, err := read(ctx, readRequest{connect.NewRequest(&fleetv1.ListRequest{})})
 		if errors.Is(err, errRead) != isRead {
 			t.Errorf("%s: got %v, want it read: %t", name, err, isRead)
 		}

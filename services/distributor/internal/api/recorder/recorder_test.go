@@ -29,26 +29,10 @@ var targets = map[string]string{
 	"SyncService": "sync Service x", "PreviewService": "preview Service x",
 	"CreateJoinToken": "create JoinToken x", "RevokeCluster": "revoke Cluster x", "ReleaseCluster": "release Cluster x", "CreateAccessToken": "create AccessToken ",
 	"CreateToken": "create Token x", "DeleteToken": "delete Token x",
-	"CreateCluster": "create Cluster x", "UpdateCluster": "update Cluster x", "DeleteCluster": "delete Cluster x",
-	"CreateRepository": "create Repository x", "UpdateRepository": "update Repository x", "DeleteRepository": "delete Repository x",
-	"CreateService": "create Service x", "UpdateService": "update Service x", "DeleteService": "delete Service x",
-	"CreateUser": "create User x", "UpdateUser": "update User x", "DeleteUser": "delete User x",
-	"CreateAccessBinding": "create AccessBinding x", "UpdateAccessBinding": "update AccessBinding x",
-	"DeleteAccessBinding": "delete AccessBinding x",
-	"CreateRole":          "create Role x", "UpdateRole": "update Role x", "DeleteRole": "delete Role x",
-	"CreateProject": "create Project x", "UpdateProject": "update Project x", "DeleteProject": "delete Project x",
-	"CreateIdentityProvider": "create IdentityProvider x", "UpdateIdentityProvider": "update IdentityProvider x",
-	"DeleteIdentityProvider": "delete IdentityProvider x",
-	"CreateTrustRule":        "create TrustRule x", "UpdateTrustRule": "update TrustRule x", "DeleteTrustRule": "delete TrustRule x",
-	"CreateConfigBackend": "create ConfigBackend x", "UpdateConfigBackend": "update ConfigBackend x", "DeleteConfigBackend": "delete ConfigBackend x",
+	"Delete":               "delete User x",
 	"RefreshConfigBackend": "refresh ConfigBackend x",
 	"CreateSession":        "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
-	"CreateConfigSet": "create ConfigSet x", "UpdateConfigSet": "update ConfigSet x", "DeleteConfigSet": "delete ConfigSet x",
-	"CreateFleetSource": "create FleetSource x", "UpdateFleetSource": "update FleetSource x", "DeleteFleetSource": "delete FleetSource x",
 	"SyncFleetSource": "sync FleetSource x", "ConfirmFleetSource": "confirm FleetSource x",
-	"CreateNotifier": "create Notifier x", "UpdateNotifier": "update Notifier x", "DeleteNotifier": "delete Notifier x",
-	"CreateGlobalService": "create GlobalService x", "UpdateGlobalService": "update GlobalService x", "DeleteGlobalService": "delete GlobalService x",
-	"CreateRolloutPolicy": "create RolloutPolicy x", "UpdateRolloutPolicy": "update RolloutPolicy x", "DeleteRolloutPolicy": "delete RolloutPolicy x",
 	"ControlRollout": "control Rollout x", "ApproveRollout": "approve Rollout x", "RollbackService": "rollback Service x", "ReleaseService": "release Service x",
 	"TestNotifier": "test Notifier x", "ResendNotifier": "resend Notifier x",
 	"CreateBootstrapToken": "create BootstrapToken ", "RevokeBootstrapToken": "revoke BootstrapToken x",
@@ -60,7 +44,7 @@ func TestTargets(t *testing.T) {
 	var methods []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
-		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_config_set_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
+		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
 		fleetv1.File_leat_fleet_v1_bootstrap_proto,
 	} {
 		for i := range file.Services().Len() {
@@ -94,6 +78,29 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestSecTargetsOfAnyKind reads the kind and the mode from requests, and no text that is not a kind.
+func TestSecTargetsOfAnyKind(t *testing.T) {
+	t.Parallel()
+	for want, message := range map[string]proto.Message{
+		"delete Role x":           &fleetv1.DeleteRequest{Kind: "Role", Name: "x"},
+		"delete Service x on one": &fleetv1.DeleteRequest{Kind: "Service", Name: "x@one"},
+		"delete  x":               &fleetv1.DeleteRequest{Kind: "role\n", Name: "x"},
+		"create  ":                &fleetv1.ApplyRequest{Mode: fleetv1.ApplyMode_APPLY_MODE_CREATE},
+		"update  ":                &fleetv1.ApplyRequest{Mode: fleetv1.ApplyMode_APPLY_MODE_UPDATE},
+		"apply  ":                 &fleetv1.ApplyRequest{Mode: 17},
+	} {
+		procedure := strings.TrimSuffix(string(message.ProtoReflect().Descriptor().Name()), "Request")
+		got := targetOf("/leat.fleet.v1.FleetService/"+procedure, message)
+		text := got.Verb + " " + got.Kind + " " + got.Name
+		if got.Cluster != "" {
+			text += " on " + got.Cluster
+		}
+		if text != want {
+			t.Errorf("got %q, want %q", text, want)
+		}
+	}
+}
+
 // named sets the name that a request holds.
 func named(m *dynamicpb.Message, name string) {
 	fields := m.Descriptor().Fields()
@@ -103,6 +110,8 @@ func named(m *dynamicpb.Message, name string) {
 			object := m.Mutable(field).Message()
 			metadata := object.Mutable(field.Message().Fields().ByName("metadata")).Message()
 			metadata.Set(metadata.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString(name))
+		case field.Name() == "kind":
+			m.Set(field, protoreflect.ValueOfString("User"))
 		case strings.Contains(" name cluster id user ", " "+string(field.Name())+" ") && field.Kind() == protoreflect.StringKind:
 			m.Set(field, protoreflect.ValueOfString(name))
 		}

@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +19,8 @@ import (
 )
 
 // targetOf returns what a call asks for: the verb and the kind in the name of its procedure, such as
-// UpdateService, and the name that its message holds. Every call of the fleet API has such a name,
-// except for Apply.
+// SyncService, and the name that its message holds. The calls about any kind, such as Delete, hold the kind, too. An
+// Apply names neither; its verb is what it may do.
 func targetOf(procedure string, message proto.Message) catalog.Target {
 	name := procedure[strings.LastIndexByte(procedure, '/')+1:]
 	verb := strings.ToLower(name)
@@ -27,7 +28,32 @@ func targetOf(procedure string, message proto.Message) catalog.Target {
 	if i := strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return 'A' <= r && r <= 'Z' }); i >= 0 {
 		verb, kind = strings.ToLower(name[:i+1]), name[i+1:]
 	}
+	if kind == "" {
+		kind = kindIn(message)
+	}
+	if apply, ok := message.(*fleetv1.ApplyRequest); ok {
+		switch apply.GetMode() {
+		case fleetv1.ApplyMode_APPLY_MODE_CREATE:
+			verb = catalog.VerbCreate
+		case fleetv1.ApplyMode_APPLY_MODE_UPDATE:
+			verb = catalog.VerbUpdate
+		case fleetv1.ApplyMode_APPLY_MODE_UNSPECIFIED:
+		}
+	}
 	return aimed(catalog.Target{Verb: verb, Kind: kind, Name: nameIn(message)})
+}
+
+// kindIn returns the kind that a message names, or "" for a text that is not a kind: callers can write any text.
+func kindIn(message proto.Message) string {
+	if message == nil || !message.ProtoReflect().IsValid() {
+		return ""
+	}
+	m := message.ProtoReflect()
+	field := m.Descriptor().Fields().ByName("kind")
+	if field == nil || field.Kind() != protoreflect.StringKind || !slices.Contains(catalog.Kinds(), catalog.Kind(m.Get(field).String())) {
+		return ""
+	}
+	return m.Get(field).String()
 }
 
 // aimed returns a target whose name, if that of a service holds a cluster, is without it.

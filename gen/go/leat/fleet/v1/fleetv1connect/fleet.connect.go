@@ -42,49 +42,14 @@ const (
 	FleetServiceGetServerInfoProcedure = "/leat.fleet.v1.FleetService/GetServerInfo"
 	// FleetServiceApplyProcedure is the fully-qualified name of the FleetService's Apply RPC.
 	FleetServiceApplyProcedure = "/leat.fleet.v1.FleetService/Apply"
-	// FleetServiceCreateClusterProcedure is the fully-qualified name of the FleetService's
-	// CreateCluster RPC.
-	FleetServiceCreateClusterProcedure = "/leat.fleet.v1.FleetService/CreateCluster"
-	// FleetServiceGetClusterProcedure is the fully-qualified name of the FleetService's GetCluster RPC.
-	FleetServiceGetClusterProcedure = "/leat.fleet.v1.FleetService/GetCluster"
-	// FleetServiceListClustersProcedure is the fully-qualified name of the FleetService's ListClusters
-	// RPC.
-	FleetServiceListClustersProcedure = "/leat.fleet.v1.FleetService/ListClusters"
-	// FleetServiceUpdateClusterProcedure is the fully-qualified name of the FleetService's
-	// UpdateCluster RPC.
-	FleetServiceUpdateClusterProcedure = "/leat.fleet.v1.FleetService/UpdateCluster"
-	// FleetServiceDeleteClusterProcedure is the fully-qualified name of the FleetService's
-	// DeleteCluster RPC.
-	FleetServiceDeleteClusterProcedure = "/leat.fleet.v1.FleetService/DeleteCluster"
-	// FleetServiceCreateRepositoryProcedure is the fully-qualified name of the FleetService's
-	// CreateRepository RPC.
-	FleetServiceCreateRepositoryProcedure = "/leat.fleet.v1.FleetService/CreateRepository"
-	// FleetServiceGetRepositoryProcedure is the fully-qualified name of the FleetService's
-	// GetRepository RPC.
-	FleetServiceGetRepositoryProcedure = "/leat.fleet.v1.FleetService/GetRepository"
-	// FleetServiceListRepositoriesProcedure is the fully-qualified name of the FleetService's
-	// ListRepositories RPC.
-	FleetServiceListRepositoriesProcedure = "/leat.fleet.v1.FleetService/ListRepositories"
-	// FleetServiceUpdateRepositoryProcedure is the fully-qualified name of the FleetService's
-	// UpdateRepository RPC.
-	FleetServiceUpdateRepositoryProcedure = "/leat.fleet.v1.FleetService/UpdateRepository"
-	// FleetServiceDeleteRepositoryProcedure is the fully-qualified name of the FleetService's
-	// DeleteRepository RPC.
-	FleetServiceDeleteRepositoryProcedure = "/leat.fleet.v1.FleetService/DeleteRepository"
-	// FleetServiceCreateServiceProcedure is the fully-qualified name of the FleetService's
-	// CreateService RPC.
-	FleetServiceCreateServiceProcedure = "/leat.fleet.v1.FleetService/CreateService"
-	// FleetServiceGetServiceProcedure is the fully-qualified name of the FleetService's GetService RPC.
-	FleetServiceGetServiceProcedure = "/leat.fleet.v1.FleetService/GetService"
-	// FleetServiceListServicesProcedure is the fully-qualified name of the FleetService's ListServices
-	// RPC.
-	FleetServiceListServicesProcedure = "/leat.fleet.v1.FleetService/ListServices"
-	// FleetServiceUpdateServiceProcedure is the fully-qualified name of the FleetService's
-	// UpdateService RPC.
-	FleetServiceUpdateServiceProcedure = "/leat.fleet.v1.FleetService/UpdateService"
-	// FleetServiceDeleteServiceProcedure is the fully-qualified name of the FleetService's
-	// DeleteService RPC.
-	FleetServiceDeleteServiceProcedure = "/leat.fleet.v1.FleetService/DeleteService"
+	// FleetServiceGetProcedure is the fully-qualified name of the FleetService's Get RPC.
+	FleetServiceGetProcedure = "/leat.fleet.v1.FleetService/Get"
+	// FleetServiceListProcedure is the fully-qualified name of the FleetService's List RPC.
+	FleetServiceListProcedure = "/leat.fleet.v1.FleetService/List"
+	// FleetServiceDeleteProcedure is the fully-qualified name of the FleetService's Delete RPC.
+	FleetServiceDeleteProcedure = "/leat.fleet.v1.FleetService/Delete"
+	// FleetServiceWatchProcedure is the fully-qualified name of the FleetService's Watch RPC.
+	FleetServiceWatchProcedure = "/leat.fleet.v1.FleetService/Watch"
 	// FleetServiceSyncServiceProcedure is the fully-qualified name of the FleetService's SyncService
 	// RPC.
 	FleetServiceSyncServiceProcedure = "/leat.fleet.v1.FleetService/SyncService"
@@ -100,8 +65,6 @@ const (
 	// FleetServiceListRevisionsProcedure is the fully-qualified name of the FleetService's
 	// ListRevisions RPC.
 	FleetServiceListRevisionsProcedure = "/leat.fleet.v1.FleetService/ListRevisions"
-	// FleetServiceWatchFleetProcedure is the fully-qualified name of the FleetService's WatchFleet RPC.
-	FleetServiceWatchFleetProcedure = "/leat.fleet.v1.FleetService/WatchFleet"
 	// FleetServiceCreateJoinTokenProcedure is the fully-qualified name of the FleetService's
 	// CreateJoinToken RPC.
 	FleetServiceCreateJoinTokenProcedure = "/leat.fleet.v1.FleetService/CreateJoinToken"
@@ -114,16 +77,6 @@ const (
 	// FleetServiceCreateAccessTokenProcedure is the fully-qualified name of the FleetService's
 	// CreateAccessToken RPC.
 	FleetServiceCreateAccessTokenProcedure = "/leat.fleet.v1.FleetService/CreateAccessToken"
-	// FleetServiceCreateUserProcedure is the fully-qualified name of the FleetService's CreateUser RPC.
-	FleetServiceCreateUserProcedure = "/leat.fleet.v1.FleetService/CreateUser"
-	// FleetServiceGetUserProcedure is the fully-qualified name of the FleetService's GetUser RPC.
-	FleetServiceGetUserProcedure = "/leat.fleet.v1.FleetService/GetUser"
-	// FleetServiceListUsersProcedure is the fully-qualified name of the FleetService's ListUsers RPC.
-	FleetServiceListUsersProcedure = "/leat.fleet.v1.FleetService/ListUsers"
-	// FleetServiceUpdateUserProcedure is the fully-qualified name of the FleetService's UpdateUser RPC.
-	FleetServiceUpdateUserProcedure = "/leat.fleet.v1.FleetService/UpdateUser"
-	// FleetServiceDeleteUserProcedure is the fully-qualified name of the FleetService's DeleteUser RPC.
-	FleetServiceDeleteUserProcedure = "/leat.fleet.v1.FleetService/DeleteUser"
 	// FleetServiceCreateTokenProcedure is the fully-qualified name of the FleetService's CreateToken
 	// RPC.
 	FleetServiceCreateTokenProcedure = "/leat.fleet.v1.FleetService/CreateToken"
@@ -132,90 +85,6 @@ const (
 	// FleetServiceDeleteTokenProcedure is the fully-qualified name of the FleetService's DeleteToken
 	// RPC.
 	FleetServiceDeleteTokenProcedure = "/leat.fleet.v1.FleetService/DeleteToken"
-	// FleetServiceCreateAccessBindingProcedure is the fully-qualified name of the FleetService's
-	// CreateAccessBinding RPC.
-	FleetServiceCreateAccessBindingProcedure = "/leat.fleet.v1.FleetService/CreateAccessBinding"
-	// FleetServiceGetAccessBindingProcedure is the fully-qualified name of the FleetService's
-	// GetAccessBinding RPC.
-	FleetServiceGetAccessBindingProcedure = "/leat.fleet.v1.FleetService/GetAccessBinding"
-	// FleetServiceListAccessBindingsProcedure is the fully-qualified name of the FleetService's
-	// ListAccessBindings RPC.
-	FleetServiceListAccessBindingsProcedure = "/leat.fleet.v1.FleetService/ListAccessBindings"
-	// FleetServiceUpdateAccessBindingProcedure is the fully-qualified name of the FleetService's
-	// UpdateAccessBinding RPC.
-	FleetServiceUpdateAccessBindingProcedure = "/leat.fleet.v1.FleetService/UpdateAccessBinding"
-	// FleetServiceDeleteAccessBindingProcedure is the fully-qualified name of the FleetService's
-	// DeleteAccessBinding RPC.
-	FleetServiceDeleteAccessBindingProcedure = "/leat.fleet.v1.FleetService/DeleteAccessBinding"
-	// FleetServiceCreateRoleProcedure is the fully-qualified name of the FleetService's CreateRole RPC.
-	FleetServiceCreateRoleProcedure = "/leat.fleet.v1.FleetService/CreateRole"
-	// FleetServiceGetRoleProcedure is the fully-qualified name of the FleetService's GetRole RPC.
-	FleetServiceGetRoleProcedure = "/leat.fleet.v1.FleetService/GetRole"
-	// FleetServiceListRolesProcedure is the fully-qualified name of the FleetService's ListRoles RPC.
-	FleetServiceListRolesProcedure = "/leat.fleet.v1.FleetService/ListRoles"
-	// FleetServiceUpdateRoleProcedure is the fully-qualified name of the FleetService's UpdateRole RPC.
-	FleetServiceUpdateRoleProcedure = "/leat.fleet.v1.FleetService/UpdateRole"
-	// FleetServiceDeleteRoleProcedure is the fully-qualified name of the FleetService's DeleteRole RPC.
-	FleetServiceDeleteRoleProcedure = "/leat.fleet.v1.FleetService/DeleteRole"
-	// FleetServiceCreateProjectProcedure is the fully-qualified name of the FleetService's
-	// CreateProject RPC.
-	FleetServiceCreateProjectProcedure = "/leat.fleet.v1.FleetService/CreateProject"
-	// FleetServiceGetProjectProcedure is the fully-qualified name of the FleetService's GetProject RPC.
-	FleetServiceGetProjectProcedure = "/leat.fleet.v1.FleetService/GetProject"
-	// FleetServiceListProjectsProcedure is the fully-qualified name of the FleetService's ListProjects
-	// RPC.
-	FleetServiceListProjectsProcedure = "/leat.fleet.v1.FleetService/ListProjects"
-	// FleetServiceUpdateProjectProcedure is the fully-qualified name of the FleetService's
-	// UpdateProject RPC.
-	FleetServiceUpdateProjectProcedure = "/leat.fleet.v1.FleetService/UpdateProject"
-	// FleetServiceDeleteProjectProcedure is the fully-qualified name of the FleetService's
-	// DeleteProject RPC.
-	FleetServiceDeleteProjectProcedure = "/leat.fleet.v1.FleetService/DeleteProject"
-	// FleetServiceCreateIdentityProviderProcedure is the fully-qualified name of the FleetService's
-	// CreateIdentityProvider RPC.
-	FleetServiceCreateIdentityProviderProcedure = "/leat.fleet.v1.FleetService/CreateIdentityProvider"
-	// FleetServiceGetIdentityProviderProcedure is the fully-qualified name of the FleetService's
-	// GetIdentityProvider RPC.
-	FleetServiceGetIdentityProviderProcedure = "/leat.fleet.v1.FleetService/GetIdentityProvider"
-	// FleetServiceListIdentityProvidersProcedure is the fully-qualified name of the FleetService's
-	// ListIdentityProviders RPC.
-	FleetServiceListIdentityProvidersProcedure = "/leat.fleet.v1.FleetService/ListIdentityProviders"
-	// FleetServiceUpdateIdentityProviderProcedure is the fully-qualified name of the FleetService's
-	// UpdateIdentityProvider RPC.
-	FleetServiceUpdateIdentityProviderProcedure = "/leat.fleet.v1.FleetService/UpdateIdentityProvider"
-	// FleetServiceDeleteIdentityProviderProcedure is the fully-qualified name of the FleetService's
-	// DeleteIdentityProvider RPC.
-	FleetServiceDeleteIdentityProviderProcedure = "/leat.fleet.v1.FleetService/DeleteIdentityProvider"
-	// FleetServiceCreateTrustRuleProcedure is the fully-qualified name of the FleetService's
-	// CreateTrustRule RPC.
-	FleetServiceCreateTrustRuleProcedure = "/leat.fleet.v1.FleetService/CreateTrustRule"
-	// FleetServiceGetTrustRuleProcedure is the fully-qualified name of the FleetService's GetTrustRule
-	// RPC.
-	FleetServiceGetTrustRuleProcedure = "/leat.fleet.v1.FleetService/GetTrustRule"
-	// FleetServiceListTrustRulesProcedure is the fully-qualified name of the FleetService's
-	// ListTrustRules RPC.
-	FleetServiceListTrustRulesProcedure = "/leat.fleet.v1.FleetService/ListTrustRules"
-	// FleetServiceUpdateTrustRuleProcedure is the fully-qualified name of the FleetService's
-	// UpdateTrustRule RPC.
-	FleetServiceUpdateTrustRuleProcedure = "/leat.fleet.v1.FleetService/UpdateTrustRule"
-	// FleetServiceDeleteTrustRuleProcedure is the fully-qualified name of the FleetService's
-	// DeleteTrustRule RPC.
-	FleetServiceDeleteTrustRuleProcedure = "/leat.fleet.v1.FleetService/DeleteTrustRule"
-	// FleetServiceCreateConfigBackendProcedure is the fully-qualified name of the FleetService's
-	// CreateConfigBackend RPC.
-	FleetServiceCreateConfigBackendProcedure = "/leat.fleet.v1.FleetService/CreateConfigBackend"
-	// FleetServiceGetConfigBackendProcedure is the fully-qualified name of the FleetService's
-	// GetConfigBackend RPC.
-	FleetServiceGetConfigBackendProcedure = "/leat.fleet.v1.FleetService/GetConfigBackend"
-	// FleetServiceListConfigBackendsProcedure is the fully-qualified name of the FleetService's
-	// ListConfigBackends RPC.
-	FleetServiceListConfigBackendsProcedure = "/leat.fleet.v1.FleetService/ListConfigBackends"
-	// FleetServiceUpdateConfigBackendProcedure is the fully-qualified name of the FleetService's
-	// UpdateConfigBackend RPC.
-	FleetServiceUpdateConfigBackendProcedure = "/leat.fleet.v1.FleetService/UpdateConfigBackend"
-	// FleetServiceDeleteConfigBackendProcedure is the fully-qualified name of the FleetService's
-	// DeleteConfigBackend RPC.
-	FleetServiceDeleteConfigBackendProcedure = "/leat.fleet.v1.FleetService/DeleteConfigBackend"
 	// FleetServiceRefreshConfigBackendProcedure is the fully-qualified name of the FleetService's
 	// RefreshConfigBackend RPC.
 	FleetServiceRefreshConfigBackendProcedure = "/leat.fleet.v1.FleetService/RefreshConfigBackend"
@@ -238,43 +107,21 @@ type FleetServiceClient interface {
 	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
 	// Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
-	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
+	// Apply creates or updates the given documents, all or none, in an order that satisfies their references. An update replaces labels,
+	// annotations and spec; secrets that are unset keep their stored values. It needs the permission to create or to update, whichever
+	// each document comes to. For a service, a change of nothing but paused needs the permission to pause services, and one of nothing
+	// but sync.prune_confirmation that to confirm; of a service that is derived from a global service nothing else can be changed.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
-	// CreateCluster adds a cluster.
-	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster.
-	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages.
-	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
-	// UpdateCluster replaces labels, annotations and spec.
-	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
-	// DeleteCluster removes a cluster that no service names. Its agent's identity ends at once; nothing in the cluster is deleted.
-	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
-	// CreateRepository adds a repository.
-	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository, without credentials. People who may get a service that
-	// names it get its name, state, type and URL.
-	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
-	// ListRepositories returns repositories by name, in pages, without credentials.
-	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential keeps the stored
-	// one, and is refused if the URL moves to another server.
-	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
-	// DeleteRepository removes a repository that no service names.
-	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
-	// CreateService adds a service.
-	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service.
-	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
-	// ListServices returns services by name, in pages.
-	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
-	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm. Of a
-	// service that is derived from a global service, nothing else can be changed.
-	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
-	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
-	// service prunes.
-	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
+	// Get returns one object with its status, and without its secrets. Everybody may call it for their own user, and for bindings that
+	// include them, of which they see no other subjects.
+	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
+	// List returns the objects of one kind by name, in pages, as Get does. Everybody may call it, and sees what they may see.
+	List(context.Context, *v1.ListRequest) (*v1.ListResponse, error)
+	// Delete removes one object. An object that others name is refused with IN_USE, which says which.
+	Delete(context.Context, *v1.DeleteRequest) (*v1.DeleteResponse, error)
+	// Watch streams every change of objects or their status, beginning with what is there. A poll of a repository that finds nothing
+	// new is not a change: Get and List return when it was.
+	Watch(context.Context, *v1.WatchRequest) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
@@ -291,9 +138,6 @@ type FleetServiceClient interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there. A poll of a repository
-	// that finds nothing new is not a change: GetRepository and ListRepositories return when it was.
-	WatchFleet(context.Context, *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
@@ -305,91 +149,13 @@ type FleetServiceClient interface {
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
-	// CreateUser adds a user.
-	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
-	// GetUser returns one user. Everybody may call it for themselves.
-	GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error)
-	// ListUsers returns users by name, in pages. Everybody may call it, and sees themselves.
-	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
-	// UpdateUser replaces labels, annotations and spec.
-	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
-	// DeleteUser removes a user and the user's tokens. Access tokens that were issued for them also
-	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
-	// about 90 s for running ones.
-	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
 	// CreateToken makes an API token for a user and returns its secret, only once. Users of the hub may call it for themselves.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
+	// DeleteToken ends an API token, and the access tokens that were issued for it, as the deletion of a user
 	// does. It also ends the tokens that were made with it, if it has a limit. Users of the hub may call it for their own tokens.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
-	// CreateAccessBinding adds a binding.
-	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
-	// GetAccessBinding returns one binding. Everybody may call it for bindings that include them, and
-	// sees no other subjects.
-	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
-	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the
-	// bindings that include them.
-	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
-	// UpdateAccessBinding replaces labels, annotations and spec. Withdrawn access ends within 30 s
-	// for new requests, and within about 90 s for running ones.
-	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
-	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
-	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
-	// CreateRole adds a role.
-	CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error)
-	// GetRole returns one role.
-	GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error)
-	// ListRoles returns roles by name, in pages, without the built-in ones.
-	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
-	// UpdateRole replaces labels, annotations and spec. It changes what every binding with this role
-	// gives, as soon as UpdateAccessBinding would.
-	UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error)
-	// DeleteRole removes a role that no binding names.
-	DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error)
-	// CreateProject adds a project.
-	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
-	// GetProject returns one project.
-	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
-	// ListProjects returns projects by name, in pages.
-	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
-	// UpdateProject replaces labels, annotations and spec. New limits apply to services that exist when they
-	// are next applied in the hub, and at once where the agent checks them.
-	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
-	// DeleteProject removes a project that holds nothing. The project default stays.
-	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
-	// CreateIdentityProvider adds a provider that people can sign in with.
-	CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error)
-	// GetIdentityProvider returns one provider, without its secret.
-	GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error)
-	// ListIdentityProviders returns providers by name, in pages, without their secrets.
-	ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error)
-	// UpdateIdentityProvider replaces labels, annotations and spec. An unset secret keeps the stored one.
-	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
-	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
-	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
-	// CreateTrustRule adds a rule by which workloads obtain access tokens. Nobody can give by it what they do not hold.
-	CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error)
-	// GetTrustRule returns one rule.
-	GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error)
-	// ListTrustRules returns rules by name, in pages.
-	ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error)
-	// UpdateTrustRule replaces labels, annotations and spec. If the spec changes, access tokens that were obtained by the rule end.
-	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
-	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
-	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
-	// CreateConfigBackend adds a place where values of configurations are kept.
-	CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error)
-	// GetConfigBackend returns one back end, without its credential.
-	GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error)
-	// ListConfigBackends returns back ends by name, in pages, without credentials.
-	ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error)
-	// UpdateConfigBackend replaces labels, annotations and spec. An unset credential keeps the stored one,
-	// and is refused if the URL changes. What services have already stays as it is.
-	UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error)
-	// DeleteConfigBackend removes a back end that no service refers to, with all that was read from it.
-	DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error)
 	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
 	// answers.
 	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
@@ -434,100 +200,31 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
-		createCluster: connect.NewClient[v1.CreateClusterRequest, v1.CreateClusterResponse](
+		get: connect.NewClient[v1.GetRequest, v1.GetResponse](
 			httpClient,
-			baseURL+FleetServiceCreateClusterProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateCluster")),
-			connect.WithClientOptions(opts...),
-		),
-		getCluster: connect.NewClient[v1.GetClusterRequest, v1.GetClusterResponse](
-			httpClient,
-			baseURL+FleetServiceGetClusterProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetCluster")),
+			baseURL+FleetServiceGetProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("Get")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		listClusters: connect.NewClient[v1.ListClustersRequest, v1.ListClustersResponse](
+		list: connect.NewClient[v1.ListRequest, v1.ListResponse](
 			httpClient,
-			baseURL+FleetServiceListClustersProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListClusters")),
+			baseURL+FleetServiceListProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("List")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		updateCluster: connect.NewClient[v1.UpdateClusterRequest, v1.UpdateClusterResponse](
+		delete: connect.NewClient[v1.DeleteRequest, v1.DeleteResponse](
 			httpClient,
-			baseURL+FleetServiceUpdateClusterProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateCluster")),
+			baseURL+FleetServiceDeleteProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("Delete")),
 			connect.WithClientOptions(opts...),
 		),
-		deleteCluster: connect.NewClient[v1.DeleteClusterRequest, v1.DeleteClusterResponse](
+		watch: connect.NewClient[v1.WatchRequest, v1.WatchResponse](
 			httpClient,
-			baseURL+FleetServiceDeleteClusterProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteCluster")),
-			connect.WithClientOptions(opts...),
-		),
-		createRepository: connect.NewClient[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse](
-			httpClient,
-			baseURL+FleetServiceCreateRepositoryProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateRepository")),
-			connect.WithClientOptions(opts...),
-		),
-		getRepository: connect.NewClient[v1.GetRepositoryRequest, v1.GetRepositoryResponse](
-			httpClient,
-			baseURL+FleetServiceGetRepositoryProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetRepository")),
+			baseURL+FleetServiceWatchProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("Watch")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listRepositories: connect.NewClient[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse](
-			httpClient,
-			baseURL+FleetServiceListRepositoriesProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListRepositories")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateRepository: connect.NewClient[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateRepositoryProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateRepository")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteRepository: connect.NewClient[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteRepositoryProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteRepository")),
-			connect.WithClientOptions(opts...),
-		),
-		createService: connect.NewClient[v1.CreateServiceRequest, v1.CreateServiceResponse](
-			httpClient,
-			baseURL+FleetServiceCreateServiceProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateService")),
-			connect.WithClientOptions(opts...),
-		),
-		getService: connect.NewClient[v1.GetServiceRequest, v1.GetServiceResponse](
-			httpClient,
-			baseURL+FleetServiceGetServiceProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetService")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listServices: connect.NewClient[v1.ListServicesRequest, v1.ListServicesResponse](
-			httpClient,
-			baseURL+FleetServiceListServicesProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListServices")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateService: connect.NewClient[v1.UpdateServiceRequest, v1.UpdateServiceResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateServiceProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateService")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteService: connect.NewClient[v1.DeleteServiceRequest, v1.DeleteServiceResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteServiceProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteService")),
 			connect.WithClientOptions(opts...),
 		),
 		syncService: connect.NewClient[v1.SyncServiceRequest, v1.SyncServiceResponse](
@@ -563,13 +260,6 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		watchFleet: connect.NewClient[v1.WatchFleetRequest, v1.WatchFleetResponse](
-			httpClient,
-			baseURL+FleetServiceWatchFleetProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("WatchFleet")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
 		createJoinToken: connect.NewClient[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse](
 			httpClient,
 			baseURL+FleetServiceCreateJoinTokenProcedure,
@@ -594,38 +284,6 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("CreateAccessToken")),
 			connect.WithClientOptions(opts...),
 		),
-		createUser: connect.NewClient[v1.CreateUserRequest, v1.CreateUserResponse](
-			httpClient,
-			baseURL+FleetServiceCreateUserProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateUser")),
-			connect.WithClientOptions(opts...),
-		),
-		getUser: connect.NewClient[v1.GetUserRequest, v1.GetUserResponse](
-			httpClient,
-			baseURL+FleetServiceGetUserProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetUser")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listUsers: connect.NewClient[v1.ListUsersRequest, v1.ListUsersResponse](
-			httpClient,
-			baseURL+FleetServiceListUsersProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListUsers")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateUser: connect.NewClient[v1.UpdateUserRequest, v1.UpdateUserResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateUserProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateUser")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteUser: connect.NewClient[v1.DeleteUserRequest, v1.DeleteUserResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteUserProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteUser")),
-			connect.WithClientOptions(opts...),
-		),
 		createToken: connect.NewClient[v1.CreateTokenRequest, v1.CreateTokenResponse](
 			httpClient,
 			baseURL+FleetServiceCreateTokenProcedure,
@@ -643,198 +301,6 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+FleetServiceDeleteTokenProcedure,
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteToken")),
-			connect.WithClientOptions(opts...),
-		),
-		createAccessBinding: connect.NewClient[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse](
-			httpClient,
-			baseURL+FleetServiceCreateAccessBindingProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateAccessBinding")),
-			connect.WithClientOptions(opts...),
-		),
-		getAccessBinding: connect.NewClient[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse](
-			httpClient,
-			baseURL+FleetServiceGetAccessBindingProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetAccessBinding")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listAccessBindings: connect.NewClient[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse](
-			httpClient,
-			baseURL+FleetServiceListAccessBindingsProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListAccessBindings")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateAccessBinding: connect.NewClient[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateAccessBindingProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateAccessBinding")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteAccessBinding: connect.NewClient[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteAccessBindingProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
-			connect.WithClientOptions(opts...),
-		),
-		createRole: connect.NewClient[v1.CreateRoleRequest, v1.CreateRoleResponse](
-			httpClient,
-			baseURL+FleetServiceCreateRoleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateRole")),
-			connect.WithClientOptions(opts...),
-		),
-		getRole: connect.NewClient[v1.GetRoleRequest, v1.GetRoleResponse](
-			httpClient,
-			baseURL+FleetServiceGetRoleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetRole")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listRoles: connect.NewClient[v1.ListRolesRequest, v1.ListRolesResponse](
-			httpClient,
-			baseURL+FleetServiceListRolesProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListRoles")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateRole: connect.NewClient[v1.UpdateRoleRequest, v1.UpdateRoleResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateRoleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateRole")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteRole: connect.NewClient[v1.DeleteRoleRequest, v1.DeleteRoleResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteRoleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteRole")),
-			connect.WithClientOptions(opts...),
-		),
-		createProject: connect.NewClient[v1.CreateProjectRequest, v1.CreateProjectResponse](
-			httpClient,
-			baseURL+FleetServiceCreateProjectProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateProject")),
-			connect.WithClientOptions(opts...),
-		),
-		getProject: connect.NewClient[v1.GetProjectRequest, v1.GetProjectResponse](
-			httpClient,
-			baseURL+FleetServiceGetProjectProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetProject")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listProjects: connect.NewClient[v1.ListProjectsRequest, v1.ListProjectsResponse](
-			httpClient,
-			baseURL+FleetServiceListProjectsProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListProjects")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateProject: connect.NewClient[v1.UpdateProjectRequest, v1.UpdateProjectResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateProjectProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateProject")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteProject: connect.NewClient[v1.DeleteProjectRequest, v1.DeleteProjectResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteProjectProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
-			connect.WithClientOptions(opts...),
-		),
-		createIdentityProvider: connect.NewClient[v1.CreateIdentityProviderRequest, v1.CreateIdentityProviderResponse](
-			httpClient,
-			baseURL+FleetServiceCreateIdentityProviderProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateIdentityProvider")),
-			connect.WithClientOptions(opts...),
-		),
-		getIdentityProvider: connect.NewClient[v1.GetIdentityProviderRequest, v1.GetIdentityProviderResponse](
-			httpClient,
-			baseURL+FleetServiceGetIdentityProviderProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetIdentityProvider")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listIdentityProviders: connect.NewClient[v1.ListIdentityProvidersRequest, v1.ListIdentityProvidersResponse](
-			httpClient,
-			baseURL+FleetServiceListIdentityProvidersProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListIdentityProviders")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateIdentityProvider: connect.NewClient[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateIdentityProviderProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateIdentityProvider")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteIdentityProvider: connect.NewClient[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteIdentityProviderProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
-			connect.WithClientOptions(opts...),
-		),
-		createTrustRule: connect.NewClient[v1.CreateTrustRuleRequest, v1.CreateTrustRuleResponse](
-			httpClient,
-			baseURL+FleetServiceCreateTrustRuleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateTrustRule")),
-			connect.WithClientOptions(opts...),
-		),
-		getTrustRule: connect.NewClient[v1.GetTrustRuleRequest, v1.GetTrustRuleResponse](
-			httpClient,
-			baseURL+FleetServiceGetTrustRuleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetTrustRule")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listTrustRules: connect.NewClient[v1.ListTrustRulesRequest, v1.ListTrustRulesResponse](
-			httpClient,
-			baseURL+FleetServiceListTrustRulesProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListTrustRules")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateTrustRule: connect.NewClient[v1.UpdateTrustRuleRequest, v1.UpdateTrustRuleResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateTrustRuleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateTrustRule")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteTrustRule: connect.NewClient[v1.DeleteTrustRuleRequest, v1.DeleteTrustRuleResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteTrustRuleProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
-			connect.WithClientOptions(opts...),
-		),
-		createConfigBackend: connect.NewClient[v1.CreateConfigBackendRequest, v1.CreateConfigBackendResponse](
-			httpClient,
-			baseURL+FleetServiceCreateConfigBackendProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("CreateConfigBackend")),
-			connect.WithClientOptions(opts...),
-		),
-		getConfigBackend: connect.NewClient[v1.GetConfigBackendRequest, v1.GetConfigBackendResponse](
-			httpClient,
-			baseURL+FleetServiceGetConfigBackendProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("GetConfigBackend")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listConfigBackends: connect.NewClient[v1.ListConfigBackendsRequest, v1.ListConfigBackendsResponse](
-			httpClient,
-			baseURL+FleetServiceListConfigBackendsProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("ListConfigBackends")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateConfigBackend: connect.NewClient[v1.UpdateConfigBackendRequest, v1.UpdateConfigBackendResponse](
-			httpClient,
-			baseURL+FleetServiceUpdateConfigBackendProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("UpdateConfigBackend")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteConfigBackend: connect.NewClient[v1.DeleteConfigBackendRequest, v1.DeleteConfigBackendResponse](
-			httpClient,
-			baseURL+FleetServiceDeleteConfigBackendProcedure,
-			connect.WithSchema(fleetServiceMethods.ByName("DeleteConfigBackend")),
 			connect.WithClientOptions(opts...),
 		),
 		refreshConfigBackend: connect.NewClient[v1.RefreshConfigBackendRequest, v1.RefreshConfigBackendResponse](
@@ -876,76 +342,29 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // fleetServiceClient implements FleetServiceClient.
 type fleetServiceClient struct {
-	getServerInfo          *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
-	apply                  *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
-	createCluster          *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
-	getCluster             *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
-	listClusters           *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
-	updateCluster          *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
-	deleteCluster          *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
-	createRepository       *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
-	getRepository          *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories       *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	updateRepository       *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
-	deleteRepository       *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	createService          *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
-	getService             *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
-	listServices           *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	updateService          *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
-	deleteService          *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
-	syncService            *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
-	previewService         *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
-	getServicePlan         *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
-	downloadServiceBundle  *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
-	listRevisions          *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
-	watchFleet             *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
-	createJoinToken        *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
-	revokeCluster          *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
-	releaseCluster         *connect.Client[v1.ReleaseClusterRequest, v1.ReleaseClusterResponse]
-	createAccessToken      *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
-	createUser             *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
-	getUser                *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
-	listUsers              *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
-	updateUser             *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
-	deleteUser             *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
-	createToken            *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
-	listTokens             *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	deleteToken            *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
-	createAccessBinding    *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
-	getAccessBinding       *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
-	listAccessBindings     *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
-	updateAccessBinding    *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
-	deleteAccessBinding    *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
-	createRole             *connect.Client[v1.CreateRoleRequest, v1.CreateRoleResponse]
-	getRole                *connect.Client[v1.GetRoleRequest, v1.GetRoleResponse]
-	listRoles              *connect.Client[v1.ListRolesRequest, v1.ListRolesResponse]
-	updateRole             *connect.Client[v1.UpdateRoleRequest, v1.UpdateRoleResponse]
-	deleteRole             *connect.Client[v1.DeleteRoleRequest, v1.DeleteRoleResponse]
-	createProject          *connect.Client[v1.CreateProjectRequest, v1.CreateProjectResponse]
-	getProject             *connect.Client[v1.GetProjectRequest, v1.GetProjectResponse]
-	listProjects           *connect.Client[v1.ListProjectsRequest, v1.ListProjectsResponse]
-	updateProject          *connect.Client[v1.UpdateProjectRequest, v1.UpdateProjectResponse]
-	deleteProject          *connect.Client[v1.DeleteProjectRequest, v1.DeleteProjectResponse]
-	createIdentityProvider *connect.Client[v1.CreateIdentityProviderRequest, v1.CreateIdentityProviderResponse]
-	getIdentityProvider    *connect.Client[v1.GetIdentityProviderRequest, v1.GetIdentityProviderResponse]
-	listIdentityProviders  *connect.Client[v1.ListIdentityProvidersRequest, v1.ListIdentityProvidersResponse]
-	updateIdentityProvider *connect.Client[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse]
-	deleteIdentityProvider *connect.Client[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse]
-	createTrustRule        *connect.Client[v1.CreateTrustRuleRequest, v1.CreateTrustRuleResponse]
-	getTrustRule           *connect.Client[v1.GetTrustRuleRequest, v1.GetTrustRuleResponse]
-	listTrustRules         *connect.Client[v1.ListTrustRulesRequest, v1.ListTrustRulesResponse]
-	updateTrustRule        *connect.Client[v1.UpdateTrustRuleRequest, v1.UpdateTrustRuleResponse]
-	deleteTrustRule        *connect.Client[v1.DeleteTrustRuleRequest, v1.DeleteTrustRuleResponse]
-	createConfigBackend    *connect.Client[v1.CreateConfigBackendRequest, v1.CreateConfigBackendResponse]
-	getConfigBackend       *connect.Client[v1.GetConfigBackendRequest, v1.GetConfigBackendResponse]
-	listConfigBackends     *connect.Client[v1.ListConfigBackendsRequest, v1.ListConfigBackendsResponse]
-	updateConfigBackend    *connect.Client[v1.UpdateConfigBackendRequest, v1.UpdateConfigBackendResponse]
-	deleteConfigBackend    *connect.Client[v1.DeleteConfigBackendRequest, v1.DeleteConfigBackendResponse]
-	refreshConfigBackend   *connect.Client[v1.RefreshConfigBackendRequest, v1.RefreshConfigBackendResponse]
-	explainServiceConfig   *connect.Client[v1.ExplainServiceConfigRequest, v1.ExplainServiceConfigResponse]
-	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
-	listAuditRecords       *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
-	listAccessHolders      *connect.Client[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse]
+	getServerInfo         *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
+	apply                 *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
+	get                   *connect.Client[v1.GetRequest, v1.GetResponse]
+	list                  *connect.Client[v1.ListRequest, v1.ListResponse]
+	delete                *connect.Client[v1.DeleteRequest, v1.DeleteResponse]
+	watch                 *connect.Client[v1.WatchRequest, v1.WatchResponse]
+	syncService           *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	previewService        *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
+	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
+	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
+	listRevisions         *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
+	createJoinToken       *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
+	revokeCluster         *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
+	releaseCluster        *connect.Client[v1.ReleaseClusterRequest, v1.ReleaseClusterResponse]
+	createAccessToken     *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
+	createToken           *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
+	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	deleteToken           *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
+	refreshConfigBackend  *connect.Client[v1.RefreshConfigBackendRequest, v1.RefreshConfigBackendResponse]
+	explainServiceConfig  *connect.Client[v1.ExplainServiceConfigRequest, v1.ExplainServiceConfigResponse]
+	reviewAccess          *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
+	listAuditRecords      *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
+	listAccessHolders     *connect.Client[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -966,139 +385,36 @@ func (c *fleetServiceClient) Apply(ctx context.Context, req *v1.ApplyRequest) (*
 	return nil, err
 }
 
-// CreateCluster calls leat.fleet.v1.FleetService.CreateCluster.
-func (c *fleetServiceClient) CreateCluster(ctx context.Context, req *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error) {
-	response, err := c.createCluster.CallUnary(ctx, connect.NewRequest(req))
+// Get calls leat.fleet.v1.FleetService.Get.
+func (c *fleetServiceClient) Get(ctx context.Context, req *v1.GetRequest) (*v1.GetResponse, error) {
+	response, err := c.get.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// GetCluster calls leat.fleet.v1.FleetService.GetCluster.
-func (c *fleetServiceClient) GetCluster(ctx context.Context, req *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
-	response, err := c.getCluster.CallUnary(ctx, connect.NewRequest(req))
+// List calls leat.fleet.v1.FleetService.List.
+func (c *fleetServiceClient) List(ctx context.Context, req *v1.ListRequest) (*v1.ListResponse, error) {
+	response, err := c.list.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// ListClusters calls leat.fleet.v1.FleetService.ListClusters.
-func (c *fleetServiceClient) ListClusters(ctx context.Context, req *v1.ListClustersRequest) (*v1.ListClustersResponse, error) {
-	response, err := c.listClusters.CallUnary(ctx, connect.NewRequest(req))
+// Delete calls leat.fleet.v1.FleetService.Delete.
+func (c *fleetServiceClient) Delete(ctx context.Context, req *v1.DeleteRequest) (*v1.DeleteResponse, error) {
+	response, err := c.delete.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// UpdateCluster calls leat.fleet.v1.FleetService.UpdateCluster.
-func (c *fleetServiceClient) UpdateCluster(ctx context.Context, req *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error) {
-	response, err := c.updateCluster.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteCluster calls leat.fleet.v1.FleetService.DeleteCluster.
-func (c *fleetServiceClient) DeleteCluster(ctx context.Context, req *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error) {
-	response, err := c.deleteCluster.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateRepository calls leat.fleet.v1.FleetService.CreateRepository.
-func (c *fleetServiceClient) CreateRepository(ctx context.Context, req *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error) {
-	response, err := c.createRepository.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetRepository calls leat.fleet.v1.FleetService.GetRepository.
-func (c *fleetServiceClient) GetRepository(ctx context.Context, req *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error) {
-	response, err := c.getRepository.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListRepositories calls leat.fleet.v1.FleetService.ListRepositories.
-func (c *fleetServiceClient) ListRepositories(ctx context.Context, req *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error) {
-	response, err := c.listRepositories.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateRepository calls leat.fleet.v1.FleetService.UpdateRepository.
-func (c *fleetServiceClient) UpdateRepository(ctx context.Context, req *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error) {
-	response, err := c.updateRepository.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteRepository calls leat.fleet.v1.FleetService.DeleteRepository.
-func (c *fleetServiceClient) DeleteRepository(ctx context.Context, req *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error) {
-	response, err := c.deleteRepository.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateService calls leat.fleet.v1.FleetService.CreateService.
-func (c *fleetServiceClient) CreateService(ctx context.Context, req *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error) {
-	response, err := c.createService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetService calls leat.fleet.v1.FleetService.GetService.
-func (c *fleetServiceClient) GetService(ctx context.Context, req *v1.GetServiceRequest) (*v1.GetServiceResponse, error) {
-	response, err := c.getService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListServices calls leat.fleet.v1.FleetService.ListServices.
-func (c *fleetServiceClient) ListServices(ctx context.Context, req *v1.ListServicesRequest) (*v1.ListServicesResponse, error) {
-	response, err := c.listServices.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateService calls leat.fleet.v1.FleetService.UpdateService.
-func (c *fleetServiceClient) UpdateService(ctx context.Context, req *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error) {
-	response, err := c.updateService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteService calls leat.fleet.v1.FleetService.DeleteService.
-func (c *fleetServiceClient) DeleteService(ctx context.Context, req *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error) {
-	response, err := c.deleteService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// Watch calls leat.fleet.v1.FleetService.Watch.
+func (c *fleetServiceClient) Watch(ctx context.Context, req *v1.WatchRequest) (*connect.ServerStreamForClient[v1.WatchResponse], error) {
+	return c.watch.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // SyncService calls leat.fleet.v1.FleetService.SyncService.
@@ -1142,11 +458,6 @@ func (c *fleetServiceClient) ListRevisions(ctx context.Context, req *v1.ListRevi
 	return nil, err
 }
 
-// WatchFleet calls leat.fleet.v1.FleetService.WatchFleet.
-func (c *fleetServiceClient) WatchFleet(ctx context.Context, req *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error) {
-	return c.watchFleet.CallServerStream(ctx, connect.NewRequest(req))
-}
-
 // CreateJoinToken calls leat.fleet.v1.FleetService.CreateJoinToken.
 func (c *fleetServiceClient) CreateJoinToken(ctx context.Context, req *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error) {
 	response, err := c.createJoinToken.CallUnary(ctx, connect.NewRequest(req))
@@ -1183,51 +494,6 @@ func (c *fleetServiceClient) CreateAccessToken(ctx context.Context, req *v1.Crea
 	return nil, err
 }
 
-// CreateUser calls leat.fleet.v1.FleetService.CreateUser.
-func (c *fleetServiceClient) CreateUser(ctx context.Context, req *v1.CreateUserRequest) (*v1.CreateUserResponse, error) {
-	response, err := c.createUser.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetUser calls leat.fleet.v1.FleetService.GetUser.
-func (c *fleetServiceClient) GetUser(ctx context.Context, req *v1.GetUserRequest) (*v1.GetUserResponse, error) {
-	response, err := c.getUser.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListUsers calls leat.fleet.v1.FleetService.ListUsers.
-func (c *fleetServiceClient) ListUsers(ctx context.Context, req *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
-	response, err := c.listUsers.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateUser calls leat.fleet.v1.FleetService.UpdateUser.
-func (c *fleetServiceClient) UpdateUser(ctx context.Context, req *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error) {
-	response, err := c.updateUser.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteUser calls leat.fleet.v1.FleetService.DeleteUser.
-func (c *fleetServiceClient) DeleteUser(ctx context.Context, req *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error) {
-	response, err := c.deleteUser.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
 // CreateToken calls leat.fleet.v1.FleetService.CreateToken.
 func (c *fleetServiceClient) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
 	response, err := c.createToken.CallUnary(ctx, connect.NewRequest(req))
@@ -1249,276 +515,6 @@ func (c *fleetServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensR
 // DeleteToken calls leat.fleet.v1.FleetService.DeleteToken.
 func (c *fleetServiceClient) DeleteToken(ctx context.Context, req *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error) {
 	response, err := c.deleteToken.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateAccessBinding calls leat.fleet.v1.FleetService.CreateAccessBinding.
-func (c *fleetServiceClient) CreateAccessBinding(ctx context.Context, req *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error) {
-	response, err := c.createAccessBinding.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetAccessBinding calls leat.fleet.v1.FleetService.GetAccessBinding.
-func (c *fleetServiceClient) GetAccessBinding(ctx context.Context, req *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error) {
-	response, err := c.getAccessBinding.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListAccessBindings calls leat.fleet.v1.FleetService.ListAccessBindings.
-func (c *fleetServiceClient) ListAccessBindings(ctx context.Context, req *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error) {
-	response, err := c.listAccessBindings.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateAccessBinding calls leat.fleet.v1.FleetService.UpdateAccessBinding.
-func (c *fleetServiceClient) UpdateAccessBinding(ctx context.Context, req *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error) {
-	response, err := c.updateAccessBinding.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteAccessBinding calls leat.fleet.v1.FleetService.DeleteAccessBinding.
-func (c *fleetServiceClient) DeleteAccessBinding(ctx context.Context, req *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
-	response, err := c.deleteAccessBinding.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateRole calls leat.fleet.v1.FleetService.CreateRole.
-func (c *fleetServiceClient) CreateRole(ctx context.Context, req *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error) {
-	response, err := c.createRole.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetRole calls leat.fleet.v1.FleetService.GetRole.
-func (c *fleetServiceClient) GetRole(ctx context.Context, req *v1.GetRoleRequest) (*v1.GetRoleResponse, error) {
-	response, err := c.getRole.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListRoles calls leat.fleet.v1.FleetService.ListRoles.
-func (c *fleetServiceClient) ListRoles(ctx context.Context, req *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
-	response, err := c.listRoles.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateRole calls leat.fleet.v1.FleetService.UpdateRole.
-func (c *fleetServiceClient) UpdateRole(ctx context.Context, req *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error) {
-	response, err := c.updateRole.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteRole calls leat.fleet.v1.FleetService.DeleteRole.
-func (c *fleetServiceClient) DeleteRole(ctx context.Context, req *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error) {
-	response, err := c.deleteRole.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateProject calls leat.fleet.v1.FleetService.CreateProject.
-func (c *fleetServiceClient) CreateProject(ctx context.Context, req *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {
-	response, err := c.createProject.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetProject calls leat.fleet.v1.FleetService.GetProject.
-func (c *fleetServiceClient) GetProject(ctx context.Context, req *v1.GetProjectRequest) (*v1.GetProjectResponse, error) {
-	response, err := c.getProject.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListProjects calls leat.fleet.v1.FleetService.ListProjects.
-func (c *fleetServiceClient) ListProjects(ctx context.Context, req *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error) {
-	response, err := c.listProjects.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateProject calls leat.fleet.v1.FleetService.UpdateProject.
-func (c *fleetServiceClient) UpdateProject(ctx context.Context, req *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error) {
-	response, err := c.updateProject.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteProject calls leat.fleet.v1.FleetService.DeleteProject.
-func (c *fleetServiceClient) DeleteProject(ctx context.Context, req *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error) {
-	response, err := c.deleteProject.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateIdentityProvider calls leat.fleet.v1.FleetService.CreateIdentityProvider.
-func (c *fleetServiceClient) CreateIdentityProvider(ctx context.Context, req *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error) {
-	response, err := c.createIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetIdentityProvider calls leat.fleet.v1.FleetService.GetIdentityProvider.
-func (c *fleetServiceClient) GetIdentityProvider(ctx context.Context, req *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error) {
-	response, err := c.getIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListIdentityProviders calls leat.fleet.v1.FleetService.ListIdentityProviders.
-func (c *fleetServiceClient) ListIdentityProviders(ctx context.Context, req *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error) {
-	response, err := c.listIdentityProviders.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateIdentityProvider calls leat.fleet.v1.FleetService.UpdateIdentityProvider.
-func (c *fleetServiceClient) UpdateIdentityProvider(ctx context.Context, req *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error) {
-	response, err := c.updateIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteIdentityProvider calls leat.fleet.v1.FleetService.DeleteIdentityProvider.
-func (c *fleetServiceClient) DeleteIdentityProvider(ctx context.Context, req *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error) {
-	response, err := c.deleteIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateTrustRule calls leat.fleet.v1.FleetService.CreateTrustRule.
-func (c *fleetServiceClient) CreateTrustRule(ctx context.Context, req *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error) {
-	response, err := c.createTrustRule.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetTrustRule calls leat.fleet.v1.FleetService.GetTrustRule.
-func (c *fleetServiceClient) GetTrustRule(ctx context.Context, req *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error) {
-	response, err := c.getTrustRule.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListTrustRules calls leat.fleet.v1.FleetService.ListTrustRules.
-func (c *fleetServiceClient) ListTrustRules(ctx context.Context, req *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error) {
-	response, err := c.listTrustRules.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateTrustRule calls leat.fleet.v1.FleetService.UpdateTrustRule.
-func (c *fleetServiceClient) UpdateTrustRule(ctx context.Context, req *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error) {
-	response, err := c.updateTrustRule.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteTrustRule calls leat.fleet.v1.FleetService.DeleteTrustRule.
-func (c *fleetServiceClient) DeleteTrustRule(ctx context.Context, req *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error) {
-	response, err := c.deleteTrustRule.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateConfigBackend calls leat.fleet.v1.FleetService.CreateConfigBackend.
-func (c *fleetServiceClient) CreateConfigBackend(ctx context.Context, req *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error) {
-	response, err := c.createConfigBackend.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetConfigBackend calls leat.fleet.v1.FleetService.GetConfigBackend.
-func (c *fleetServiceClient) GetConfigBackend(ctx context.Context, req *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error) {
-	response, err := c.getConfigBackend.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListConfigBackends calls leat.fleet.v1.FleetService.ListConfigBackends.
-func (c *fleetServiceClient) ListConfigBackends(ctx context.Context, req *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error) {
-	response, err := c.listConfigBackends.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateConfigBackend calls leat.fleet.v1.FleetService.UpdateConfigBackend.
-func (c *fleetServiceClient) UpdateConfigBackend(ctx context.Context, req *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error) {
-	response, err := c.updateConfigBackend.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteConfigBackend calls leat.fleet.v1.FleetService.DeleteConfigBackend.
-func (c *fleetServiceClient) DeleteConfigBackend(ctx context.Context, req *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error) {
-	response, err := c.deleteConfigBackend.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1575,43 +571,21 @@ type FleetServiceHandler interface {
 	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
 	// Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
-	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
+	// Apply creates or updates the given documents, all or none, in an order that satisfies their references. An update replaces labels,
+	// annotations and spec; secrets that are unset keep their stored values. It needs the permission to create or to update, whichever
+	// each document comes to. For a service, a change of nothing but paused needs the permission to pause services, and one of nothing
+	// but sync.prune_confirmation that to confirm; of a service that is derived from a global service nothing else can be changed.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
-	// CreateCluster adds a cluster.
-	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster.
-	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages.
-	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
-	// UpdateCluster replaces labels, annotations and spec.
-	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
-	// DeleteCluster removes a cluster that no service names. Its agent's identity ends at once; nothing in the cluster is deleted.
-	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
-	// CreateRepository adds a repository.
-	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository, without credentials. People who may get a service that
-	// names it get its name, state, type and URL.
-	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
-	// ListRepositories returns repositories by name, in pages, without credentials.
-	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential keeps the stored
-	// one, and is refused if the URL moves to another server.
-	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
-	// DeleteRepository removes a repository that no service names.
-	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
-	// CreateService adds a service.
-	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service.
-	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
-	// ListServices returns services by name, in pages.
-	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
-	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
-	// permission to pause services, and one of nothing but sync.prune_confirmation that to confirm. Of a
-	// service that is derived from a global service, nothing else can be changed.
-	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
-	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
-	// service prunes.
-	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
+	// Get returns one object with its status, and without its secrets. Everybody may call it for their own user, and for bindings that
+	// include them, of which they see no other subjects.
+	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
+	// List returns the objects of one kind by name, in pages, as Get does. Everybody may call it, and sees what they may see.
+	List(context.Context, *v1.ListRequest) (*v1.ListResponse, error)
+	// Delete removes one object. An object that others name is refused with IN_USE, which says which.
+	Delete(context.Context, *v1.DeleteRequest) (*v1.DeleteResponse, error)
+	// Watch streams every change of objects or their status, beginning with what is there. A poll of a repository that finds nothing
+	// new is not a change: Get and List return when it was.
+	Watch(context.Context, *v1.WatchRequest, *connect.ServerStream[v1.WatchResponse]) error
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
@@ -1628,9 +602,6 @@ type FleetServiceHandler interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there. A poll of a repository
-	// that finds nothing new is not a change: GetRepository and ListRepositories return when it was.
-	WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
@@ -1642,91 +613,13 @@ type FleetServiceHandler interface {
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
-	// CreateUser adds a user.
-	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
-	// GetUser returns one user. Everybody may call it for themselves.
-	GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error)
-	// ListUsers returns users by name, in pages. Everybody may call it, and sees themselves.
-	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
-	// UpdateUser replaces labels, annotations and spec.
-	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
-	// DeleteUser removes a user and the user's tokens. Access tokens that were issued for them also
-	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
-	// about 90 s for running ones.
-	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
 	// CreateToken makes an API token for a user and returns its secret, only once. Users of the hub may call it for themselves.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
+	// DeleteToken ends an API token, and the access tokens that were issued for it, as the deletion of a user
 	// does. It also ends the tokens that were made with it, if it has a limit. Users of the hub may call it for their own tokens.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
-	// CreateAccessBinding adds a binding.
-	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
-	// GetAccessBinding returns one binding. Everybody may call it for bindings that include them, and
-	// sees no other subjects.
-	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
-	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the
-	// bindings that include them.
-	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
-	// UpdateAccessBinding replaces labels, annotations and spec. Withdrawn access ends within 30 s
-	// for new requests, and within about 90 s for running ones.
-	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
-	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
-	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
-	// CreateRole adds a role.
-	CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error)
-	// GetRole returns one role.
-	GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error)
-	// ListRoles returns roles by name, in pages, without the built-in ones.
-	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
-	// UpdateRole replaces labels, annotations and spec. It changes what every binding with this role
-	// gives, as soon as UpdateAccessBinding would.
-	UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error)
-	// DeleteRole removes a role that no binding names.
-	DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error)
-	// CreateProject adds a project.
-	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
-	// GetProject returns one project.
-	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
-	// ListProjects returns projects by name, in pages.
-	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
-	// UpdateProject replaces labels, annotations and spec. New limits apply to services that exist when they
-	// are next applied in the hub, and at once where the agent checks them.
-	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
-	// DeleteProject removes a project that holds nothing. The project default stays.
-	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
-	// CreateIdentityProvider adds a provider that people can sign in with.
-	CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error)
-	// GetIdentityProvider returns one provider, without its secret.
-	GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error)
-	// ListIdentityProviders returns providers by name, in pages, without their secrets.
-	ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error)
-	// UpdateIdentityProvider replaces labels, annotations and spec. An unset secret keeps the stored one.
-	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
-	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
-	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
-	// CreateTrustRule adds a rule by which workloads obtain access tokens. Nobody can give by it what they do not hold.
-	CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error)
-	// GetTrustRule returns one rule.
-	GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error)
-	// ListTrustRules returns rules by name, in pages.
-	ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error)
-	// UpdateTrustRule replaces labels, annotations and spec. If the spec changes, access tokens that were obtained by the rule end.
-	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
-	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
-	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
-	// CreateConfigBackend adds a place where values of configurations are kept.
-	CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error)
-	// GetConfigBackend returns one back end, without its credential.
-	GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error)
-	// ListConfigBackends returns back ends by name, in pages, without credentials.
-	ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error)
-	// UpdateConfigBackend replaces labels, annotations and spec. An unset credential keeps the stored one,
-	// and is refused if the URL changes. What services have already stays as it is.
-	UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error)
-	// DeleteConfigBackend removes a back end that no service refers to, with all that was read from it.
-	DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error)
 	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
 	// answers.
 	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
@@ -1767,100 +660,31 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceCreateClusterHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateClusterProcedure,
-		svc.CreateCluster,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateCluster")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetClusterHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetClusterProcedure,
-		svc.GetCluster,
-		connect.WithSchema(fleetServiceMethods.ByName("GetCluster")),
+	fleetServiceGetHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetProcedure,
+		svc.Get,
+		connect.WithSchema(fleetServiceMethods.ByName("Get")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceListClustersHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListClustersProcedure,
-		svc.ListClusters,
-		connect.WithSchema(fleetServiceMethods.ByName("ListClusters")),
+	fleetServiceListHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListProcedure,
+		svc.List,
+		connect.WithSchema(fleetServiceMethods.ByName("List")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceUpdateClusterHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateClusterProcedure,
-		svc.UpdateCluster,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateCluster")),
+	fleetServiceDeleteHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteProcedure,
+		svc.Delete,
+		connect.WithSchema(fleetServiceMethods.ByName("Delete")),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceDeleteClusterHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteClusterProcedure,
-		svc.DeleteCluster,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteCluster")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateRepositoryHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateRepositoryProcedure,
-		svc.CreateRepository,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateRepository")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetRepositoryHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetRepositoryProcedure,
-		svc.GetRepository,
-		connect.WithSchema(fleetServiceMethods.ByName("GetRepository")),
+	fleetServiceWatchHandler := connect.NewServerStreamHandlerSimple(
+		FleetServiceWatchProcedure,
+		svc.Watch,
+		connect.WithSchema(fleetServiceMethods.ByName("Watch")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListRepositoriesHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListRepositoriesProcedure,
-		svc.ListRepositories,
-		connect.WithSchema(fleetServiceMethods.ByName("ListRepositories")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateRepositoryHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateRepositoryProcedure,
-		svc.UpdateRepository,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateRepository")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteRepositoryHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteRepositoryProcedure,
-		svc.DeleteRepository,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteRepository")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateServiceHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateServiceProcedure,
-		svc.CreateService,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateService")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetServiceHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetServiceProcedure,
-		svc.GetService,
-		connect.WithSchema(fleetServiceMethods.ByName("GetService")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListServicesHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListServicesProcedure,
-		svc.ListServices,
-		connect.WithSchema(fleetServiceMethods.ByName("ListServices")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateServiceHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateServiceProcedure,
-		svc.UpdateService,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateService")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteServiceHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteServiceProcedure,
-		svc.DeleteService,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteService")),
 		connect.WithHandlerOptions(opts...),
 	)
 	fleetServiceSyncServiceHandler := connect.NewUnaryHandlerSimple(
@@ -1896,13 +720,6 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceWatchFleetHandler := connect.NewServerStreamHandlerSimple(
-		FleetServiceWatchFleetProcedure,
-		svc.WatchFleet,
-		connect.WithSchema(fleetServiceMethods.ByName("WatchFleet")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
 	fleetServiceCreateJoinTokenHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceCreateJoinTokenProcedure,
 		svc.CreateJoinToken,
@@ -1927,38 +744,6 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("CreateAccessToken")),
 		connect.WithHandlerOptions(opts...),
 	)
-	fleetServiceCreateUserHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateUserProcedure,
-		svc.CreateUser,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateUser")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetUserHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetUserProcedure,
-		svc.GetUser,
-		connect.WithSchema(fleetServiceMethods.ByName("GetUser")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListUsersHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListUsersProcedure,
-		svc.ListUsers,
-		connect.WithSchema(fleetServiceMethods.ByName("ListUsers")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateUserHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateUserProcedure,
-		svc.UpdateUser,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateUser")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteUserHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteUserProcedure,
-		svc.DeleteUser,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteUser")),
-		connect.WithHandlerOptions(opts...),
-	)
 	fleetServiceCreateTokenHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceCreateTokenProcedure,
 		svc.CreateToken,
@@ -1976,198 +761,6 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		FleetServiceDeleteTokenProcedure,
 		svc.DeleteToken,
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteToken")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateAccessBindingHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateAccessBindingProcedure,
-		svc.CreateAccessBinding,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateAccessBinding")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetAccessBindingHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetAccessBindingProcedure,
-		svc.GetAccessBinding,
-		connect.WithSchema(fleetServiceMethods.ByName("GetAccessBinding")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListAccessBindingsHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListAccessBindingsProcedure,
-		svc.ListAccessBindings,
-		connect.WithSchema(fleetServiceMethods.ByName("ListAccessBindings")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateAccessBindingHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateAccessBindingProcedure,
-		svc.UpdateAccessBinding,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateAccessBinding")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteAccessBindingHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteAccessBindingProcedure,
-		svc.DeleteAccessBinding,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateRoleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateRoleProcedure,
-		svc.CreateRole,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateRole")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetRoleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetRoleProcedure,
-		svc.GetRole,
-		connect.WithSchema(fleetServiceMethods.ByName("GetRole")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListRolesHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListRolesProcedure,
-		svc.ListRoles,
-		connect.WithSchema(fleetServiceMethods.ByName("ListRoles")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateRoleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateRoleProcedure,
-		svc.UpdateRole,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateRole")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteRoleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteRoleProcedure,
-		svc.DeleteRole,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteRole")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateProjectHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateProjectProcedure,
-		svc.CreateProject,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateProject")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetProjectHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetProjectProcedure,
-		svc.GetProject,
-		connect.WithSchema(fleetServiceMethods.ByName("GetProject")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListProjectsHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListProjectsProcedure,
-		svc.ListProjects,
-		connect.WithSchema(fleetServiceMethods.ByName("ListProjects")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateProjectHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateProjectProcedure,
-		svc.UpdateProject,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateProject")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteProjectHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteProjectProcedure,
-		svc.DeleteProject,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateIdentityProviderHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateIdentityProviderProcedure,
-		svc.CreateIdentityProvider,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateIdentityProvider")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetIdentityProviderHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetIdentityProviderProcedure,
-		svc.GetIdentityProvider,
-		connect.WithSchema(fleetServiceMethods.ByName("GetIdentityProvider")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListIdentityProvidersHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListIdentityProvidersProcedure,
-		svc.ListIdentityProviders,
-		connect.WithSchema(fleetServiceMethods.ByName("ListIdentityProviders")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateIdentityProviderHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateIdentityProviderProcedure,
-		svc.UpdateIdentityProvider,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateIdentityProvider")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteIdentityProviderHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteIdentityProviderProcedure,
-		svc.DeleteIdentityProvider,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateTrustRuleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateTrustRuleProcedure,
-		svc.CreateTrustRule,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateTrustRule")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetTrustRuleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetTrustRuleProcedure,
-		svc.GetTrustRule,
-		connect.WithSchema(fleetServiceMethods.ByName("GetTrustRule")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListTrustRulesHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListTrustRulesProcedure,
-		svc.ListTrustRules,
-		connect.WithSchema(fleetServiceMethods.ByName("ListTrustRules")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateTrustRuleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateTrustRuleProcedure,
-		svc.UpdateTrustRule,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateTrustRule")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteTrustRuleHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteTrustRuleProcedure,
-		svc.DeleteTrustRule,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceCreateConfigBackendHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceCreateConfigBackendProcedure,
-		svc.CreateConfigBackend,
-		connect.WithSchema(fleetServiceMethods.ByName("CreateConfigBackend")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceGetConfigBackendHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceGetConfigBackendProcedure,
-		svc.GetConfigBackend,
-		connect.WithSchema(fleetServiceMethods.ByName("GetConfigBackend")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceListConfigBackendsHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceListConfigBackendsProcedure,
-		svc.ListConfigBackends,
-		connect.WithSchema(fleetServiceMethods.ByName("ListConfigBackends")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceUpdateConfigBackendHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceUpdateConfigBackendProcedure,
-		svc.UpdateConfigBackend,
-		connect.WithSchema(fleetServiceMethods.ByName("UpdateConfigBackend")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetServiceDeleteConfigBackendHandler := connect.NewUnaryHandlerSimple(
-		FleetServiceDeleteConfigBackendProcedure,
-		svc.DeleteConfigBackend,
-		connect.WithSchema(fleetServiceMethods.ByName("DeleteConfigBackend")),
 		connect.WithHandlerOptions(opts...),
 	)
 	fleetServiceRefreshConfigBackendHandler := connect.NewUnaryHandlerSimple(
@@ -2210,36 +803,14 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceGetServerInfoHandler.ServeHTTP(w, r)
 		case FleetServiceApplyProcedure:
 			fleetServiceApplyHandler.ServeHTTP(w, r)
-		case FleetServiceCreateClusterProcedure:
-			fleetServiceCreateClusterHandler.ServeHTTP(w, r)
-		case FleetServiceGetClusterProcedure:
-			fleetServiceGetClusterHandler.ServeHTTP(w, r)
-		case FleetServiceListClustersProcedure:
-			fleetServiceListClustersHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateClusterProcedure:
-			fleetServiceUpdateClusterHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteClusterProcedure:
-			fleetServiceDeleteClusterHandler.ServeHTTP(w, r)
-		case FleetServiceCreateRepositoryProcedure:
-			fleetServiceCreateRepositoryHandler.ServeHTTP(w, r)
-		case FleetServiceGetRepositoryProcedure:
-			fleetServiceGetRepositoryHandler.ServeHTTP(w, r)
-		case FleetServiceListRepositoriesProcedure:
-			fleetServiceListRepositoriesHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateRepositoryProcedure:
-			fleetServiceUpdateRepositoryHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteRepositoryProcedure:
-			fleetServiceDeleteRepositoryHandler.ServeHTTP(w, r)
-		case FleetServiceCreateServiceProcedure:
-			fleetServiceCreateServiceHandler.ServeHTTP(w, r)
-		case FleetServiceGetServiceProcedure:
-			fleetServiceGetServiceHandler.ServeHTTP(w, r)
-		case FleetServiceListServicesProcedure:
-			fleetServiceListServicesHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateServiceProcedure:
-			fleetServiceUpdateServiceHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteServiceProcedure:
-			fleetServiceDeleteServiceHandler.ServeHTTP(w, r)
+		case FleetServiceGetProcedure:
+			fleetServiceGetHandler.ServeHTTP(w, r)
+		case FleetServiceListProcedure:
+			fleetServiceListHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteProcedure:
+			fleetServiceDeleteHandler.ServeHTTP(w, r)
+		case FleetServiceWatchProcedure:
+			fleetServiceWatchHandler.ServeHTTP(w, r)
 		case FleetServiceSyncServiceProcedure:
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
 		case FleetServicePreviewServiceProcedure:
@@ -2250,8 +821,6 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceDownloadServiceBundleHandler.ServeHTTP(w, r)
 		case FleetServiceListRevisionsProcedure:
 			fleetServiceListRevisionsHandler.ServeHTTP(w, r)
-		case FleetServiceWatchFleetProcedure:
-			fleetServiceWatchFleetHandler.ServeHTTP(w, r)
 		case FleetServiceCreateJoinTokenProcedure:
 			fleetServiceCreateJoinTokenHandler.ServeHTTP(w, r)
 		case FleetServiceRevokeClusterProcedure:
@@ -2260,82 +829,12 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceReleaseClusterHandler.ServeHTTP(w, r)
 		case FleetServiceCreateAccessTokenProcedure:
 			fleetServiceCreateAccessTokenHandler.ServeHTTP(w, r)
-		case FleetServiceCreateUserProcedure:
-			fleetServiceCreateUserHandler.ServeHTTP(w, r)
-		case FleetServiceGetUserProcedure:
-			fleetServiceGetUserHandler.ServeHTTP(w, r)
-		case FleetServiceListUsersProcedure:
-			fleetServiceListUsersHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateUserProcedure:
-			fleetServiceUpdateUserHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteUserProcedure:
-			fleetServiceDeleteUserHandler.ServeHTTP(w, r)
 		case FleetServiceCreateTokenProcedure:
 			fleetServiceCreateTokenHandler.ServeHTTP(w, r)
 		case FleetServiceListTokensProcedure:
 			fleetServiceListTokensHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteTokenProcedure:
 			fleetServiceDeleteTokenHandler.ServeHTTP(w, r)
-		case FleetServiceCreateAccessBindingProcedure:
-			fleetServiceCreateAccessBindingHandler.ServeHTTP(w, r)
-		case FleetServiceGetAccessBindingProcedure:
-			fleetServiceGetAccessBindingHandler.ServeHTTP(w, r)
-		case FleetServiceListAccessBindingsProcedure:
-			fleetServiceListAccessBindingsHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateAccessBindingProcedure:
-			fleetServiceUpdateAccessBindingHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteAccessBindingProcedure:
-			fleetServiceDeleteAccessBindingHandler.ServeHTTP(w, r)
-		case FleetServiceCreateRoleProcedure:
-			fleetServiceCreateRoleHandler.ServeHTTP(w, r)
-		case FleetServiceGetRoleProcedure:
-			fleetServiceGetRoleHandler.ServeHTTP(w, r)
-		case FleetServiceListRolesProcedure:
-			fleetServiceListRolesHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateRoleProcedure:
-			fleetServiceUpdateRoleHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteRoleProcedure:
-			fleetServiceDeleteRoleHandler.ServeHTTP(w, r)
-		case FleetServiceCreateProjectProcedure:
-			fleetServiceCreateProjectHandler.ServeHTTP(w, r)
-		case FleetServiceGetProjectProcedure:
-			fleetServiceGetProjectHandler.ServeHTTP(w, r)
-		case FleetServiceListProjectsProcedure:
-			fleetServiceListProjectsHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateProjectProcedure:
-			fleetServiceUpdateProjectHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteProjectProcedure:
-			fleetServiceDeleteProjectHandler.ServeHTTP(w, r)
-		case FleetServiceCreateIdentityProviderProcedure:
-			fleetServiceCreateIdentityProviderHandler.ServeHTTP(w, r)
-		case FleetServiceGetIdentityProviderProcedure:
-			fleetServiceGetIdentityProviderHandler.ServeHTTP(w, r)
-		case FleetServiceListIdentityProvidersProcedure:
-			fleetServiceListIdentityProvidersHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateIdentityProviderProcedure:
-			fleetServiceUpdateIdentityProviderHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteIdentityProviderProcedure:
-			fleetServiceDeleteIdentityProviderHandler.ServeHTTP(w, r)
-		case FleetServiceCreateTrustRuleProcedure:
-			fleetServiceCreateTrustRuleHandler.ServeHTTP(w, r)
-		case FleetServiceGetTrustRuleProcedure:
-			fleetServiceGetTrustRuleHandler.ServeHTTP(w, r)
-		case FleetServiceListTrustRulesProcedure:
-			fleetServiceListTrustRulesHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateTrustRuleProcedure:
-			fleetServiceUpdateTrustRuleHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteTrustRuleProcedure:
-			fleetServiceDeleteTrustRuleHandler.ServeHTTP(w, r)
-		case FleetServiceCreateConfigBackendProcedure:
-			fleetServiceCreateConfigBackendHandler.ServeHTTP(w, r)
-		case FleetServiceGetConfigBackendProcedure:
-			fleetServiceGetConfigBackendHandler.ServeHTTP(w, r)
-		case FleetServiceListConfigBackendsProcedure:
-			fleetServiceListConfigBackendsHandler.ServeHTTP(w, r)
-		case FleetServiceUpdateConfigBackendProcedure:
-			fleetServiceUpdateConfigBackendHandler.ServeHTTP(w, r)
-		case FleetServiceDeleteConfigBackendProcedure:
-			fleetServiceDeleteConfigBackendHandler.ServeHTTP(w, r)
 		case FleetServiceRefreshConfigBackendProcedure:
 			fleetServiceRefreshConfigBackendHandler.ServeHTTP(w, r)
 		case FleetServiceExplainServiceConfigProcedure:
@@ -2363,64 +862,20 @@ func (UnimplementedFleetServiceHandler) Apply(context.Context, *v1.ApplyRequest)
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.Apply is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateCluster is not implemented"))
+func (UnimplementedFleetServiceHandler) Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.Get is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetCluster is not implemented"))
+func (UnimplementedFleetServiceHandler) List(context.Context, *v1.ListRequest) (*v1.ListResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.List is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListClusters is not implemented"))
+func (UnimplementedFleetServiceHandler) Delete(context.Context, *v1.DeleteRequest) (*v1.DeleteResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.Delete is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateCluster is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteCluster is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateRepository is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetRepository is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRepositories is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateRepository is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteRepository is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateService is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetService is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListServices is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateService is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteService is not implemented"))
+func (UnimplementedFleetServiceHandler) Watch(context.Context, *v1.WatchRequest, *connect.ServerStream[v1.WatchResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.Watch is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error) {
@@ -2443,10 +898,6 @@ func (UnimplementedFleetServiceHandler) ListRevisions(context.Context, *v1.ListR
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRevisions is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.WatchFleet is not implemented"))
-}
-
 func (UnimplementedFleetServiceHandler) CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateJoinToken is not implemented"))
 }
@@ -2463,26 +914,6 @@ func (UnimplementedFleetServiceHandler) CreateAccessToken(context.Context, *v1.C
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateAccessToken is not implemented"))
 }
 
-func (UnimplementedFleetServiceHandler) CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateUser is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetUser is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListUsers is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateUser is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteUser is not implemented"))
-}
-
 func (UnimplementedFleetServiceHandler) CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateToken is not implemented"))
 }
@@ -2493,126 +924,6 @@ func (UnimplementedFleetServiceHandler) ListTokens(context.Context, *v1.ListToke
 
 func (UnimplementedFleetServiceHandler) DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteToken is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateAccessBinding is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetAccessBinding is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListAccessBindings is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateAccessBinding is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteAccessBinding is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateRole is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetRole is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRoles is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateRole is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteRole is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateProject is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetProject is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListProjects is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateProject is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteProject is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateIdentityProvider is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetIdentityProvider is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListIdentityProviders is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateIdentityProvider is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteIdentityProvider is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateTrustRule is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetTrustRule is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListTrustRules is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateTrustRule is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteTrustRule is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateConfigBackend is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetConfigBackend is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListConfigBackends is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateConfigBackend is not implemented"))
-}
-
-func (UnimplementedFleetServiceHandler) DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteConfigBackend is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error) {

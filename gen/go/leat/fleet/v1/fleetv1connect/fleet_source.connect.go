@@ -36,21 +36,6 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// FleetSourceServiceCreateFleetSourceProcedure is the fully-qualified name of the
-	// FleetSourceService's CreateFleetSource RPC.
-	FleetSourceServiceCreateFleetSourceProcedure = "/leat.fleet.v1.FleetSourceService/CreateFleetSource"
-	// FleetSourceServiceGetFleetSourceProcedure is the fully-qualified name of the FleetSourceService's
-	// GetFleetSource RPC.
-	FleetSourceServiceGetFleetSourceProcedure = "/leat.fleet.v1.FleetSourceService/GetFleetSource"
-	// FleetSourceServiceListFleetSourcesProcedure is the fully-qualified name of the
-	// FleetSourceService's ListFleetSources RPC.
-	FleetSourceServiceListFleetSourcesProcedure = "/leat.fleet.v1.FleetSourceService/ListFleetSources"
-	// FleetSourceServiceUpdateFleetSourceProcedure is the fully-qualified name of the
-	// FleetSourceService's UpdateFleetSource RPC.
-	FleetSourceServiceUpdateFleetSourceProcedure = "/leat.fleet.v1.FleetSourceService/UpdateFleetSource"
-	// FleetSourceServiceDeleteFleetSourceProcedure is the fully-qualified name of the
-	// FleetSourceService's DeleteFleetSource RPC.
-	FleetSourceServiceDeleteFleetSourceProcedure = "/leat.fleet.v1.FleetSourceService/DeleteFleetSource"
 	// FleetSourceServiceSyncFleetSourceProcedure is the fully-qualified name of the
 	// FleetSourceService's SyncFleetSource RPC.
 	FleetSourceServiceSyncFleetSourceProcedure = "/leat.fleet.v1.FleetSourceService/SyncFleetSource"
@@ -64,16 +49,6 @@ const (
 
 // FleetSourceServiceClient is a client for the leat.fleet.v1.FleetSourceService service.
 type FleetSourceServiceClient interface {
-	// CreateFleetSource adds a fleet source. The caller has to hold the role that it acts with.
-	CreateFleetSource(context.Context, *v1.CreateFleetSourceRequest) (*v1.CreateFleetSourceResponse, error)
-	// GetFleetSource returns one fleet source with its status.
-	GetFleetSource(context.Context, *v1.GetFleetSourceRequest) (*v1.GetFleetSourceResponse, error)
-	// ListFleetSources returns fleet sources by name, in pages, with their status.
-	ListFleetSources(context.Context, *v1.ListFleetSourcesRequest) (*v1.ListFleetSourcesResponse, error)
-	// UpdateFleetSource replaces labels, annotations and spec.
-	UpdateFleetSource(context.Context, *v1.UpdateFleetSourceRequest) (*v1.UpdateFleetSourceResponse, error)
-	// DeleteFleetSource removes a fleet source. What it has written stays, and nobody manages it any more.
-	DeleteFleetSource(context.Context, *v1.DeleteFleetSourceRequest) (*v1.DeleteFleetSourceResponse, error)
 	// SyncFleetSource fetches the repository, and has the source look at it now.
 	SyncFleetSource(context.Context, *v1.SyncFleetSourceRequest) (*v1.SyncFleetSourceResponse, error)
 	// ConfirmFleetSource agrees to the removals that the guard holds, and to no others.
@@ -94,38 +69,6 @@ func NewFleetSourceServiceClient(httpClient connect.HTTPClient, baseURL string, 
 	baseURL = strings.TrimRight(baseURL, "/")
 	fleetSourceServiceMethods := v1.File_leat_fleet_v1_fleet_source_proto.Services().ByName("FleetSourceService").Methods()
 	return &fleetSourceServiceClient{
-		createFleetSource: connect.NewClient[v1.CreateFleetSourceRequest, v1.CreateFleetSourceResponse](
-			httpClient,
-			baseURL+FleetSourceServiceCreateFleetSourceProcedure,
-			connect.WithSchema(fleetSourceServiceMethods.ByName("CreateFleetSource")),
-			connect.WithClientOptions(opts...),
-		),
-		getFleetSource: connect.NewClient[v1.GetFleetSourceRequest, v1.GetFleetSourceResponse](
-			httpClient,
-			baseURL+FleetSourceServiceGetFleetSourceProcedure,
-			connect.WithSchema(fleetSourceServiceMethods.ByName("GetFleetSource")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listFleetSources: connect.NewClient[v1.ListFleetSourcesRequest, v1.ListFleetSourcesResponse](
-			httpClient,
-			baseURL+FleetSourceServiceListFleetSourcesProcedure,
-			connect.WithSchema(fleetSourceServiceMethods.ByName("ListFleetSources")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateFleetSource: connect.NewClient[v1.UpdateFleetSourceRequest, v1.UpdateFleetSourceResponse](
-			httpClient,
-			baseURL+FleetSourceServiceUpdateFleetSourceProcedure,
-			connect.WithSchema(fleetSourceServiceMethods.ByName("UpdateFleetSource")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteFleetSource: connect.NewClient[v1.DeleteFleetSourceRequest, v1.DeleteFleetSourceResponse](
-			httpClient,
-			baseURL+FleetSourceServiceDeleteFleetSourceProcedure,
-			connect.WithSchema(fleetSourceServiceMethods.ByName("DeleteFleetSource")),
-			connect.WithClientOptions(opts...),
-		),
 		syncFleetSource: connect.NewClient[v1.SyncFleetSourceRequest, v1.SyncFleetSourceResponse](
 			httpClient,
 			baseURL+FleetSourceServiceSyncFleetSourceProcedure,
@@ -150,59 +93,9 @@ func NewFleetSourceServiceClient(httpClient connect.HTTPClient, baseURL string, 
 
 // fleetSourceServiceClient implements FleetSourceServiceClient.
 type fleetSourceServiceClient struct {
-	createFleetSource        *connect.Client[v1.CreateFleetSourceRequest, v1.CreateFleetSourceResponse]
-	getFleetSource           *connect.Client[v1.GetFleetSourceRequest, v1.GetFleetSourceResponse]
-	listFleetSources         *connect.Client[v1.ListFleetSourcesRequest, v1.ListFleetSourcesResponse]
-	updateFleetSource        *connect.Client[v1.UpdateFleetSourceRequest, v1.UpdateFleetSourceResponse]
-	deleteFleetSource        *connect.Client[v1.DeleteFleetSourceRequest, v1.DeleteFleetSourceResponse]
 	syncFleetSource          *connect.Client[v1.SyncFleetSourceRequest, v1.SyncFleetSourceResponse]
 	confirmFleetSource       *connect.Client[v1.ConfirmFleetSourceRequest, v1.ConfirmFleetSourceResponse]
 	listFleetSourceDocuments *connect.Client[v1.ListFleetSourceDocumentsRequest, v1.ListFleetSourceDocumentsResponse]
-}
-
-// CreateFleetSource calls leat.fleet.v1.FleetSourceService.CreateFleetSource.
-func (c *fleetSourceServiceClient) CreateFleetSource(ctx context.Context, req *v1.CreateFleetSourceRequest) (*v1.CreateFleetSourceResponse, error) {
-	response, err := c.createFleetSource.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetFleetSource calls leat.fleet.v1.FleetSourceService.GetFleetSource.
-func (c *fleetSourceServiceClient) GetFleetSource(ctx context.Context, req *v1.GetFleetSourceRequest) (*v1.GetFleetSourceResponse, error) {
-	response, err := c.getFleetSource.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListFleetSources calls leat.fleet.v1.FleetSourceService.ListFleetSources.
-func (c *fleetSourceServiceClient) ListFleetSources(ctx context.Context, req *v1.ListFleetSourcesRequest) (*v1.ListFleetSourcesResponse, error) {
-	response, err := c.listFleetSources.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateFleetSource calls leat.fleet.v1.FleetSourceService.UpdateFleetSource.
-func (c *fleetSourceServiceClient) UpdateFleetSource(ctx context.Context, req *v1.UpdateFleetSourceRequest) (*v1.UpdateFleetSourceResponse, error) {
-	response, err := c.updateFleetSource.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteFleetSource calls leat.fleet.v1.FleetSourceService.DeleteFleetSource.
-func (c *fleetSourceServiceClient) DeleteFleetSource(ctx context.Context, req *v1.DeleteFleetSourceRequest) (*v1.DeleteFleetSourceResponse, error) {
-	response, err := c.deleteFleetSource.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
 }
 
 // SyncFleetSource calls leat.fleet.v1.FleetSourceService.SyncFleetSource.
@@ -234,16 +127,6 @@ func (c *fleetSourceServiceClient) ListFleetSourceDocuments(ctx context.Context,
 
 // FleetSourceServiceHandler is an implementation of the leat.fleet.v1.FleetSourceService service.
 type FleetSourceServiceHandler interface {
-	// CreateFleetSource adds a fleet source. The caller has to hold the role that it acts with.
-	CreateFleetSource(context.Context, *v1.CreateFleetSourceRequest) (*v1.CreateFleetSourceResponse, error)
-	// GetFleetSource returns one fleet source with its status.
-	GetFleetSource(context.Context, *v1.GetFleetSourceRequest) (*v1.GetFleetSourceResponse, error)
-	// ListFleetSources returns fleet sources by name, in pages, with their status.
-	ListFleetSources(context.Context, *v1.ListFleetSourcesRequest) (*v1.ListFleetSourcesResponse, error)
-	// UpdateFleetSource replaces labels, annotations and spec.
-	UpdateFleetSource(context.Context, *v1.UpdateFleetSourceRequest) (*v1.UpdateFleetSourceResponse, error)
-	// DeleteFleetSource removes a fleet source. What it has written stays, and nobody manages it any more.
-	DeleteFleetSource(context.Context, *v1.DeleteFleetSourceRequest) (*v1.DeleteFleetSourceResponse, error)
 	// SyncFleetSource fetches the repository, and has the source look at it now.
 	SyncFleetSource(context.Context, *v1.SyncFleetSourceRequest) (*v1.SyncFleetSourceResponse, error)
 	// ConfirmFleetSource agrees to the removals that the guard holds, and to no others.
@@ -260,38 +143,6 @@ type FleetSourceServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewFleetSourceServiceHandler(svc FleetSourceServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	fleetSourceServiceMethods := v1.File_leat_fleet_v1_fleet_source_proto.Services().ByName("FleetSourceService").Methods()
-	fleetSourceServiceCreateFleetSourceHandler := connect.NewUnaryHandlerSimple(
-		FleetSourceServiceCreateFleetSourceProcedure,
-		svc.CreateFleetSource,
-		connect.WithSchema(fleetSourceServiceMethods.ByName("CreateFleetSource")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetSourceServiceGetFleetSourceHandler := connect.NewUnaryHandlerSimple(
-		FleetSourceServiceGetFleetSourceProcedure,
-		svc.GetFleetSource,
-		connect.WithSchema(fleetSourceServiceMethods.ByName("GetFleetSource")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetSourceServiceListFleetSourcesHandler := connect.NewUnaryHandlerSimple(
-		FleetSourceServiceListFleetSourcesProcedure,
-		svc.ListFleetSources,
-		connect.WithSchema(fleetSourceServiceMethods.ByName("ListFleetSources")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetSourceServiceUpdateFleetSourceHandler := connect.NewUnaryHandlerSimple(
-		FleetSourceServiceUpdateFleetSourceProcedure,
-		svc.UpdateFleetSource,
-		connect.WithSchema(fleetSourceServiceMethods.ByName("UpdateFleetSource")),
-		connect.WithHandlerOptions(opts...),
-	)
-	fleetSourceServiceDeleteFleetSourceHandler := connect.NewUnaryHandlerSimple(
-		FleetSourceServiceDeleteFleetSourceProcedure,
-		svc.DeleteFleetSource,
-		connect.WithSchema(fleetSourceServiceMethods.ByName("DeleteFleetSource")),
-		connect.WithHandlerOptions(opts...),
-	)
 	fleetSourceServiceSyncFleetSourceHandler := connect.NewUnaryHandlerSimple(
 		FleetSourceServiceSyncFleetSourceProcedure,
 		svc.SyncFleetSource,
@@ -313,16 +164,6 @@ func NewFleetSourceServiceHandler(svc FleetSourceServiceHandler, opts ...connect
 	)
 	return "/leat.fleet.v1.FleetSourceService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case FleetSourceServiceCreateFleetSourceProcedure:
-			fleetSourceServiceCreateFleetSourceHandler.ServeHTTP(w, r)
-		case FleetSourceServiceGetFleetSourceProcedure:
-			fleetSourceServiceGetFleetSourceHandler.ServeHTTP(w, r)
-		case FleetSourceServiceListFleetSourcesProcedure:
-			fleetSourceServiceListFleetSourcesHandler.ServeHTTP(w, r)
-		case FleetSourceServiceUpdateFleetSourceProcedure:
-			fleetSourceServiceUpdateFleetSourceHandler.ServeHTTP(w, r)
-		case FleetSourceServiceDeleteFleetSourceProcedure:
-			fleetSourceServiceDeleteFleetSourceHandler.ServeHTTP(w, r)
 		case FleetSourceServiceSyncFleetSourceProcedure:
 			fleetSourceServiceSyncFleetSourceHandler.ServeHTTP(w, r)
 		case FleetSourceServiceConfirmFleetSourceProcedure:
@@ -337,26 +178,6 @@ func NewFleetSourceServiceHandler(svc FleetSourceServiceHandler, opts ...connect
 
 // UnimplementedFleetSourceServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedFleetSourceServiceHandler struct{}
-
-func (UnimplementedFleetSourceServiceHandler) CreateFleetSource(context.Context, *v1.CreateFleetSourceRequest) (*v1.CreateFleetSourceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.CreateFleetSource is not implemented"))
-}
-
-func (UnimplementedFleetSourceServiceHandler) GetFleetSource(context.Context, *v1.GetFleetSourceRequest) (*v1.GetFleetSourceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.GetFleetSource is not implemented"))
-}
-
-func (UnimplementedFleetSourceServiceHandler) ListFleetSources(context.Context, *v1.ListFleetSourcesRequest) (*v1.ListFleetSourcesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.ListFleetSources is not implemented"))
-}
-
-func (UnimplementedFleetSourceServiceHandler) UpdateFleetSource(context.Context, *v1.UpdateFleetSourceRequest) (*v1.UpdateFleetSourceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.UpdateFleetSource is not implemented"))
-}
-
-func (UnimplementedFleetSourceServiceHandler) DeleteFleetSource(context.Context, *v1.DeleteFleetSourceRequest) (*v1.DeleteFleetSourceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.DeleteFleetSource is not implemented"))
-}
 
 func (UnimplementedFleetSourceServiceHandler) SyncFleetSource(context.Context, *v1.SyncFleetSourceRequest) (*v1.SyncFleetSourceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetSourceService.SyncFleetSource is not implemented"))

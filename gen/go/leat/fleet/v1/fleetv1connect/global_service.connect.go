@@ -36,21 +36,6 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// GlobalServiceServiceCreateGlobalServiceProcedure is the fully-qualified name of the
-	// GlobalServiceService's CreateGlobalService RPC.
-	GlobalServiceServiceCreateGlobalServiceProcedure = "/leat.fleet.v1.GlobalServiceService/CreateGlobalService"
-	// GlobalServiceServiceGetGlobalServiceProcedure is the fully-qualified name of the
-	// GlobalServiceService's GetGlobalService RPC.
-	GlobalServiceServiceGetGlobalServiceProcedure = "/leat.fleet.v1.GlobalServiceService/GetGlobalService"
-	// GlobalServiceServiceListGlobalServicesProcedure is the fully-qualified name of the
-	// GlobalServiceService's ListGlobalServices RPC.
-	GlobalServiceServiceListGlobalServicesProcedure = "/leat.fleet.v1.GlobalServiceService/ListGlobalServices"
-	// GlobalServiceServiceUpdateGlobalServiceProcedure is the fully-qualified name of the
-	// GlobalServiceService's UpdateGlobalService RPC.
-	GlobalServiceServiceUpdateGlobalServiceProcedure = "/leat.fleet.v1.GlobalServiceService/UpdateGlobalService"
-	// GlobalServiceServiceDeleteGlobalServiceProcedure is the fully-qualified name of the
-	// GlobalServiceService's DeleteGlobalService RPC.
-	GlobalServiceServiceDeleteGlobalServiceProcedure = "/leat.fleet.v1.GlobalServiceService/DeleteGlobalService"
 	// GlobalServiceServiceListGlobalServiceMembersProcedure is the fully-qualified name of the
 	// GlobalServiceService's ListGlobalServiceMembers RPC.
 	GlobalServiceServiceListGlobalServiceMembersProcedure = "/leat.fleet.v1.GlobalServiceService/ListGlobalServiceMembers"
@@ -58,17 +43,6 @@ const (
 
 // GlobalServiceServiceClient is a client for the leat.fleet.v1.GlobalServiceService service.
 type GlobalServiceServiceClient interface {
-	// CreateGlobalService adds a global service. The hub derives its services at once.
-	CreateGlobalService(context.Context, *v1.CreateGlobalServiceRequest) (*v1.CreateGlobalServiceResponse, error)
-	// GetGlobalService returns one global service.
-	GetGlobalService(context.Context, *v1.GetGlobalServiceRequest) (*v1.GetGlobalServiceResponse, error)
-	// ListGlobalServices returns global services by name, in pages.
-	ListGlobalServices(context.Context, *v1.ListGlobalServicesRequest) (*v1.ListGlobalServicesResponse, error)
-	// UpdateGlobalService replaces labels, annotations and spec. A change that takes the service from more clusters than the spec
-	// allows at once is refused with REMOVAL_GUARDED.
-	UpdateGlobalService(context.Context, *v1.UpdateGlobalServiceRequest) (*v1.UpdateGlobalServiceResponse, error)
-	// DeleteGlobalService removes a global service. One that clusters run is only removed with cascade, and its services with it.
-	DeleteGlobalService(context.Context, *v1.DeleteGlobalServiceRequest) (*v1.DeleteGlobalServiceResponse, error)
 	// ListGlobalServiceMembers returns the clusters that a global service selects, by name, in pages, as far as the caller may see
 	// them.
 	ListGlobalServiceMembers(context.Context, *v1.ListGlobalServiceMembersRequest) (*v1.ListGlobalServiceMembersResponse, error)
@@ -85,38 +59,6 @@ func NewGlobalServiceServiceClient(httpClient connect.HTTPClient, baseURL string
 	baseURL = strings.TrimRight(baseURL, "/")
 	globalServiceServiceMethods := v1.File_leat_fleet_v1_global_service_proto.Services().ByName("GlobalServiceService").Methods()
 	return &globalServiceServiceClient{
-		createGlobalService: connect.NewClient[v1.CreateGlobalServiceRequest, v1.CreateGlobalServiceResponse](
-			httpClient,
-			baseURL+GlobalServiceServiceCreateGlobalServiceProcedure,
-			connect.WithSchema(globalServiceServiceMethods.ByName("CreateGlobalService")),
-			connect.WithClientOptions(opts...),
-		),
-		getGlobalService: connect.NewClient[v1.GetGlobalServiceRequest, v1.GetGlobalServiceResponse](
-			httpClient,
-			baseURL+GlobalServiceServiceGetGlobalServiceProcedure,
-			connect.WithSchema(globalServiceServiceMethods.ByName("GetGlobalService")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listGlobalServices: connect.NewClient[v1.ListGlobalServicesRequest, v1.ListGlobalServicesResponse](
-			httpClient,
-			baseURL+GlobalServiceServiceListGlobalServicesProcedure,
-			connect.WithSchema(globalServiceServiceMethods.ByName("ListGlobalServices")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateGlobalService: connect.NewClient[v1.UpdateGlobalServiceRequest, v1.UpdateGlobalServiceResponse](
-			httpClient,
-			baseURL+GlobalServiceServiceUpdateGlobalServiceProcedure,
-			connect.WithSchema(globalServiceServiceMethods.ByName("UpdateGlobalService")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteGlobalService: connect.NewClient[v1.DeleteGlobalServiceRequest, v1.DeleteGlobalServiceResponse](
-			httpClient,
-			baseURL+GlobalServiceServiceDeleteGlobalServiceProcedure,
-			connect.WithSchema(globalServiceServiceMethods.ByName("DeleteGlobalService")),
-			connect.WithClientOptions(opts...),
-		),
 		listGlobalServiceMembers: connect.NewClient[v1.ListGlobalServiceMembersRequest, v1.ListGlobalServiceMembersResponse](
 			httpClient,
 			baseURL+GlobalServiceServiceListGlobalServiceMembersProcedure,
@@ -129,57 +71,7 @@ func NewGlobalServiceServiceClient(httpClient connect.HTTPClient, baseURL string
 
 // globalServiceServiceClient implements GlobalServiceServiceClient.
 type globalServiceServiceClient struct {
-	createGlobalService      *connect.Client[v1.CreateGlobalServiceRequest, v1.CreateGlobalServiceResponse]
-	getGlobalService         *connect.Client[v1.GetGlobalServiceRequest, v1.GetGlobalServiceResponse]
-	listGlobalServices       *connect.Client[v1.ListGlobalServicesRequest, v1.ListGlobalServicesResponse]
-	updateGlobalService      *connect.Client[v1.UpdateGlobalServiceRequest, v1.UpdateGlobalServiceResponse]
-	deleteGlobalService      *connect.Client[v1.DeleteGlobalServiceRequest, v1.DeleteGlobalServiceResponse]
 	listGlobalServiceMembers *connect.Client[v1.ListGlobalServiceMembersRequest, v1.ListGlobalServiceMembersResponse]
-}
-
-// CreateGlobalService calls leat.fleet.v1.GlobalServiceService.CreateGlobalService.
-func (c *globalServiceServiceClient) CreateGlobalService(ctx context.Context, req *v1.CreateGlobalServiceRequest) (*v1.CreateGlobalServiceResponse, error) {
-	response, err := c.createGlobalService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetGlobalService calls leat.fleet.v1.GlobalServiceService.GetGlobalService.
-func (c *globalServiceServiceClient) GetGlobalService(ctx context.Context, req *v1.GetGlobalServiceRequest) (*v1.GetGlobalServiceResponse, error) {
-	response, err := c.getGlobalService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListGlobalServices calls leat.fleet.v1.GlobalServiceService.ListGlobalServices.
-func (c *globalServiceServiceClient) ListGlobalServices(ctx context.Context, req *v1.ListGlobalServicesRequest) (*v1.ListGlobalServicesResponse, error) {
-	response, err := c.listGlobalServices.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateGlobalService calls leat.fleet.v1.GlobalServiceService.UpdateGlobalService.
-func (c *globalServiceServiceClient) UpdateGlobalService(ctx context.Context, req *v1.UpdateGlobalServiceRequest) (*v1.UpdateGlobalServiceResponse, error) {
-	response, err := c.updateGlobalService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteGlobalService calls leat.fleet.v1.GlobalServiceService.DeleteGlobalService.
-func (c *globalServiceServiceClient) DeleteGlobalService(ctx context.Context, req *v1.DeleteGlobalServiceRequest) (*v1.DeleteGlobalServiceResponse, error) {
-	response, err := c.deleteGlobalService.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
 }
 
 // ListGlobalServiceMembers calls leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers.
@@ -194,17 +86,6 @@ func (c *globalServiceServiceClient) ListGlobalServiceMembers(ctx context.Contex
 // GlobalServiceServiceHandler is an implementation of the leat.fleet.v1.GlobalServiceService
 // service.
 type GlobalServiceServiceHandler interface {
-	// CreateGlobalService adds a global service. The hub derives its services at once.
-	CreateGlobalService(context.Context, *v1.CreateGlobalServiceRequest) (*v1.CreateGlobalServiceResponse, error)
-	// GetGlobalService returns one global service.
-	GetGlobalService(context.Context, *v1.GetGlobalServiceRequest) (*v1.GetGlobalServiceResponse, error)
-	// ListGlobalServices returns global services by name, in pages.
-	ListGlobalServices(context.Context, *v1.ListGlobalServicesRequest) (*v1.ListGlobalServicesResponse, error)
-	// UpdateGlobalService replaces labels, annotations and spec. A change that takes the service from more clusters than the spec
-	// allows at once is refused with REMOVAL_GUARDED.
-	UpdateGlobalService(context.Context, *v1.UpdateGlobalServiceRequest) (*v1.UpdateGlobalServiceResponse, error)
-	// DeleteGlobalService removes a global service. One that clusters run is only removed with cascade, and its services with it.
-	DeleteGlobalService(context.Context, *v1.DeleteGlobalServiceRequest) (*v1.DeleteGlobalServiceResponse, error)
 	// ListGlobalServiceMembers returns the clusters that a global service selects, by name, in pages, as far as the caller may see
 	// them.
 	ListGlobalServiceMembers(context.Context, *v1.ListGlobalServiceMembersRequest) (*v1.ListGlobalServiceMembersResponse, error)
@@ -217,38 +98,6 @@ type GlobalServiceServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewGlobalServiceServiceHandler(svc GlobalServiceServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	globalServiceServiceMethods := v1.File_leat_fleet_v1_global_service_proto.Services().ByName("GlobalServiceService").Methods()
-	globalServiceServiceCreateGlobalServiceHandler := connect.NewUnaryHandlerSimple(
-		GlobalServiceServiceCreateGlobalServiceProcedure,
-		svc.CreateGlobalService,
-		connect.WithSchema(globalServiceServiceMethods.ByName("CreateGlobalService")),
-		connect.WithHandlerOptions(opts...),
-	)
-	globalServiceServiceGetGlobalServiceHandler := connect.NewUnaryHandlerSimple(
-		GlobalServiceServiceGetGlobalServiceProcedure,
-		svc.GetGlobalService,
-		connect.WithSchema(globalServiceServiceMethods.ByName("GetGlobalService")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	globalServiceServiceListGlobalServicesHandler := connect.NewUnaryHandlerSimple(
-		GlobalServiceServiceListGlobalServicesProcedure,
-		svc.ListGlobalServices,
-		connect.WithSchema(globalServiceServiceMethods.ByName("ListGlobalServices")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	globalServiceServiceUpdateGlobalServiceHandler := connect.NewUnaryHandlerSimple(
-		GlobalServiceServiceUpdateGlobalServiceProcedure,
-		svc.UpdateGlobalService,
-		connect.WithSchema(globalServiceServiceMethods.ByName("UpdateGlobalService")),
-		connect.WithHandlerOptions(opts...),
-	)
-	globalServiceServiceDeleteGlobalServiceHandler := connect.NewUnaryHandlerSimple(
-		GlobalServiceServiceDeleteGlobalServiceProcedure,
-		svc.DeleteGlobalService,
-		connect.WithSchema(globalServiceServiceMethods.ByName("DeleteGlobalService")),
-		connect.WithHandlerOptions(opts...),
-	)
 	globalServiceServiceListGlobalServiceMembersHandler := connect.NewUnaryHandlerSimple(
 		GlobalServiceServiceListGlobalServiceMembersProcedure,
 		svc.ListGlobalServiceMembers,
@@ -258,16 +107,6 @@ func NewGlobalServiceServiceHandler(svc GlobalServiceServiceHandler, opts ...con
 	)
 	return "/leat.fleet.v1.GlobalServiceService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case GlobalServiceServiceCreateGlobalServiceProcedure:
-			globalServiceServiceCreateGlobalServiceHandler.ServeHTTP(w, r)
-		case GlobalServiceServiceGetGlobalServiceProcedure:
-			globalServiceServiceGetGlobalServiceHandler.ServeHTTP(w, r)
-		case GlobalServiceServiceListGlobalServicesProcedure:
-			globalServiceServiceListGlobalServicesHandler.ServeHTTP(w, r)
-		case GlobalServiceServiceUpdateGlobalServiceProcedure:
-			globalServiceServiceUpdateGlobalServiceHandler.ServeHTTP(w, r)
-		case GlobalServiceServiceDeleteGlobalServiceProcedure:
-			globalServiceServiceDeleteGlobalServiceHandler.ServeHTTP(w, r)
 		case GlobalServiceServiceListGlobalServiceMembersProcedure:
 			globalServiceServiceListGlobalServiceMembersHandler.ServeHTTP(w, r)
 		default:
@@ -278,26 +117,6 @@ func NewGlobalServiceServiceHandler(svc GlobalServiceServiceHandler, opts ...con
 
 // UnimplementedGlobalServiceServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedGlobalServiceServiceHandler struct{}
-
-func (UnimplementedGlobalServiceServiceHandler) CreateGlobalService(context.Context, *v1.CreateGlobalServiceRequest) (*v1.CreateGlobalServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.CreateGlobalService is not implemented"))
-}
-
-func (UnimplementedGlobalServiceServiceHandler) GetGlobalService(context.Context, *v1.GetGlobalServiceRequest) (*v1.GetGlobalServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.GetGlobalService is not implemented"))
-}
-
-func (UnimplementedGlobalServiceServiceHandler) ListGlobalServices(context.Context, *v1.ListGlobalServicesRequest) (*v1.ListGlobalServicesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.ListGlobalServices is not implemented"))
-}
-
-func (UnimplementedGlobalServiceServiceHandler) UpdateGlobalService(context.Context, *v1.UpdateGlobalServiceRequest) (*v1.UpdateGlobalServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.UpdateGlobalService is not implemented"))
-}
-
-func (UnimplementedGlobalServiceServiceHandler) DeleteGlobalService(context.Context, *v1.DeleteGlobalServiceRequest) (*v1.DeleteGlobalServiceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.DeleteGlobalService is not implemented"))
-}
 
 func (UnimplementedGlobalServiceServiceHandler) ListGlobalServiceMembers(context.Context, *v1.ListGlobalServiceMembersRequest) (*v1.ListGlobalServiceMembersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers is not implemented"))

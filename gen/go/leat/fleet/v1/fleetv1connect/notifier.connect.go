@@ -36,21 +36,6 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// NotifierServiceCreateNotifierProcedure is the fully-qualified name of the NotifierService's
-	// CreateNotifier RPC.
-	NotifierServiceCreateNotifierProcedure = "/leat.fleet.v1.NotifierService/CreateNotifier"
-	// NotifierServiceGetNotifierProcedure is the fully-qualified name of the NotifierService's
-	// GetNotifier RPC.
-	NotifierServiceGetNotifierProcedure = "/leat.fleet.v1.NotifierService/GetNotifier"
-	// NotifierServiceListNotifiersProcedure is the fully-qualified name of the NotifierService's
-	// ListNotifiers RPC.
-	NotifierServiceListNotifiersProcedure = "/leat.fleet.v1.NotifierService/ListNotifiers"
-	// NotifierServiceUpdateNotifierProcedure is the fully-qualified name of the NotifierService's
-	// UpdateNotifier RPC.
-	NotifierServiceUpdateNotifierProcedure = "/leat.fleet.v1.NotifierService/UpdateNotifier"
-	// NotifierServiceDeleteNotifierProcedure is the fully-qualified name of the NotifierService's
-	// DeleteNotifier RPC.
-	NotifierServiceDeleteNotifierProcedure = "/leat.fleet.v1.NotifierService/DeleteNotifier"
 	// NotifierServiceTestNotifierProcedure is the fully-qualified name of the NotifierService's
 	// TestNotifier RPC.
 	NotifierServiceTestNotifierProcedure = "/leat.fleet.v1.NotifierService/TestNotifier"
@@ -64,17 +49,6 @@ const (
 
 // NotifierServiceClient is a client for the leat.fleet.v1.NotifierService service.
 type NotifierServiceClient interface {
-	// CreateNotifier adds a notifier.
-	CreateNotifier(context.Context, *v1.CreateNotifierRequest) (*v1.CreateNotifierResponse, error)
-	// GetNotifier returns one notifier, without its secrets.
-	GetNotifier(context.Context, *v1.GetNotifierRequest) (*v1.GetNotifierResponse, error)
-	// ListNotifiers returns notifiers by name, in pages, without their secrets.
-	ListNotifiers(context.Context, *v1.ListNotifiersRequest) (*v1.ListNotifiersResponse, error)
-	// UpdateNotifier replaces labels, annotations and spec. An unset secret keeps the stored one, and is
-	// refused if the sink's address changes.
-	UpdateNotifier(context.Context, *v1.UpdateNotifierRequest) (*v1.UpdateNotifierResponse, error)
-	// DeleteNotifier removes a notifier with what it has not sent yet.
-	DeleteNotifier(context.Context, *v1.DeleteNotifierRequest) (*v1.DeleteNotifierResponse, error)
 	// TestNotifier sends an example message, once, and returns the answer of the sink.
 	TestNotifier(context.Context, *v1.TestNotifierRequest) (*v1.TestNotifierResponse, error)
 	// ListDeadLetters returns the messages that a notifier has given up, the oldest first.
@@ -94,38 +68,6 @@ func NewNotifierServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 	baseURL = strings.TrimRight(baseURL, "/")
 	notifierServiceMethods := v1.File_leat_fleet_v1_notifier_proto.Services().ByName("NotifierService").Methods()
 	return &notifierServiceClient{
-		createNotifier: connect.NewClient[v1.CreateNotifierRequest, v1.CreateNotifierResponse](
-			httpClient,
-			baseURL+NotifierServiceCreateNotifierProcedure,
-			connect.WithSchema(notifierServiceMethods.ByName("CreateNotifier")),
-			connect.WithClientOptions(opts...),
-		),
-		getNotifier: connect.NewClient[v1.GetNotifierRequest, v1.GetNotifierResponse](
-			httpClient,
-			baseURL+NotifierServiceGetNotifierProcedure,
-			connect.WithSchema(notifierServiceMethods.ByName("GetNotifier")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listNotifiers: connect.NewClient[v1.ListNotifiersRequest, v1.ListNotifiersResponse](
-			httpClient,
-			baseURL+NotifierServiceListNotifiersProcedure,
-			connect.WithSchema(notifierServiceMethods.ByName("ListNotifiers")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateNotifier: connect.NewClient[v1.UpdateNotifierRequest, v1.UpdateNotifierResponse](
-			httpClient,
-			baseURL+NotifierServiceUpdateNotifierProcedure,
-			connect.WithSchema(notifierServiceMethods.ByName("UpdateNotifier")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteNotifier: connect.NewClient[v1.DeleteNotifierRequest, v1.DeleteNotifierResponse](
-			httpClient,
-			baseURL+NotifierServiceDeleteNotifierProcedure,
-			connect.WithSchema(notifierServiceMethods.ByName("DeleteNotifier")),
-			connect.WithClientOptions(opts...),
-		),
 		testNotifier: connect.NewClient[v1.TestNotifierRequest, v1.TestNotifierResponse](
 			httpClient,
 			baseURL+NotifierServiceTestNotifierProcedure,
@@ -150,59 +92,9 @@ func NewNotifierServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // notifierServiceClient implements NotifierServiceClient.
 type notifierServiceClient struct {
-	createNotifier  *connect.Client[v1.CreateNotifierRequest, v1.CreateNotifierResponse]
-	getNotifier     *connect.Client[v1.GetNotifierRequest, v1.GetNotifierResponse]
-	listNotifiers   *connect.Client[v1.ListNotifiersRequest, v1.ListNotifiersResponse]
-	updateNotifier  *connect.Client[v1.UpdateNotifierRequest, v1.UpdateNotifierResponse]
-	deleteNotifier  *connect.Client[v1.DeleteNotifierRequest, v1.DeleteNotifierResponse]
 	testNotifier    *connect.Client[v1.TestNotifierRequest, v1.TestNotifierResponse]
 	listDeadLetters *connect.Client[v1.ListDeadLettersRequest, v1.ListDeadLettersResponse]
 	resendNotifier  *connect.Client[v1.ResendNotifierRequest, v1.ResendNotifierResponse]
-}
-
-// CreateNotifier calls leat.fleet.v1.NotifierService.CreateNotifier.
-func (c *notifierServiceClient) CreateNotifier(ctx context.Context, req *v1.CreateNotifierRequest) (*v1.CreateNotifierResponse, error) {
-	response, err := c.createNotifier.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetNotifier calls leat.fleet.v1.NotifierService.GetNotifier.
-func (c *notifierServiceClient) GetNotifier(ctx context.Context, req *v1.GetNotifierRequest) (*v1.GetNotifierResponse, error) {
-	response, err := c.getNotifier.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListNotifiers calls leat.fleet.v1.NotifierService.ListNotifiers.
-func (c *notifierServiceClient) ListNotifiers(ctx context.Context, req *v1.ListNotifiersRequest) (*v1.ListNotifiersResponse, error) {
-	response, err := c.listNotifiers.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateNotifier calls leat.fleet.v1.NotifierService.UpdateNotifier.
-func (c *notifierServiceClient) UpdateNotifier(ctx context.Context, req *v1.UpdateNotifierRequest) (*v1.UpdateNotifierResponse, error) {
-	response, err := c.updateNotifier.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteNotifier calls leat.fleet.v1.NotifierService.DeleteNotifier.
-func (c *notifierServiceClient) DeleteNotifier(ctx context.Context, req *v1.DeleteNotifierRequest) (*v1.DeleteNotifierResponse, error) {
-	response, err := c.deleteNotifier.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
 }
 
 // TestNotifier calls leat.fleet.v1.NotifierService.TestNotifier.
@@ -234,17 +126,6 @@ func (c *notifierServiceClient) ResendNotifier(ctx context.Context, req *v1.Rese
 
 // NotifierServiceHandler is an implementation of the leat.fleet.v1.NotifierService service.
 type NotifierServiceHandler interface {
-	// CreateNotifier adds a notifier.
-	CreateNotifier(context.Context, *v1.CreateNotifierRequest) (*v1.CreateNotifierResponse, error)
-	// GetNotifier returns one notifier, without its secrets.
-	GetNotifier(context.Context, *v1.GetNotifierRequest) (*v1.GetNotifierResponse, error)
-	// ListNotifiers returns notifiers by name, in pages, without their secrets.
-	ListNotifiers(context.Context, *v1.ListNotifiersRequest) (*v1.ListNotifiersResponse, error)
-	// UpdateNotifier replaces labels, annotations and spec. An unset secret keeps the stored one, and is
-	// refused if the sink's address changes.
-	UpdateNotifier(context.Context, *v1.UpdateNotifierRequest) (*v1.UpdateNotifierResponse, error)
-	// DeleteNotifier removes a notifier with what it has not sent yet.
-	DeleteNotifier(context.Context, *v1.DeleteNotifierRequest) (*v1.DeleteNotifierResponse, error)
 	// TestNotifier sends an example message, once, and returns the answer of the sink.
 	TestNotifier(context.Context, *v1.TestNotifierRequest) (*v1.TestNotifierResponse, error)
 	// ListDeadLetters returns the messages that a notifier has given up, the oldest first.
@@ -260,38 +141,6 @@ type NotifierServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewNotifierServiceHandler(svc NotifierServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	notifierServiceMethods := v1.File_leat_fleet_v1_notifier_proto.Services().ByName("NotifierService").Methods()
-	notifierServiceCreateNotifierHandler := connect.NewUnaryHandlerSimple(
-		NotifierServiceCreateNotifierProcedure,
-		svc.CreateNotifier,
-		connect.WithSchema(notifierServiceMethods.ByName("CreateNotifier")),
-		connect.WithHandlerOptions(opts...),
-	)
-	notifierServiceGetNotifierHandler := connect.NewUnaryHandlerSimple(
-		NotifierServiceGetNotifierProcedure,
-		svc.GetNotifier,
-		connect.WithSchema(notifierServiceMethods.ByName("GetNotifier")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	notifierServiceListNotifiersHandler := connect.NewUnaryHandlerSimple(
-		NotifierServiceListNotifiersProcedure,
-		svc.ListNotifiers,
-		connect.WithSchema(notifierServiceMethods.ByName("ListNotifiers")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	notifierServiceUpdateNotifierHandler := connect.NewUnaryHandlerSimple(
-		NotifierServiceUpdateNotifierProcedure,
-		svc.UpdateNotifier,
-		connect.WithSchema(notifierServiceMethods.ByName("UpdateNotifier")),
-		connect.WithHandlerOptions(opts...),
-	)
-	notifierServiceDeleteNotifierHandler := connect.NewUnaryHandlerSimple(
-		NotifierServiceDeleteNotifierProcedure,
-		svc.DeleteNotifier,
-		connect.WithSchema(notifierServiceMethods.ByName("DeleteNotifier")),
-		connect.WithHandlerOptions(opts...),
-	)
 	notifierServiceTestNotifierHandler := connect.NewUnaryHandlerSimple(
 		NotifierServiceTestNotifierProcedure,
 		svc.TestNotifier,
@@ -313,16 +162,6 @@ func NewNotifierServiceHandler(svc NotifierServiceHandler, opts ...connect.Handl
 	)
 	return "/leat.fleet.v1.NotifierService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case NotifierServiceCreateNotifierProcedure:
-			notifierServiceCreateNotifierHandler.ServeHTTP(w, r)
-		case NotifierServiceGetNotifierProcedure:
-			notifierServiceGetNotifierHandler.ServeHTTP(w, r)
-		case NotifierServiceListNotifiersProcedure:
-			notifierServiceListNotifiersHandler.ServeHTTP(w, r)
-		case NotifierServiceUpdateNotifierProcedure:
-			notifierServiceUpdateNotifierHandler.ServeHTTP(w, r)
-		case NotifierServiceDeleteNotifierProcedure:
-			notifierServiceDeleteNotifierHandler.ServeHTTP(w, r)
 		case NotifierServiceTestNotifierProcedure:
 			notifierServiceTestNotifierHandler.ServeHTTP(w, r)
 		case NotifierServiceListDeadLettersProcedure:
@@ -337,26 +176,6 @@ func NewNotifierServiceHandler(svc NotifierServiceHandler, opts ...connect.Handl
 
 // UnimplementedNotifierServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedNotifierServiceHandler struct{}
-
-func (UnimplementedNotifierServiceHandler) CreateNotifier(context.Context, *v1.CreateNotifierRequest) (*v1.CreateNotifierResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.CreateNotifier is not implemented"))
-}
-
-func (UnimplementedNotifierServiceHandler) GetNotifier(context.Context, *v1.GetNotifierRequest) (*v1.GetNotifierResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.GetNotifier is not implemented"))
-}
-
-func (UnimplementedNotifierServiceHandler) ListNotifiers(context.Context, *v1.ListNotifiersRequest) (*v1.ListNotifiersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.ListNotifiers is not implemented"))
-}
-
-func (UnimplementedNotifierServiceHandler) UpdateNotifier(context.Context, *v1.UpdateNotifierRequest) (*v1.UpdateNotifierResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.UpdateNotifier is not implemented"))
-}
-
-func (UnimplementedNotifierServiceHandler) DeleteNotifier(context.Context, *v1.DeleteNotifierRequest) (*v1.DeleteNotifierResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.DeleteNotifier is not implemented"))
-}
 
 func (UnimplementedNotifierServiceHandler) TestNotifier(context.Context, *v1.TestNotifierRequest) (*v1.TestNotifierResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.NotifierService.TestNotifier is not implemented"))

@@ -36,21 +36,6 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// RolloutServiceCreateRolloutPolicyProcedure is the fully-qualified name of the RolloutService's
-	// CreateRolloutPolicy RPC.
-	RolloutServiceCreateRolloutPolicyProcedure = "/leat.fleet.v1.RolloutService/CreateRolloutPolicy"
-	// RolloutServiceGetRolloutPolicyProcedure is the fully-qualified name of the RolloutService's
-	// GetRolloutPolicy RPC.
-	RolloutServiceGetRolloutPolicyProcedure = "/leat.fleet.v1.RolloutService/GetRolloutPolicy"
-	// RolloutServiceListRolloutPoliciesProcedure is the fully-qualified name of the RolloutService's
-	// ListRolloutPolicies RPC.
-	RolloutServiceListRolloutPoliciesProcedure = "/leat.fleet.v1.RolloutService/ListRolloutPolicies"
-	// RolloutServiceUpdateRolloutPolicyProcedure is the fully-qualified name of the RolloutService's
-	// UpdateRolloutPolicy RPC.
-	RolloutServiceUpdateRolloutPolicyProcedure = "/leat.fleet.v1.RolloutService/UpdateRolloutPolicy"
-	// RolloutServiceDeleteRolloutPolicyProcedure is the fully-qualified name of the RolloutService's
-	// DeleteRolloutPolicy RPC.
-	RolloutServiceDeleteRolloutPolicyProcedure = "/leat.fleet.v1.RolloutService/DeleteRolloutPolicy"
 	// RolloutServiceListRolloutsProcedure is the fully-qualified name of the RolloutService's
 	// ListRollouts RPC.
 	RolloutServiceListRolloutsProcedure = "/leat.fleet.v1.RolloutService/ListRollouts"
@@ -76,17 +61,6 @@ const (
 
 // RolloutServiceClient is a client for the leat.fleet.v1.RolloutService service.
 type RolloutServiceClient interface {
-	// CreateRolloutPolicy adds a policy.
-	CreateRolloutPolicy(context.Context, *v1.CreateRolloutPolicyRequest) (*v1.CreateRolloutPolicyResponse, error)
-	// GetRolloutPolicy returns one policy.
-	GetRolloutPolicy(context.Context, *v1.GetRolloutPolicyRequest) (*v1.GetRolloutPolicyResponse, error)
-	// ListRolloutPolicies returns policies by name, in pages.
-	ListRolloutPolicies(context.Context, *v1.ListRolloutPoliciesRequest) (*v1.ListRolloutPoliciesResponse, error)
-	// UpdateRolloutPolicy replaces labels, annotations and spec. A rollout that is under way keeps the
-	// strategy with which it began.
-	UpdateRolloutPolicy(context.Context, *v1.UpdateRolloutPolicyRequest) (*v1.UpdateRolloutPolicyResponse, error)
-	// DeleteRolloutPolicy removes a policy. Its rollout ends, and its services follow their sources.
-	DeleteRolloutPolicy(context.Context, *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error)
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
 	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
@@ -119,38 +93,6 @@ func NewRolloutServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 	baseURL = strings.TrimRight(baseURL, "/")
 	rolloutServiceMethods := v1.File_leat_fleet_v1_rollout_proto.Services().ByName("RolloutService").Methods()
 	return &rolloutServiceClient{
-		createRolloutPolicy: connect.NewClient[v1.CreateRolloutPolicyRequest, v1.CreateRolloutPolicyResponse](
-			httpClient,
-			baseURL+RolloutServiceCreateRolloutPolicyProcedure,
-			connect.WithSchema(rolloutServiceMethods.ByName("CreateRolloutPolicy")),
-			connect.WithClientOptions(opts...),
-		),
-		getRolloutPolicy: connect.NewClient[v1.GetRolloutPolicyRequest, v1.GetRolloutPolicyResponse](
-			httpClient,
-			baseURL+RolloutServiceGetRolloutPolicyProcedure,
-			connect.WithSchema(rolloutServiceMethods.ByName("GetRolloutPolicy")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listRolloutPolicies: connect.NewClient[v1.ListRolloutPoliciesRequest, v1.ListRolloutPoliciesResponse](
-			httpClient,
-			baseURL+RolloutServiceListRolloutPoliciesProcedure,
-			connect.WithSchema(rolloutServiceMethods.ByName("ListRolloutPolicies")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		updateRolloutPolicy: connect.NewClient[v1.UpdateRolloutPolicyRequest, v1.UpdateRolloutPolicyResponse](
-			httpClient,
-			baseURL+RolloutServiceUpdateRolloutPolicyProcedure,
-			connect.WithSchema(rolloutServiceMethods.ByName("UpdateRolloutPolicy")),
-			connect.WithClientOptions(opts...),
-		),
-		deleteRolloutPolicy: connect.NewClient[v1.DeleteRolloutPolicyRequest, v1.DeleteRolloutPolicyResponse](
-			httpClient,
-			baseURL+RolloutServiceDeleteRolloutPolicyProcedure,
-			connect.WithSchema(rolloutServiceMethods.ByName("DeleteRolloutPolicy")),
-			connect.WithClientOptions(opts...),
-		),
 		listRollouts: connect.NewClient[v1.ListRolloutsRequest, v1.ListRolloutsResponse](
 			httpClient,
 			baseURL+RolloutServiceListRolloutsProcedure,
@@ -201,63 +143,13 @@ func NewRolloutServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // rolloutServiceClient implements RolloutServiceClient.
 type rolloutServiceClient struct {
-	createRolloutPolicy *connect.Client[v1.CreateRolloutPolicyRequest, v1.CreateRolloutPolicyResponse]
-	getRolloutPolicy    *connect.Client[v1.GetRolloutPolicyRequest, v1.GetRolloutPolicyResponse]
-	listRolloutPolicies *connect.Client[v1.ListRolloutPoliciesRequest, v1.ListRolloutPoliciesResponse]
-	updateRolloutPolicy *connect.Client[v1.UpdateRolloutPolicyRequest, v1.UpdateRolloutPolicyResponse]
-	deleteRolloutPolicy *connect.Client[v1.DeleteRolloutPolicyRequest, v1.DeleteRolloutPolicyResponse]
-	listRollouts        *connect.Client[v1.ListRolloutsRequest, v1.ListRolloutsResponse]
-	getRollout          *connect.Client[v1.GetRolloutRequest, v1.GetRolloutResponse]
-	controlRollout      *connect.Client[v1.ControlRolloutRequest, v1.ControlRolloutResponse]
-	approveRollout      *connect.Client[v1.ApproveRolloutRequest, v1.ApproveRolloutResponse]
-	replayRollout       *connect.Client[v1.ReplayRolloutRequest, v1.ReplayRolloutResponse]
-	rollbackService     *connect.Client[v1.RollbackServiceRequest, v1.RollbackServiceResponse]
-	releaseService      *connect.Client[v1.ReleaseServiceRequest, v1.ReleaseServiceResponse]
-}
-
-// CreateRolloutPolicy calls leat.fleet.v1.RolloutService.CreateRolloutPolicy.
-func (c *rolloutServiceClient) CreateRolloutPolicy(ctx context.Context, req *v1.CreateRolloutPolicyRequest) (*v1.CreateRolloutPolicyResponse, error) {
-	response, err := c.createRolloutPolicy.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetRolloutPolicy calls leat.fleet.v1.RolloutService.GetRolloutPolicy.
-func (c *rolloutServiceClient) GetRolloutPolicy(ctx context.Context, req *v1.GetRolloutPolicyRequest) (*v1.GetRolloutPolicyResponse, error) {
-	response, err := c.getRolloutPolicy.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListRolloutPolicies calls leat.fleet.v1.RolloutService.ListRolloutPolicies.
-func (c *rolloutServiceClient) ListRolloutPolicies(ctx context.Context, req *v1.ListRolloutPoliciesRequest) (*v1.ListRolloutPoliciesResponse, error) {
-	response, err := c.listRolloutPolicies.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UpdateRolloutPolicy calls leat.fleet.v1.RolloutService.UpdateRolloutPolicy.
-func (c *rolloutServiceClient) UpdateRolloutPolicy(ctx context.Context, req *v1.UpdateRolloutPolicyRequest) (*v1.UpdateRolloutPolicyResponse, error) {
-	response, err := c.updateRolloutPolicy.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DeleteRolloutPolicy calls leat.fleet.v1.RolloutService.DeleteRolloutPolicy.
-func (c *rolloutServiceClient) DeleteRolloutPolicy(ctx context.Context, req *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error) {
-	response, err := c.deleteRolloutPolicy.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+	listRollouts    *connect.Client[v1.ListRolloutsRequest, v1.ListRolloutsResponse]
+	getRollout      *connect.Client[v1.GetRolloutRequest, v1.GetRolloutResponse]
+	controlRollout  *connect.Client[v1.ControlRolloutRequest, v1.ControlRolloutResponse]
+	approveRollout  *connect.Client[v1.ApproveRolloutRequest, v1.ApproveRolloutResponse]
+	replayRollout   *connect.Client[v1.ReplayRolloutRequest, v1.ReplayRolloutResponse]
+	rollbackService *connect.Client[v1.RollbackServiceRequest, v1.RollbackServiceResponse]
+	releaseService  *connect.Client[v1.ReleaseServiceRequest, v1.ReleaseServiceResponse]
 }
 
 // ListRollouts calls leat.fleet.v1.RolloutService.ListRollouts.
@@ -325,17 +217,6 @@ func (c *rolloutServiceClient) ReleaseService(ctx context.Context, req *v1.Relea
 
 // RolloutServiceHandler is an implementation of the leat.fleet.v1.RolloutService service.
 type RolloutServiceHandler interface {
-	// CreateRolloutPolicy adds a policy.
-	CreateRolloutPolicy(context.Context, *v1.CreateRolloutPolicyRequest) (*v1.CreateRolloutPolicyResponse, error)
-	// GetRolloutPolicy returns one policy.
-	GetRolloutPolicy(context.Context, *v1.GetRolloutPolicyRequest) (*v1.GetRolloutPolicyResponse, error)
-	// ListRolloutPolicies returns policies by name, in pages.
-	ListRolloutPolicies(context.Context, *v1.ListRolloutPoliciesRequest) (*v1.ListRolloutPoliciesResponse, error)
-	// UpdateRolloutPolicy replaces labels, annotations and spec. A rollout that is under way keeps the
-	// strategy with which it began.
-	UpdateRolloutPolicy(context.Context, *v1.UpdateRolloutPolicyRequest) (*v1.UpdateRolloutPolicyResponse, error)
-	// DeleteRolloutPolicy removes a policy. Its rollout ends, and its services follow their sources.
-	DeleteRolloutPolicy(context.Context, *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error)
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
 	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
@@ -364,38 +245,6 @@ type RolloutServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewRolloutServiceHandler(svc RolloutServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	rolloutServiceMethods := v1.File_leat_fleet_v1_rollout_proto.Services().ByName("RolloutService").Methods()
-	rolloutServiceCreateRolloutPolicyHandler := connect.NewUnaryHandlerSimple(
-		RolloutServiceCreateRolloutPolicyProcedure,
-		svc.CreateRolloutPolicy,
-		connect.WithSchema(rolloutServiceMethods.ByName("CreateRolloutPolicy")),
-		connect.WithHandlerOptions(opts...),
-	)
-	rolloutServiceGetRolloutPolicyHandler := connect.NewUnaryHandlerSimple(
-		RolloutServiceGetRolloutPolicyProcedure,
-		svc.GetRolloutPolicy,
-		connect.WithSchema(rolloutServiceMethods.ByName("GetRolloutPolicy")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	rolloutServiceListRolloutPoliciesHandler := connect.NewUnaryHandlerSimple(
-		RolloutServiceListRolloutPoliciesProcedure,
-		svc.ListRolloutPolicies,
-		connect.WithSchema(rolloutServiceMethods.ByName("ListRolloutPolicies")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	rolloutServiceUpdateRolloutPolicyHandler := connect.NewUnaryHandlerSimple(
-		RolloutServiceUpdateRolloutPolicyProcedure,
-		svc.UpdateRolloutPolicy,
-		connect.WithSchema(rolloutServiceMethods.ByName("UpdateRolloutPolicy")),
-		connect.WithHandlerOptions(opts...),
-	)
-	rolloutServiceDeleteRolloutPolicyHandler := connect.NewUnaryHandlerSimple(
-		RolloutServiceDeleteRolloutPolicyProcedure,
-		svc.DeleteRolloutPolicy,
-		connect.WithSchema(rolloutServiceMethods.ByName("DeleteRolloutPolicy")),
-		connect.WithHandlerOptions(opts...),
-	)
 	rolloutServiceListRolloutsHandler := connect.NewUnaryHandlerSimple(
 		RolloutServiceListRolloutsProcedure,
 		svc.ListRollouts,
@@ -443,16 +292,6 @@ func NewRolloutServiceHandler(svc RolloutServiceHandler, opts ...connect.Handler
 	)
 	return "/leat.fleet.v1.RolloutService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case RolloutServiceCreateRolloutPolicyProcedure:
-			rolloutServiceCreateRolloutPolicyHandler.ServeHTTP(w, r)
-		case RolloutServiceGetRolloutPolicyProcedure:
-			rolloutServiceGetRolloutPolicyHandler.ServeHTTP(w, r)
-		case RolloutServiceListRolloutPoliciesProcedure:
-			rolloutServiceListRolloutPoliciesHandler.ServeHTTP(w, r)
-		case RolloutServiceUpdateRolloutPolicyProcedure:
-			rolloutServiceUpdateRolloutPolicyHandler.ServeHTTP(w, r)
-		case RolloutServiceDeleteRolloutPolicyProcedure:
-			rolloutServiceDeleteRolloutPolicyHandler.ServeHTTP(w, r)
 		case RolloutServiceListRolloutsProcedure:
 			rolloutServiceListRolloutsHandler.ServeHTTP(w, r)
 		case RolloutServiceGetRolloutProcedure:
@@ -475,26 +314,6 @@ func NewRolloutServiceHandler(svc RolloutServiceHandler, opts ...connect.Handler
 
 // UnimplementedRolloutServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedRolloutServiceHandler struct{}
-
-func (UnimplementedRolloutServiceHandler) CreateRolloutPolicy(context.Context, *v1.CreateRolloutPolicyRequest) (*v1.CreateRolloutPolicyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.CreateRolloutPolicy is not implemented"))
-}
-
-func (UnimplementedRolloutServiceHandler) GetRolloutPolicy(context.Context, *v1.GetRolloutPolicyRequest) (*v1.GetRolloutPolicyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.GetRolloutPolicy is not implemented"))
-}
-
-func (UnimplementedRolloutServiceHandler) ListRolloutPolicies(context.Context, *v1.ListRolloutPoliciesRequest) (*v1.ListRolloutPoliciesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.ListRolloutPolicies is not implemented"))
-}
-
-func (UnimplementedRolloutServiceHandler) UpdateRolloutPolicy(context.Context, *v1.UpdateRolloutPolicyRequest) (*v1.UpdateRolloutPolicyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.UpdateRolloutPolicy is not implemented"))
-}
-
-func (UnimplementedRolloutServiceHandler) DeleteRolloutPolicy(context.Context, *v1.DeleteRolloutPolicyRequest) (*v1.DeleteRolloutPolicyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.DeleteRolloutPolicy is not implemented"))
-}
 
 func (UnimplementedRolloutServiceHandler) ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.RolloutService.ListRollouts is not implemented"))

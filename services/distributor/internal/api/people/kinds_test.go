@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// TestEveryKindHasACodec reads an empty document of each kind that documents can hold, and shows it again. A kind
+// without one would end the process of the hub when somebody applies it.
+func TestEveryKindHasACodec(t *testing.T) {
+	t.Parallel()
+	for _, kind := range catalog.Kinds() {
+		field := fleetdoc.Kinds()[string(kind)]
+		if field == nil {
+			t.Errorf("no document holds a %s", kind)
+			continue
+		}
+		c, ok := codecs[kind]
+		if !ok {
+			t.Errorf("%s has no codec", kind)
+			continue
+		}
+		message := fleetdoc.Object(fleetdoc.Named(string(kind), nil))
+		metadata := message.Mutable(field.Message().Fields().ByName("metadata")).Message()
+		metadata.Set(metadata.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("one"))
+		object, err := c.read(message.Interface())
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if object.Key().Kind != kind {
+			t.Errorf("a document of a %s is read as %s", kind, object.Key())
+		}
+		if got := c.show(fleet.Record{Object: object}).ProtoReflect().Descriptor(); got != field.Message() {
+			t.Errorf("%s is shown as %s", kind, got.FullName())
+		}
+	}
+	if len(codecs) != len(catalog.Kinds()) || len(codecs) != len(fleetdoc.Kinds()) {
+		t.Errorf("there are %d codecs, %d kinds of objects and %d of documents", len(codecs), len(catalog.Kinds()), len(fleetdoc.Kinds()))
+	}
+}
