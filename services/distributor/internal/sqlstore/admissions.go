@@ -19,20 +19,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
-// policyRow is a stored rollout policy.
-type policyRow struct {
-	bun.BaseModel `bun:"table:rollout_policies,alias:rp"`
-	metaColumns
-	Project string                            `bun:"project"`
-	Spec    column[catalog.RolloutPolicySpec] `bun:"spec"`
-}
-
-func (r *policyRow) policy() *catalog.RolloutPolicy {
-	return &catalog.RolloutPolicy{Metadata: r.metadata(), Spec: r.Spec.v}
-}
-
-func (r *policyRow) object(context.Context, *tx) (catalog.Object, error) { return r.policy(), nil }
-
 // admissionRow is what a service is planned with. A row without anything says that it was released.
 type admissionRow struct {
 	bun.BaseModel `bun:"table:admissions,alias:ad"`
@@ -247,36 +233,6 @@ func checkConfigs(ctx context.Context, t *tx, names []string) error {
 		}
 	}
 	return nil
-}
-
-// heldReading returns services that are held at a spec with a source of a repository, at most maxDependents. It
-// reads all specs, which are JSON: few are held, and repositories are rarely deleted.
-func heldReading(ctx context.Context, t *tx, repository string) ([]catalog.Key, error) {
-	var rows []*stagedRow
-	if err := t.sql.NewSelect().Model(&rows).Scan(ctx); err != nil {
-		return nil, translate("read staged specs", err)
-	}
-	var digests []string
-	for _, row := range rows {
-		if slices.ContainsFunc(row.Spec.v.Sources, func(s catalog.Source) bool { return s.Repository == repository }) {
-			digests = append(digests, row.Digest)
-		}
-	}
-	var keys []catalog.Key
-	for some := range slices.Chunk(digests, maxKeys) {
-		var names []string
-		query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("service").Where("spec IN (?)", bun.List(some))
-		if err := query.Order("service").Limit(int64(maxDependents-len(keys))).Scan(ctx, &names); err != nil {
-			return nil, translate("read admissions of specs", err)
-		}
-		for _, name := range names {
-			keys = append(keys, catalog.Key{Kind: catalog.KindService, Name: name})
-		}
-		if len(keys) >= maxDependents {
-			break
-		}
-	}
-	return keys, nil
 }
 
 // forgetSpecs deletes the specs that no service is held at any more.

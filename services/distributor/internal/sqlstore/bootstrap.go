@@ -132,16 +132,15 @@ func endBootstraps(ctx context.Context, t *tx, column, value string) (int, error
 	return len(rows), nil
 }
 
-// endBootstrapsOf deletes the bootstrap tokens that end with an object: those that a deleted user has
-// made, and those that make clusters in a deleted project.
-func endBootstrapsOf(ctx context.Context, t *tx, object catalog.Object) error {
-	var err error
-	switch o := object.(type) {
-	case *catalog.User:
-		_, err = endBootstraps(ctx, t, "created_by_uid", o.UID)
-	case *catalog.Project:
-		_, err = endBootstraps(ctx, t, "project", o.Name)
-	}
+// endBootstrapsBy deletes the bootstrap tokens that a deleted user has made.
+func endBootstrapsBy(ctx context.Context, t *tx, user *catalog.User) error {
+	_, err := endBootstraps(ctx, t, "created_by_uid", user.UID)
+	return err
+}
+
+// endBootstrapsIn deletes the bootstrap tokens that make clusters in a deleted project.
+func endBootstrapsIn(ctx context.Context, t *tx, project *catalog.Project) error {
+	_, err := endBootstraps(ctx, t, "project", project.Name)
 	return err
 }
 

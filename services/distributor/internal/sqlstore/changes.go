@@ -37,36 +37,26 @@ func (s *Store) Changes(ctx context.Context, since int64) (catalog.Changes, erro
 		if changes.Revision <= since {
 			return nil
 		}
-		return collect(ctx, tx, since, &changes)
+		return collect(ctx, tx, s.tables, since, &changes)
 	})
 	return changes, err
 }
 
-func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Changes) error {
+func collect(ctx context.Context, tx bun.Tx, tables []objects, since int64, changes *catalog.Changes) error {
 	changed := func() *bun.SelectQuery { return tx.NewSelect().Where("?TableAlias.revision > ?", since) }
 	if since > 0 {
 		if err := list(ctx, changed().Order("revision"), &changes.Deleted, (*deletionRow).tombstone); err != nil {
 			return err
 		}
 	}
+	for _, table := range tables {
+		if err := table.collect(ctx, changed(), changes); err != nil {
+			return err
+		}
+	}
 	return cmp.Or(
-		list(ctx, changed(), &changes.Clusters, (*clusterRow).cluster),
-		list(ctx, changed(), &changes.Repositories, (*repositoryRow).repository),
-		list(ctx, changed(), &changes.Services, (*serviceRow).service),
-		list(ctx, changed(), &changes.Users, (*userRow).user),
-		list(ctx, changed(), &changes.Bindings, (*bindingRow).binding),
-		list(ctx, changed(), &changes.Projects, (*projectRow).project),
-		list(ctx, changed(), &changes.Providers, (*providerRow).provider),
-		list(ctx, changed(), &changes.Rules, (*trustRow).rule),
-		list(ctx, changed(), &changes.Notifiers, (*notifierRow).notifier),
-		list(ctx, changed(), &changes.ConfigSets, (*setRow).set),
-		list(ctx, changed(), &changes.Globals, (*globalRow).global),
 		list(ctx, changed(), &changes.Variants, (*variantRow).state),
-		list(ctx, changed(), &changes.Policies, (*policyRow).policy),
 		collectAdmissions(ctx, tx, changed(), changes),
-		list(ctx, changed(), &changes.FleetSources, (*fleetSourceRow).fleetSource),
-		list(ctx, changed(), &changes.Roles, (*roleRow).role),
-		list(ctx, changed(), &changes.Backends, (*backendRow).backend),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
 		list(ctx, withProvider(changed()), &changes.Sessions, (*sessionRow).unused),
 		list(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
@@ -81,7 +71,7 @@ func (s *Store) Definitions(ctx context.Context) (repositories []*catalog.Reposi
 		repositories, deleted = nil, nil
 		return s.read(ctx, "read definitions", func(ctx context.Context, tx bun.Tx) error {
 			return cmp.Or(
-				tryList(ctx, tx.NewSelect(), &repositories, s.opened),
+				tryList(ctx, tx.NewSelect(), &repositories, func(r *repositoryRow) (*catalog.Repository, error) { return storedRepositories.opened(s.keys, r) }),
 				list(ctx, tx.NewSelect().Where("kind = ?", string(catalog.KindRepository)).Order("revision"), &deleted, (*deletionRow).tombstone),
 			)
 		})

@@ -160,14 +160,13 @@ func (c *composer) set(ctx context.Context, path string) *catalog.ConfigSet {
 	if set, known := c.sets[path]; known {
 		return set
 	}
-	row := new(setRow)
-	err := c.t.sql.NewSelect().Model(row).Where("name = ?", path).Scan(ctx)
+	row, err := storedSets.find(ctx, c.t.sql, "name", path)
 	if errors.Is(err, sql.ErrNoRows) {
 		c.sets[path] = nil
 		return nil
 	}
 	if err == nil {
-		c.sets[path], err = openedSet(c.t.store.sets, row)
+		c.sets[path], err = storedSets.opened(c.t.store.keys, row)
 	}
 	if err != nil {
 		c.err = errors.Join(c.err, translate("read set", err))
@@ -180,15 +179,14 @@ func (c *composer) project(ctx context.Context, name string) (*catalog.Project, 
 	if project, known := c.projects[name]; known {
 		return project, nil
 	}
-	row := new(projectRow)
-	err := c.t.sql.NewSelect().Model(row).Where("name = ?", name).Scan(ctx)
+	row, err := storedProjects.find(ctx, c.t.sql, "name", name)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && name == objectname.Default:
 		c.projects[name] = catalog.DefaultProject()
 	case err != nil:
 		return nil, translate("read project", err)
 	default:
-		c.projects[name] = row.project()
+		c.projects[name] = storedProjects.object(row)
 	}
 	return c.projects[name], nil
 }
@@ -235,7 +233,7 @@ func (c *composer) ownConfigs(ctx context.Context, rows []*serviceRow) (map[stri
 		return nil, errors.New("read secrets of services: some are not there")
 	}
 	for _, row := range sealed {
-		secrets, err := openSecrets(c.t.store.secrets, "service", row.ServiceUID, row.Sealed)
+		secrets, err := row.open(c.t.store.keys)
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +250,7 @@ func (c *composer) given(ctx context.Context, uids []string) (map[string]map[str
 	}
 	given := make(map[string]map[string]configs.Value, len(rows))
 	for _, row := range rows {
-		values, err := openGiven(c.t.store, row.ServiceUID, row.Sealed)
+		values, err := openValues(c.t.store, givenValues, row.ServiceUID, row.Sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -266,13 +264,13 @@ func (c *composer) knownBackends(ctx context.Context) (map[string]*catalog.Confi
 	if c.backends != nil {
 		return c.backends, nil
 	}
-	var rows []*backendRow
-	if err := c.t.sql.NewSelect().Model(&rows).Scan(ctx); err != nil {
+	all, err := storedBackends.list(ctx, c.t.sql.NewSelect())
+	if err != nil {
 		return nil, translate("read configuration back ends", err)
 	}
-	c.backends = make(map[string]*catalog.ConfigBackend, len(rows))
-	for _, row := range rows {
-		c.backends[row.Name] = row.backend()
+	c.backends = make(map[string]*catalog.ConfigBackend, len(all))
+	for _, backend := range all {
+		c.backends[backend.Name] = backend
 	}
 	return c.backends, nil
 }

@@ -23,6 +23,15 @@ const maxDerivations = 5
 // errChanged means that a global service has changed since its expressions were evaluated.
 var errChanged = errors.New("the global service has changed")
 
+// Globals reads global services with their secrets.
+type Globals struct{ Store *Store }
+
+// GlobalService returns the global service with that uid, with its secrets. Error:
+// *catalog.NotFoundError.
+func (g Globals) GlobalService(ctx context.Context, uid string) (*catalog.GlobalService, error) {
+	return storedGlobals.byUID(ctx, g.Store, uid)
+}
+
 // derivedMember is a derived service as it follows from one state of the database.
 type derivedMember struct {
 	*composition
@@ -100,7 +109,7 @@ func (m *derivedMember) readVariant(ctx context.Context, t *tx) error {
 		return translate("read variant", err)
 	}
 	m.service.ConfigDigest = derive.WithValues(config.Digest, row.Digest)
-	m.given, err = openGiven(t.store, row.ID, row.Sealed)
+	m.given, err = openValues(t.store, variantValues, row.ID, row.Sealed)
 	return err
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 )
 
@@ -46,6 +48,8 @@ type entryRow struct {
 	Attempts      int                   `bun:"attempts"`
 	Failure       column[failureColumn] `bun:"failure"`
 }
+
+var entryValues = sealedColumn{"config_entries", "id", "sealed", purposeEntries, placeOfKey}
 
 // failureColumn is what was wrong with the last read.
 type failureColumn struct {
@@ -200,6 +204,30 @@ func (e *Entries) Prune(ctx context.Context, now time.Time) error {
 	return translate("forget unused entries", err)
 }
 
+// Backend implements configs.Entries.
+func (e *Entries) Backend(ctx context.Context, uid string) (*catalog.ConfigBackend, error) {
+	return storedBackends.byUID(ctx, e.store, uid)
+}
+
+// Hook implements backendhook.Backends.
+func (e *Entries) Hook(ctx context.Context, name string) (uid string, proof secret.Text, err error) {
+	err = e.store.opening(ctx, func(ctx context.Context) error {
+		uid, proof = "", ""
+		row, err := storedBackends.find(ctx, e.store.db, "name", name)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return translate("read configuration back end", err)
+		}
+		backend := storedBackends.object(row)
+		err = backendHook.open(e.store.keys, backend, row)
+		uid, proof = row.UID, backend.Spec.WebhookSecret
+		return err
+	})
+	return uid, proof, err
+}
+
 // sealedEntry is the stored form of an entry.
 type sealedEntry struct {
 	Fields  map[string]string `json:"fields"`
@@ -209,15 +237,11 @@ type sealedEntry struct {
 
 // sealEntry binds an entry to its id.
 func sealEntry(s *Store, id string, entry configs.Entry) ([]byte, error) {
-	plain := make(map[string]string, len(entry.Fields))
-	for name, value := range entry.Fields {
-		plain[name] = value.Reveal()
-	}
-	text, err := json.Marshal(sealedEntry{Fields: plain, Version: entry.Version, NotText: entry.NotText})
+	text, err := json.Marshal(sealedEntry{Fields: revealed(entry.Fields), Version: entry.Version, NotText: entry.NotText})
 	if err != nil {
 		return nil, errors.New("encode entry")
 	}
-	sealed, err := s.entries.Seal(text, placeOfUID(id))
+	sealed, err := entryValues.seal(s.keys, id, text)
 	if err != nil {
 		return nil, fmt.Errorf("seal entry: %w", err)
 	}
@@ -229,7 +253,7 @@ func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
 	if len(row.Sealed) == 0 {
 		return nil, nil
 	}
-	text, err := s.entries.Open(row.Sealed, placeOfUID(row.ID))
+	text, err := entryValues.open(s.keys, row.ID, row.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("open entry %s: %w", row.ID, err)
 	}

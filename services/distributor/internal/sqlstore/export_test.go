@@ -8,14 +8,24 @@ import (
 	"strings"
 
 	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
 // SealedColumns returns the names of the columns that a rotation seals again.
 func SealedColumns() (names []string) {
-	for _, c := range sealedColumns {
+	for _, c := range sealedColumns(newTables()) {
 		names = append(names, c.table+"."+c.column)
 	}
 	return names
+}
+
+// Kinds returns the kinds that have a table, in the order of the tables.
+func Kinds() (kinds []catalog.Kind) {
+	for _, table := range newTables() {
+		kinds = append(kinds, table.of())
+	}
+	return kinds
 }
 
 // ObjectTables returns the names of the tables of objects.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
@@ -35,15 +34,6 @@ func FleetSourcesOf(s *Store) *FleetSources {
 	return &FleetSources{leadTable: leadTable{s.db, "fleet_source_lead", "fleet sources"}, store: s}
 }
 
-// fleetSourceRow is a stored fleet source. Repository follows from the spec.
-type fleetSourceRow struct {
-	bun.BaseModel `bun:"table:fleet_sources,alias:fs"`
-	metaColumns
-	Project    string                          `bun:"project"`
-	Repository string                          `bun:"repository"`
-	Spec       column[catalog.FleetSourceSpec] `bun:"spec"`
-}
-
 type fleetSourceStateRow struct {
 	bun.BaseModel `bun:"table:fleet_source_states,alias:fss"`
 	SourceUID     string                       `bun:"source_uid,pk"`
@@ -51,30 +41,6 @@ type fleetSourceStateRow struct {
 	Documents     column[[]fleetsync.Document] `bun:"documents"`
 	Asked         int64                        `bun:"asked"`
 	Confirmed     string                       `bun:"confirmed"`
-}
-
-func (r *fleetSourceRow) fleetSource() *catalog.FleetSource {
-	return &catalog.FleetSource{Metadata: r.metadata(), Spec: r.Spec.v}
-}
-
-func (r *fleetSourceRow) object(context.Context, *tx) (catalog.Object, error) {
-	return r.fleetSource(), nil
-}
-
-func (t *tx) putFleetSource(ctx context.Context, meta metaColumns, f *catalog.FleetSource) error {
-	row := &fleetSourceRow{metaColumns: meta, Project: objectname.Project(f.Name), Repository: f.Spec.Source.Repository, Spec: columnOf(f.Spec)}
-	return t.upsert(ctx, row, "repository", "spec")
-}
-
-// fleetSourcesOf returns the fleet sources that read a repository, at most maxDependents.
-func (t *tx) fleetSourcesOf(ctx context.Context, repository string) ([]catalog.Key, error) {
-	var names []string
-	err := t.sql.NewSelect().Table("fleet_sources").Column("name").Where("repository = ?", repository).Order("name").Limit(maxDependents).Scan(ctx, &names)
-	keys := make([]catalog.Key, len(names))
-	for i, name := range names {
-		keys[i] = catalog.Key{Kind: catalog.KindFleetSource, Name: name}
-	}
-	return keys, translate("list fleet sources of repository", err)
 }
 
 // Fenced implements fleetsync.Store.

@@ -37,6 +37,8 @@ type givenRow struct {
 	Sealed        []byte `bun:"sealed"`
 }
 
+var givenValues = sealedColumn{"service_given", "service_uid", "sealed", purposeEntries, "given *"}
+
 // givenValue is the stored form of a configs.Value.
 type givenValue struct {
 	Reference string `json:"reference"`
@@ -146,7 +148,7 @@ func (c *composer) decide(ctx context.Context, s *composition, out configs.Outco
 	case len(out.Values) == 0:
 		next.ungiven = append(next.ungiven, s.row.UID)
 	default:
-		sealed, err := sealGiven(c.t.store, s.row.UID, out.Values)
+		sealed, err := sealValues(c.t.store, givenValues, s.row.UID, out.Values)
 		if err != nil {
 			return err
 		}
@@ -403,12 +405,8 @@ func withGiven(config *catalog.Config, given map[string]configs.Value) *catalog.
 	return whole
 }
 
-func sealGiven(s *Store, serviceUID string, given map[string]configs.Value) ([]byte, error) {
-	return sealValues(s, given, givenPlace(serviceUID))
-}
-
-// sealValues seals given values, bound to a place.
-func sealValues(s *Store, given map[string]configs.Value, place []byte) ([]byte, error) {
+// sealValues seals given values for a row of a column.
+func sealValues(s *Store, column sealedColumn, key string, given map[string]configs.Value) ([]byte, error) {
 	plain := make(map[string]givenValue, len(given))
 	for key, value := range given {
 		plain[key] = givenValue{Reference: value.Reference, Text: value.Text.Reveal(), IsPublic: value.IsPublic}
@@ -417,32 +415,25 @@ func sealValues(s *Store, given map[string]configs.Value, place []byte) ([]byte,
 	if err != nil {
 		return nil, errors.New("encode given values")
 	}
-	sealed, err := s.entries.Seal(text, place)
+	sealed, err := column.seal(s.keys, key, text)
 	if err != nil {
 		return nil, fmt.Errorf("seal given values: %w", err)
 	}
 	return sealed, nil
 }
 
-// givenPlace differs from every id of an entry.
-func givenPlace(serviceUID string) []byte { return []byte("given " + serviceUID) }
-
-func openGiven(s *Store, serviceUID string, sealed []byte) (map[string]configs.Value, error) {
-	return openValues(s, sealed, givenPlace(serviceUID), serviceUID)
-}
-
-// openValues is the reverse of sealValues. Errors name the holder of the values by its uid.
-func openValues(s *Store, sealed, place []byte, serviceUID string) (map[string]configs.Value, error) {
+// openValues is the reverse of sealValues. Errors name the row by its key.
+func openValues(s *Store, column sealedColumn, key string, sealed []byte) (map[string]configs.Value, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
-	text, err := s.entries.Open(sealed, place)
+	text, err := column.open(s.keys, key, sealed)
 	if err != nil {
-		return nil, fmt.Errorf("open given values of service with uid %s: %w", serviceUID, err)
+		return nil, fmt.Errorf("open given values of %s in %s: %w", key, column.table, err)
 	}
 	var plain map[string]givenValue
 	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode given values of service with uid %s", serviceUID)
+		return nil, fmt.Errorf("decode given values of %s in %s", key, column.table)
 	}
 	given := make(map[string]configs.Value, len(plain))
 	for key, value := range plain {

@@ -15,7 +15,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 )
@@ -50,9 +49,12 @@ type heldConfig struct {
 	literals *catalog.Config
 }
 
-func isConfigName(name string) bool    { return name != "" && name != catalog.NoConfig }
-func heldPlace(name string) []byte     { return []byte("held configuration " + name) }
-func heldGivenPlace(uid string) []byte { return []byte("given while held " + uid) }
+var (
+	heldValues      = sealedColumn{"held_configs", "name", "sealed", purposeSecrets, "held configuration *"}
+	heldGivenValues = sealedColumn{"held_given", "service_uid", "sealed", purposeEntries, "given while held *"}
+)
+
+func isConfigName(name string) bool { return name != "" && name != catalog.NoConfig }
 
 // nameConfig returns the name of a service's configuration as people wrote it: a keyed digest of the values,
 // the secrets and the references, or "" if a layer refers to what is not there. The project keeps apart
@@ -83,16 +85,12 @@ func (s *composition) staged() *heldConfig {
 
 // seal returns the row of a configuration.
 func (h *heldConfig) seal(s *Store) (*heldRow, error) {
-	plain := heldLiterals{Values: h.literals.Values, Secrets: make(map[string]string, len(h.literals.Secrets))}
-	for key, text := range h.literals.Secrets {
-		plain.Secrets[key] = text.Reveal()
-	}
-	text, err := json.Marshal(plain)
+	text, err := json.Marshal(heldLiterals{Values: h.literals.Values, Secrets: revealed(h.literals.Secrets)})
 	if err != nil {
 		return nil, errors.New("encode held configuration")
 	}
 	row := &heldRow{Name: h.Name, Config: columnOf(h.StagedConfig)}
-	if row.Sealed, err = s.secrets.Seal(text, heldPlace(h.Name)); err != nil {
+	if row.Sealed, err = heldValues.seal(s.keys, h.Name, text); err != nil {
 		return nil, fmt.Errorf("seal held configuration: %w", err)
 	}
 	return row, nil
@@ -106,7 +104,7 @@ func (r *heldRow) public() *catalog.StagedConfig {
 }
 
 func (r *heldRow) open(s *Store) (*heldConfig, error) {
-	text, err := s.secrets.Open(r.Sealed, heldPlace(r.Name))
+	text, err := heldValues.open(s.keys, r.Name, r.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("open held configuration %s: %w", r.Name, err)
 	}
@@ -114,14 +112,9 @@ func (r *heldRow) open(s *Store) (*heldConfig, error) {
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return nil, fmt.Errorf("decode held configuration %s", r.Name)
 	}
-	h := &heldConfig{StagedConfig: *r.public(), literals: &catalog.Config{
-		Values: plain.Values, Secrets: make(map[string]secret.Text, len(plain.Secrets)),
-		References: r.Config.v.ClusterReferences, Restart: r.Config.v.Restart,
-	}}
-	for key, text := range plain.Secrets {
-		h.literals.Secrets[key] = secret.Text(text)
-	}
-	return h, nil
+	return &heldConfig{StagedConfig: *r.public(), literals: &catalog.Config{
+		Values: plain.Values, Secrets: concealed(plain.Secrets), References: r.Config.v.ClusterReferences, Restart: r.Config.v.Restart,
+	}}, nil
 }
 
 // heldConfigs returns the configurations of these names. One that is not stored is missing.
@@ -165,8 +158,7 @@ func (c *composer) loadHeld(ctx context.Context, all []*composition, uids []stri
 	}
 	for _, row := range given {
 		if s := byUID[row.ServiceUID]; s != nil {
-			place := heldGivenPlace(row.ServiceUID)
-			if s.heldGiven, err = openValues(c.t.store, row.Sealed, place, row.ServiceUID); err != nil {
+			if s.heldGiven, err = openValues(c.t.store, heldGivenValues, row.ServiceUID, row.Sealed); err != nil {
 				return err
 			}
 		}
@@ -254,7 +246,7 @@ func (c *composer) decideHeld(ctx context.Context, s *composition, next *settlem
 	case len(given) == 0:
 		next.unheld = append(next.unheld, s.row.UID)
 	default:
-		sealed, err := sealValues(c.t.store, given, heldGivenPlace(s.row.UID))
+		sealed, err := sealValues(c.t.store, heldGivenValues, s.row.UID, given)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -328,19 +327,3 @@ type Rotation struct{ store *Store }
 
 // NewRotation returns the keys of a store.
 func NewRotation(store *Store) *Rotation { return &Rotation{store: store} }
-
-// newSealers gives the store the sealers of all purposes.
-func newSealers(s *Store) error {
-	var errs [10]error
-	s.credentials, errs[0] = s.keys.ring.Sealer(purposeCredential)
-	s.webhooks, errs[1] = s.keys.ring.Sealer(purposeWebhook)
-	s.issuer, errs[2] = s.keys.ring.Sealer(purposeIssuer)
-	s.secrets, errs[3] = s.keys.ring.Sealer(purposeSecrets)
-	s.providers, errs[4] = s.keys.ring.Sealer(purposeProvider)
-	s.refresh, errs[5] = s.keys.ring.Sealer(purposeRefresh)
-	s.backends, errs[6] = s.keys.ring.Sealer(purposeBackend)
-	s.entries, errs[7] = s.keys.ring.Sealer(purposeEntries)
-	s.notifiers, errs[8] = s.keys.ring.Sealer(purposeNotifier)
-	s.sets, errs[9] = s.keys.ring.Sealer(purposeSets)
-	return cmp.Or(errs[:]...)
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
@@ -337,4 +338,13 @@ func (s *Notifications) Resend(ctx context.Context, uid string, ids []string, no
 	}
 	n, err := result.RowsAffected()
 	return int(n), translate("count rows", err)
+}
+
+// NotifierSecrets returns the secrets of the notifier with that uid. Error: *catalog.NotFoundError.
+func (s *Notifications) NotifierSecrets(ctx context.Context, uid string) (catalog.NotifierSecrets, error) {
+	n, err := storedNotifiers.byUID(ctx, s.store, uid)
+	if err != nil {
+		return catalog.NotifierSecrets{}, err
+	}
+	return n.Spec.Secrets, nil
 }

@@ -6,6 +6,7 @@ package sqlstore
 import (
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -16,26 +17,58 @@ type userRow struct {
 	Groups      column[[]string] `bun:"groups"`
 }
 
-type bindingRow struct {
-	bun.BaseModel `bun:"table:access_bindings,alias:b"`
-	metaColumns
-	Spec column[catalog.AccessBindingSpec] `bun:"spec"`
+var storedUsers = storage[*catalog.User, *userRow]{
+	kind: catalog.KindUser, columns: []string{"description", "groups"},
+	row: func(u *catalog.User) *userRow {
+		return &userRow{Description: u.Spec.Description, Groups: columnOf(u.Spec.Groups)}
+	},
+	object: func(r *userRow) *catalog.User {
+		return &catalog.User{Metadata: r.metadata(), Spec: catalog.UserSpec{Description: r.Description, Groups: r.Groups.v}}
+	},
+	changed: func(c *catalog.Changes) *[]*catalog.User { return &c.Users },
 }
 
 type roleRow struct {
 	bun.BaseModel `bun:"table:roles,alias:ro"`
 	metaColumns
-	Spec column[catalog.RoleSpec] `bun:"spec"`
+	specColumns[catalog.RoleSpec]
 }
 
-func (r *userRow) user() *catalog.User {
-	return &catalog.User{Metadata: r.metadata(), Spec: catalog.UserSpec{Description: r.Description, Groups: r.Groups.v}}
+var storedRoles = inJSON[roleRow](catalog.KindRole,
+	func(r *catalog.Role) *catalog.RoleSpec { return &r.Spec },
+	func(c *catalog.Changes) *[]*catalog.Role { return &c.Roles })
+
+type bindingRow struct {
+	bun.BaseModel `bun:"table:access_bindings,alias:b"`
+	metaColumns
+	specColumns[catalog.AccessBindingSpec]
 }
 
-func (r *bindingRow) binding() *catalog.AccessBinding {
-	return &catalog.AccessBinding{Metadata: r.metadata(), Spec: r.Spec.v}
+var storedBindings = inJSON[bindingRow](catalog.KindAccessBinding,
+	func(b *catalog.AccessBinding) *catalog.AccessBindingSpec { return &b.Spec },
+	func(c *catalog.Changes) *[]*catalog.AccessBinding { return &c.Bindings })
+
+type providerRow struct {
+	bun.BaseModel `bun:"table:identity_providers,alias:p"`
+	metaColumns
+	specColumns[catalog.IdentityProviderSpec]
+	ClientSecret []byte `bun:"client_secret"`
 }
 
-func (r *roleRow) role() *catalog.Role {
-	return &catalog.Role{Metadata: r.metadata(), Spec: r.Spec.v}
+// storedProviders have their secret bound to their uid, so that it cannot be moved to one with another issuer.
+var storedProviders = inJSON(catalog.KindIdentityProvider,
+	func(p *catalog.IdentityProvider) *catalog.IdentityProviderSpec { return &p.Spec },
+	func(c *catalog.Changes) *[]*catalog.IdentityProvider { return &c.Providers },
+	sealedText(sealedColumn{"identity_providers", "uid", "client_secret", purposeProvider, placeOfKey},
+		func(r *providerRow) *[]byte { return &r.ClientSecret },
+		func(p *catalog.IdentityProvider) *secret.Text { return &p.Spec.ClientSecret }))
+
+type trustRow struct {
+	bun.BaseModel `bun:"table:trust_rules,alias:tr"`
+	metaColumns
+	specColumns[catalog.TrustRuleSpec]
 }
+
+var storedRules = inJSON[trustRow](catalog.KindTrustRule,
+	func(r *catalog.TrustRule) *catalog.TrustRuleSpec { return &r.Spec },
+	func(c *catalog.Changes) *[]*catalog.TrustRule { return &c.Rules })

@@ -5,16 +5,10 @@ package sqlstore
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -27,8 +21,7 @@ import (
 // leave Spec as it is, also while they and this version work on one database.
 type repositoryRow struct {
 	bun.BaseModel `bun:"table:repositories,alias:r"`
-	metaColumns
-	Project      string                      `bun:"project"`
+	ownedColumns
 	Spec         column[upstream.Definition] `bun:"spec"`
 	Type         string                      `bun:"type"`
 	URL          string                      `bun:"url"`
@@ -73,50 +66,80 @@ type verificationColumn struct {
 	ProvenanceKeys    string        `json:"provenance_keys,omitempty"`
 }
 
-func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Repository) error {
-	shown := r.Spec.Public()
-	row := &repositoryRow{
-		metaColumns: meta, Project: objectname.Project(r.Name), Spec: columnOf(shown), Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(),
-		CAPEM: shown.CAPEM, ProxyURL: shown.ProxyURL.Reveal(), Suspended: shown.Suspended, PartialClone: shown.PartialClone,
-		Verification: columnOf(verificationColumn(shown.Verification)),
-	}
-	if err := t.store.sealInto(row, r.Spec.Definition); err != nil {
-		return err
-	}
-	return t.upsert(ctx, row, "spec", "type", "url", "poll_interval", "ca_pem", "proxy_url", "suspended", "verification",
-		"partial_clone", "credential", "proxy_sealed", "webhook_secret")
+var storedRepositories = storage[*catalog.Repository, *repositoryRow]{
+	kind: catalog.KindRepository,
+	columns: []string{
+		"spec", "type", "url", "poll_interval", "ca_pem", "proxy_url", "suspended", "verification", "partial_clone",
+	},
+	row: func(r *catalog.Repository) *repositoryRow {
+		shown := r.Spec.Public()
+		return &repositoryRow{
+			Spec: columnOf(shown), Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(), CAPEM: shown.CAPEM,
+			ProxyURL: shown.ProxyURL.Reveal(), Suspended: shown.Suspended, PartialClone: shown.PartialClone,
+			Verification: columnOf(verificationColumn(shown.Verification)),
+		}
+	},
+	object: (*repositoryRow).repository,
+	secrets: []sealedPart[*catalog.Repository, *repositoryRow]{
+		sealedJSON(sealedColumn{"repositories", "uid", "credential", purposeCredential, placeOfKey},
+			func(r *repositoryRow) *[]byte { return &r.Credential },
+			func(r *catalog.Repository) (credentialColumn, bool) {
+				return credentialColumnOf(r.Spec.Credential), !r.Spec.Credential.IsZero()
+			},
+			func(r *catalog.Repository, c credentialColumn) { r.Spec.Credential = c.credential() }),
+		sealedText(sealedColumn{"repositories", "uid", "webhook_secret", purposeWebhook, placeOfKey},
+			func(r *repositoryRow) *[]byte { return &r.WebhookSecret },
+			func(r *catalog.Repository) *secret.Text { return &r.Spec.WebhookSecret }),
+		repositoryProxy,
+	},
+	changed: func(c *catalog.Changes) *[]*catalog.Repository { return &c.Repositories },
 }
 
-// sealInto puts the secrets of a definition into its row.
-func (s *Store) sealInto(row *repositoryRow, d upstream.Definition) (err error) {
-	if c := d.Credential; !c.IsZero() {
-		plain, err := json.Marshal(credentialColumn{
-			Method: c.Method, Username: c.Username, Secret: cmp.Or(c.Password, c.Token, c.PrivateKey, c.DockerConfig).Reveal(),
-			Passphrase: c.Passphrase.Reveal(), KnownHosts: c.KnownHosts, AppID: c.AppID, InstallationID: c.InstallationID, APIURL: c.APIURL,
-			AllowPlainHTTP: c.AllowPlainHTTP, ClientCertPEM: c.ClientCertPEM, ClientKeyPEM: c.ClientKeyPEM.Reveal(),
-			Cloud: c.Cloud, Principal: c.Principal, Scope: c.Scope,
-		})
-		if err != nil {
-			return errors.New("encode credential")
+// repositoryProxy is the whole URL of a proxy, where it has a password that is masked in the row.
+var repositoryProxy = sealedPart[*catalog.Repository, *repositoryRow]{
+	sealedColumn: sealedColumn{"repositories", "uid", "proxy_sealed", purposeCredential, "*/proxy_url"},
+	at:           func(r *repositoryRow) *[]byte { return &r.ProxySealed },
+	plain: func(r *catalog.Repository, row *repositoryRow) ([]byte, error) {
+		if whole := r.Spec.ProxyURL.Reveal(); whole != row.ProxyURL {
+			return []byte(whole), nil
 		}
-		if row.Credential, err = s.credentials.Seal(plain, []byte(row.UID)); err != nil {
-			return err
-		}
-	}
-	if d.WebhookSecret != "" {
-		if row.WebhookSecret, err = s.webhooks.Seal([]byte(d.WebhookSecret.Reveal()), []byte(row.UID)); err != nil {
-			return err
-		}
-	}
-	if d.ProxyURL.Reveal() != row.ProxyURL {
-		row.ProxySealed, err = s.credentials.Seal([]byte(d.ProxyURL.Reveal()), proxyPlace(row.UID))
-	}
-	return err
+		return nil, nil
+	},
+	give: func(r *catalog.Repository, plain []byte) error {
+		r.Spec.ProxyURL = secret.Text(plain)
+		return nil
+	},
 }
 
-// proxyPlace binds a sealed URL of a proxy to its column, so that neither it nor a credential can
-// stand in for the other.
-func proxyPlace(uid string) []byte { return []byte(uid + "/proxy_url") }
+func credentialColumnOf(c upstream.Credential) credentialColumn {
+	return credentialColumn{
+		Method: c.Method, Username: c.Username, Secret: cmp.Or(c.Password, c.Token, c.PrivateKey, c.DockerConfig).Reveal(),
+		Passphrase: c.Passphrase.Reveal(), KnownHosts: c.KnownHosts, AppID: c.AppID, InstallationID: c.InstallationID, APIURL: c.APIURL,
+		AllowPlainHTTP: c.AllowPlainHTTP, ClientCertPEM: c.ClientCertPEM, ClientKeyPEM: c.ClientKeyPEM.Reveal(),
+		Cloud: c.Cloud, Principal: c.Principal, Scope: c.Scope,
+	}
+}
+
+func (c credentialColumn) credential() upstream.Credential {
+	next := upstream.Credential{
+		Method: c.Method, Username: c.Username, Passphrase: secret.Text(c.Passphrase), KnownHosts: c.KnownHosts,
+		AppID: c.AppID, InstallationID: c.InstallationID, APIURL: c.APIURL, AllowPlainHTTP: c.AllowPlainHTTP,
+		ClientCertPEM: c.ClientCertPEM, ClientKeyPEM: secret.Text(c.ClientKeyPEM),
+		Cloud: c.Cloud, Principal: c.Principal, Scope: c.Scope,
+	}
+	switch next.Method {
+	case upstream.MethodBasic:
+		next.Password = secret.Text(c.Secret)
+	case upstream.MethodBearer:
+		next.Token = secret.Text(c.Secret)
+	case upstream.MethodSSH, upstream.MethodGitHubApp:
+		next.PrivateKey = secret.Text(c.Secret)
+	case upstream.MethodDockerConfig:
+		next.DockerConfig = secret.Text(c.Secret)
+	case upstream.MethodNone, upstream.MethodWorkloadIdentity: // a client certificate alone, or no secret at all
+	}
+	return next
+}
 
 // repository returns the row without its secrets: the proxy's password is masked.
 func (r *repositoryRow) repository() *catalog.Repository {
@@ -125,60 +148,4 @@ func (r *repositoryRow) repository() *catalog.Repository {
 	d.CAPEM, d.ProxyURL, d.Suspended, d.PartialClone = r.CAPEM, secret.Text(r.ProxyURL), r.Suspended, r.PartialClone
 	d.Verification = upstream.Verification(r.Verification.v)
 	return &catalog.Repository{Metadata: r.metadata(), Spec: catalog.RepositorySpec{Definition: d}}
-}
-
-// opened returns the row with its secrets.
-func (s *Store) opened(row *repositoryRow) (r *catalog.Repository, err error) {
-	r = row.repository()
-	if r.Spec.Credential, err = openCredential(s.credentials, row); err != nil {
-		return nil, err
-	}
-	if r.Spec.WebhookSecret, err = openText(row, "webhook secret", s.webhooks, row.WebhookSecret, []byte(row.UID)); err != nil {
-		return nil, err
-	}
-	if len(row.ProxySealed) > 0 {
-		r.Spec.ProxyURL, err = openText(row, "proxy", s.credentials, row.ProxySealed, proxyPlace(row.UID))
-	}
-	return r, err
-}
-
-// openText opens a sealed column. An empty one holds no text.
-func openText(row *repositoryRow, what string, sealer *seal.Sealer, sealed, place []byte) (secret.Text, error) {
-	if len(sealed) == 0 {
-		return "", nil
-	}
-	plain, err := sealer.Open(sealed, place)
-	if err != nil {
-		return "", fmt.Errorf("open %s of repository %s: %w", what, row.Name, err)
-	}
-	return secret.Text(plain), nil
-}
-
-func openCredential(sealer *seal.Sealer, row *repositoryRow) (upstream.Credential, error) {
-	plain, err := openText(row, "credential", sealer, row.Credential, []byte(row.UID))
-	if err != nil || plain == "" {
-		return upstream.Credential{}, err
-	}
-	var column credentialColumn
-	if err := json.Unmarshal([]byte(plain.Reveal()), &column); err != nil {
-		return upstream.Credential{}, fmt.Errorf("decode credential of repository %s", row.Name)
-	}
-	c := upstream.Credential{
-		Method: column.Method, Username: column.Username, Passphrase: secret.Text(column.Passphrase), KnownHosts: column.KnownHosts,
-		AppID: column.AppID, InstallationID: column.InstallationID, APIURL: column.APIURL, AllowPlainHTTP: column.AllowPlainHTTP,
-		ClientCertPEM: column.ClientCertPEM, ClientKeyPEM: secret.Text(column.ClientKeyPEM),
-		Cloud: column.Cloud, Principal: column.Principal, Scope: column.Scope,
-	}
-	switch c.Method {
-	case upstream.MethodBasic:
-		c.Password = secret.Text(column.Secret)
-	case upstream.MethodBearer:
-		c.Token = secret.Text(column.Secret)
-	case upstream.MethodSSH, upstream.MethodGitHubApp:
-		c.PrivateKey = secret.Text(column.Secret)
-	case upstream.MethodDockerConfig:
-		c.DockerConfig = secret.Text(column.Secret)
-	case upstream.MethodNone, upstream.MethodWorkloadIdentity: // a client certificate alone, or no secret at all
-	}
-	return c, nil
 }

@@ -18,36 +18,14 @@ import (
 // resealLock is the key of PostgreSQL's advisory lock for [Store.LockReseal].
 const resealLock = migrationLock + 1
 
-// sealedColumn is a column of sealed values. Every column of the schema that holds such values is
-// in sealedColumns; a test compares the list with the schema.
-type sealedColumn struct {
-	table, key, column string
-	sealer             func(s *Store) *seal.Sealer
-	// place returns what the value of a row is bound to.
-	place func(key string) []byte
+// sealedColumns returns the columns of the schema that hold sealed values, those of objects first; a test compares the list
+// with the schema.
+func sealedColumns(tables []objects) (all []sealedColumn) {
+	for _, table := range tables {
+		all = append(all, table.sealed()...)
+	}
+	return append(all, serviceSecrets, refreshTokens, entryValues, givenValues, heldGivenValues, heldValues, variantValues, signingKeySeeds)
 }
-
-var sealedColumns = []sealedColumn{
-	{"repositories", "uid", "credential", func(s *Store) *seal.Sealer { return s.credentials }, placeOfUID},
-	{"repositories", "uid", "proxy_sealed", func(s *Store) *seal.Sealer { return s.credentials }, proxyPlace},
-	{"repositories", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.webhooks }, placeOfUID},
-	{"service_secrets", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, placeOfUID},
-	{"identity_providers", "uid", "client_secret", func(s *Store) *seal.Sealer { return s.providers }, placeOfUID},
-	{"notifiers", "uid", "secrets", func(s *Store) *seal.Sealer { return s.notifiers }, placeOfUID},
-	{"global_services", "uid", "secrets", func(s *Store) *seal.Sealer { return s.secrets }, globalPlace},
-	{"sessions", "id", "refresh", func(s *Store) *seal.Sealer { return s.refresh }, placeOfUID},
-	{"config_backends", "uid", "credential", func(s *Store) *seal.Sealer { return s.backends }, placeOfUID},
-	{"config_backends", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.backends }, hookPlace},
-	{"config_entries", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, placeOfUID},
-	{"service_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
-	{"held_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, heldGivenPlace},
-	{"held_configs", "name", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, heldPlace},
-	{"config_variants", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
-	{"config_sets", "uid", "sealed", func(s *Store) *seal.Sealer { return s.sets }, placeOfUID},
-	{"signing_keys", "id", "sealed", func(s *Store) *seal.Sealer { return s.issuer }, signingKeyPlace},
-}
-
-func placeOfUID(uid string) []byte { return []byte(uid) }
 
 var _ rotation.Seals = (*Rotation)(nil)
 
@@ -70,7 +48,7 @@ func (r *Rotation) SealingKeys(ctx context.Context) (rotation.SealingState, erro
 		if err := tx.NewSelect().Model(&rows).Where("number <> ?", numberOfDigestKey).Order("number DESC").Scan(ctx); err != nil {
 			return err
 		}
-		counts, err := countByPrefix(ctx, tx)
+		counts, err := countByPrefix(ctx, tx, sealedColumns(r.store.tables))
 		if err != nil {
 			return err
 		}
@@ -95,9 +73,9 @@ func (r *Rotation) SealingKeys(ctx context.Context) (rotation.SealingState, erro
 }
 
 // countByPrefix returns the number of sealed values by their first bytes.
-func countByPrefix(ctx context.Context, tx bun.Tx) (map[string]int, error) {
+func countByPrefix(ctx context.Context, tx bun.Tx, columns []sealedColumn) (map[string]int, error) {
 	counts := map[string]int{}
-	for _, c := range sealedColumns {
+	for _, c := range columns {
 		var rows []struct {
 			Prefix []byte `bun:"prefix"`
 			Number int    `bun:"number"`
@@ -181,11 +159,12 @@ func (r *Rotation) Reseal(ctx context.Context, from rotation.Cursor, limit int) 
 	step := rotation.Step{Next: from}
 	err := r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		step = rotation.Step{Next: from}
-		if from.Column >= len(sealedColumns) {
+		columns := sealedColumns(r.store.tables)
+		if from.Column >= len(columns) {
 			step.End = true
 			return nil
 		}
-		c := sealedColumns[from.Column]
+		c := columns[from.Column]
 		rows, err := t.staleValues(ctx, c, from.After, limit)
 		if err != nil {
 			return err
@@ -204,7 +183,7 @@ func (r *Rotation) Reseal(ctx context.Context, from rotation.Cursor, limit int) 
 		}
 		if len(rows) < limit {
 			step.Next = rotation.Cursor{Column: from.Column + 1}
-			step.End = step.Next.Column == len(sealedColumns)
+			step.End = step.Next.Column == len(columns)
 		}
 		return nil
 	})
@@ -225,12 +204,11 @@ func (t *tx) staleValues(ctx context.Context, c sealedColumn, after string, limi
 
 // sealAgain seals a value with the current key. It reports false if the value does not open.
 func (t *tx) sealAgain(ctx context.Context, c sealedColumn, row sealedRow) (bool, error) {
-	sealer, place := c.sealer(t.store), c.place(row.Key)
-	plain, err := sealer.Open(row.Sealed, place)
+	plain, err := c.open(t.store.keys, row.Key, row.Sealed)
 	if err != nil {
 		return false, nil //nolint:nilerr // reported by the caller: one broken value must not keep the others from the new key
 	}
-	sealed, err := sealer.Seal(plain, place)
+	sealed, err := c.seal(t.store.keys, row.Key, plain)
 	if err != nil {
 		return false, err
 	}
@@ -244,7 +222,7 @@ func (t *tx) sealAgain(ctx context.Context, c sealedColumn, row sealedRow) (bool
 func (r *Rotation) RetireSealingKeys(ctx context.Context) (done bool, err error) {
 	err = r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		done = false
-		for _, c := range sealedColumns {
+		for _, c := range sealedColumns(r.store.tables) {
 			rows, err := t.staleValues(ctx, c, "", 1)
 			if err != nil || len(rows) > 0 {
 				return err

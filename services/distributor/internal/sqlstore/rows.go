@@ -14,7 +14,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -52,34 +52,6 @@ type editLockRow struct {
 	Incarnation   string `bun:"incarnation"`
 }
 
-type clusterRow struct {
-	bun.BaseModel `bun:"table:clusters,alias:c"`
-	metaColumns
-	Project        string                           `bun:"project"`
-	Description    string                           `bun:"description"`
-	Settings       column[syncpolicy.AgentSettings] `bun:"agent_settings"`
-	AgentEndpoint  string                           `bun:"agent_endpoint"`
-	PublicKey      []byte                           `bun:"public_key"`
-	KeyGeneration  int64                            `bun:"key_generation"`
-	LastSeenAt     int64                            `bun:"last_seen_at"`
-	ConnectedUntil int64                            `bun:"connected_until"`
-	Report         column[catalog.ClusterReport]    `bun:"report"`
-	PlanVersion    string                           `bun:"plan_version"`
-	Instance       string                           `bun:"instance"`
-	Sequence       int64                            `bun:"sequence"`
-	RemovalsHeldAt int64                            `bun:"removals_held_at"`
-}
-
-type serviceRow struct {
-	bun.BaseModel `bun:"table:services,alias:s"`
-	metaColumns
-	Project     string               `bun:"project"`
-	ClusterUID  string               `bun:"cluster_uid"`
-	Spec        column[specColumn]   `bun:"spec"`
-	SyncRequest string               `bun:"sync_request"`
-	Config      column[configColumn] `bun:"config"` // holds no secret
-}
-
 type reportRow struct {
 	bun.BaseModel      `bun:"table:service_reports,alias:sr"`
 	ServiceUID         string `bun:"service_uid,pk"`
@@ -88,15 +60,6 @@ type reportRow struct {
 	Entry              string `bun:"entry"`
 	ObservedGeneration int64  `bun:"observed_generation"`
 	Revision           int64  `bun:"revision"`
-}
-
-type snapshotRow struct {
-	bun.BaseModel `bun:"table:snapshots,alias:sn"`
-	RepositoryUID string                 `bun:"repository_uid,pk"`
-	Source        string                 `bun:"source,pk"`
-	Snapshot      column[snapshotColumn] `bun:"snapshot"`
-	ResolvedAt    int64                  `bun:"resolved_at"`
-	FreshAt       int64                  `bun:"fresh_at"`
 }
 
 type deletionRow struct {
@@ -158,6 +121,23 @@ func decode(column, text string, v any) error {
 	return nil
 }
 
+// revealed returns secrets to be sealed, and concealed is the reverse.
+func revealed(secrets map[string]secret.Text) map[string]string {
+	plain := make(map[string]string, len(secrets))
+	for key, text := range secrets {
+		plain[key] = text.Reveal()
+	}
+	return plain
+}
+
+func concealed(plain map[string]string) map[string]secret.Text {
+	secrets := make(map[string]secret.Text, len(plain))
+	for key, text := range plain {
+		secrets[key] = secret.Text(text)
+	}
+	return secrets
+}
+
 func metaRow(m *catalog.Metadata, revision int64) metaColumns {
 	return metaColumns{
 		UID:             m.UID,
@@ -195,75 +175,6 @@ func (r *metaColumns) metadata() catalog.Metadata {
 		Reason:          r.Reason,
 		Manager:         catalog.SourceRef{Path: shared(r.Manager), UID: shared(r.ManagerUID)},
 	}
-}
-
-func (r *clusterRow) cluster() *catalog.Cluster {
-	return &catalog.Cluster{
-		Metadata: r.metadata(),
-		Spec:     catalog.ClusterSpec{Description: r.Description, Settings: r.Settings.v, AgentEndpoint: r.AgentEndpoint},
-		Agent: catalog.Agent{
-			PublicKey:      r.PublicKey,
-			KeyGeneration:  r.KeyGeneration,
-			LastSeenAt:     timeOf(r.LastSeenAt),
-			ConnectedUntil: timeOf(r.ConnectedUntil),
-			Report:         r.Report.v,
-			PlanVersion:    r.PlanVersion,
-			Instance:       r.Instance,
-			Sequence:       uint64(r.Sequence),
-		},
-		RemovalsHeldSince: timeOf(r.RemovalsHeldAt),
-	}
-}
-
-// service returns the row without its secrets: only their keys.
-func (r *serviceRow) service() *catalog.Service {
-	spec, options := r.Spec.v, r.Spec.v.Options
-	options.Paused = options.Paused && !spec.Unpaused
-	name := r.Config.v.Name
-	if r.Config.v.Digest == "" {
-		name = catalog.NoConfig
-	}
-	return &catalog.Service{
-		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest, ConfigName: name, HeldConfig: r.Config.v.Held,
-		ConfigProblem: r.Config.v.Problem, ConfigWaits: r.Config.v.Waits,
-		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown(), ConfigSets: spec.ConfigSets},
-	}
-}
-
-// specColumn is the stored form of a catalog.ServiceSpec.
-type specColumn struct {
-	Cluster string           `json:"cluster"`
-	Sources []catalog.Source `json:"sources"`
-	// ConfigSets are paths of sets, lowest first.
-	ConfigSets []string `json:"configSets,omitempty"`
-	syncpolicy.Options
-	// Sync holds five of the options a second time. Replicas of earlier versions know them in no
-	// other place, and would prune where an owner turned that off.
-	Sync *syncpolicy.Options `json:"sync"`
-	// Unpaused means that the service is not paused, although Options say so. Replicas of earlier
-	// versions do not know steps, mounts and charts, and would have agents apply something else. They
-	// read a paused service, and so its agent leaves it unchanged.
-	Unpaused bool `json:"unpaused,omitempty"`
-}
-
-func specOf(spec catalog.ServiceSpec) specColumn {
-	o := spec.Wanted()
-	column := specColumn{Cluster: spec.Cluster, Sources: spec.Sources, ConfigSets: spec.ConfigSets, Options: o, Sync: &syncpolicy.Options{
-		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
-		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
-	}}
-	if len(spec.Requires()) > 0 && !o.Paused {
-		column.Paused, column.Unpaused = true, true
-	}
-	return column
-}
-
-// UnmarshalJSON implements json.Unmarshaler. Earlier versions wrote the five options of Sync there
-// alone.
-func (c *specColumn) UnmarshalJSON(text []byte) error {
-	type plain specColumn
-	c.Sync = &c.Options
-	return json.Unmarshal(text, (*plain)(c))
 }
 
 // withService adds the names of the services that reports are about.

@@ -58,6 +58,8 @@ type sessionRow struct {
 	Revision      int64            `bun:"revision"`
 }
 
+var refreshTokens = sealedColumn{"sessions", "id", "refresh", purposeRefresh, placeOfKey}
+
 // sessionTokenRow is a token, or a proof, that a session has or had. The one without a successor is
 // the current one.
 type sessionTokenRow struct {
@@ -318,7 +320,7 @@ func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Ti
 		if len(row.Refresh) == 0 {
 			return sql.ErrNoRows
 		}
-		plain, err = s.refresh.Open(row.Refresh, []byte(id))
+		plain, err = refreshTokens.open(s.keys, id, row.Refresh)
 		return err
 	})
 	switch {
@@ -363,7 +365,7 @@ func (s *SignIns) sealRefresh(row *sessionRow, refresh secret.Text) error {
 		row.Refresh = nil
 		return nil
 	}
-	sealed, err := s.refresh.Seal([]byte(refresh.Reveal()), []byte(row.ID))
+	sealed, err := refreshTokens.seal(s.keys, row.ID, []byte(refresh.Reveal()))
 	row.Refresh = sealed
 	return err
 }
@@ -397,4 +399,14 @@ func (s *SignIns) ListSessions(ctx context.Context, person string) ([]catalog.Se
 	var sessions []catalog.Session
 	err := list(ctx, query, &sessions, (*sessionRow).session)
 	return sessions, translate("list sessions", err)
+}
+
+// ProviderSecret returns the secret of the client at the identity provider with that uid; empty for
+// a public client. Error: *catalog.NotFoundError.
+func (s *SignIns) ProviderSecret(ctx context.Context, uid string) (secret.Text, error) {
+	p, err := storedProviders.byUID(ctx, s.Store, uid)
+	if err != nil {
+		return "", err
+	}
+	return p.Spec.ClientSecret, nil
 }

@@ -38,8 +38,10 @@ type formerKeyRow struct {
 
 var _ rotation.Signing = (*Rotation)(nil)
 
-// signingKeyPlace binds a signing key to its row.
-func signingKeyPlace(id string) []byte { return []byte(purposeIssuer + "/" + id) }
+var (
+	signingKeySeeds = sealedColumn{"signing_keys", "id", "sealed", purposeIssuer, purposeIssuer + "/*"}
+	formerKeySeeds  = sealedColumn{"issuer_keys", "id", "sealed", purposeIssuer, purposeIssuer} // it has one row
+)
 
 // SigningKeys implements rotation.Signing.
 func (r *Rotation) SigningKeys(ctx context.Context) (keys []rotation.SigningKey, err error) {
@@ -100,7 +102,7 @@ func (r *Rotation) signingKeys(ctx context.Context, db bun.IDB) ([]rotation.Sign
 	}
 	keys := make([]rotation.SigningKey, 0, len(rows))
 	for _, row := range rows {
-		seed, err := r.store.issuer.Open(row.Sealed, signingKeyPlace(row.ID))
+		seed, err := signingKeySeeds.open(r.store.keys, row.ID, row.Sealed)
 		if err != nil {
 			return nil, fmt.Errorf("open signing key %s: %w", row.ID, err)
 		}
@@ -115,7 +117,7 @@ func (r *Rotation) signingKeys(ctx context.Context, db bun.IDB) ([]rotation.Sign
 }
 
 func (t *tx) putSigningKey(ctx context.Context, key rotation.SigningKey) error {
-	sealed, err := t.store.issuer.Seal(key.Private.Seed(), signingKeyPlace(key.ID))
+	sealed, err := signingKeySeeds.seal(t.store.keys, key.ID, key.Private.Seed())
 	if err != nil {
 		return fmt.Errorf("seal signing key: %w", err)
 	}
@@ -153,7 +155,7 @@ func (t *tx) formerSigningKey(ctx context.Context) (rotation.SigningKey, error) 
 	if err := t.sql.NewSelect().Model(row).WherePK().Scan(ctx); err != nil {
 		return rotation.SigningKey{}, translate("read former signing key", err)
 	}
-	seed, err := t.store.issuer.Open(row.Sealed, []byte(purposeIssuer))
+	seed, err := formerKeySeeds.open(t.store.keys, "", row.Sealed)
 	if err != nil {
 		return rotation.SigningKey{}, fmt.Errorf("open former signing key; was the service secret changed: %w", err)
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
+type snapshotRow struct {
+	bun.BaseModel `bun:"table:snapshots,alias:sn"`
+	RepositoryUID string                 `bun:"repository_uid,pk"`
+	Source        string                 `bun:"source,pk"`
+	Snapshot      column[snapshotColumn] `bun:"snapshot"`
+	ResolvedAt    int64                  `bun:"resolved_at"`
+	FreshAt       int64                  `bun:"fresh_at"`
+}
+
 // snapshotColumn is the stored form of a catalog.Snapshot.
 type snapshotColumn struct {
 	Commit      string        `json:"commit"`

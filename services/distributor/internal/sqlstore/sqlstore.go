@@ -51,24 +51,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/leatdev/leat/internal/private"
-	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/keyroot"
-)
-
-// Purposes of what is sealed.
-const (
-	purposeCredential = "repository credential"
-	purposeWebhook    = "repository webhook secret"
-	purposeIssuer     = "issuer key"
-	purposeSecrets    = "service secrets"
-	purposeProvider   = "identity provider secret"
-	purposeRefresh    = "session refresh token"
-	purposeBackend    = "configuration back end credential"
-	purposeEntries    = "configuration entries"
-	purposeNotifier   = "notifier secrets"
-	purposeSets       = "configuration set secrets"
-	purposeConfig     = "service configuration digest"
 )
 
 // maxConns bounds the connections to PostgreSQL. Reads are answered from memory, so few are needed.
@@ -78,19 +62,11 @@ const maxConns = 8
 type Store struct {
 	db *bun.DB
 	// reads is where [Store.read] reads: db, or connections of their own, which do not wait for an edit.
-	reads       *bun.DB
-	postgres    bool
-	credentials *seal.Sealer
-	webhooks    *seal.Sealer
-	issuer      *seal.Sealer
-	secrets     *seal.Sealer
-	providers   *seal.Sealer
-	refresh     *seal.Sealer
-	backends    *seal.Sealer
-	entries     *seal.Sealer
-	notifiers   *seal.Sealer
-	sets        *seal.Sealer
-	keys        *keyStore
+	reads    *bun.DB
+	postgres bool
+	keys     *keyStore
+	// tables are those of all kinds, in the order of catalog.Kinds.
+	tables []objects
 	// journal records changes. Nil: they leave no records.
 	journal Journal
 }
@@ -127,10 +103,7 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{keys: known}
-	if err := newSealers(s); err != nil {
-		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
-	}
+	s := &Store{keys: known, tables: newTables()}
 	if err := s.connect(databaseURL, idleInTransaction); err != nil {
 		return nil, err
 	}
@@ -149,6 +122,16 @@ func (s *Store) Close() error {
 		return s.db.Close()
 	}
 	return errors.Join(s.reads.Close(), s.db.Close()) // the last one to close a SQLite file tidies up behind the others
+}
+
+// table returns the table of a kind, or nil if it is not a kind of objects.
+func (s *Store) table(kind catalog.Kind) objects {
+	for _, table := range s.tables {
+		if table.of() == kind {
+			return table
+		}
+	}
+	return nil
 }
 
 // Ping reports whether the database answers. The error matches catalog.ErrUnavailable.

@@ -117,6 +117,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"services of earlier versions":     testServicesOfEarlierVersions,
 		"managers of earlier versions":     testManagersOfEarlierVersions,
 		"reserved keys stay":               testReservedKeysStay,
+		"questions of every kind":          testQuestionsOfEveryKind,
+		"empty set":                        testEmptySet,
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
 		"rollouts of earlier versions":     testRolloutsOfEarlierVersions,
 		"members of rollouts":              testRolloutMembers,

@@ -295,7 +295,7 @@ func (g Globals) held(
 	if err != nil {
 		return config, "", false, translate("read variant", err)
 	}
-	given, err := openGiven(t.store, row.ID, row.Sealed)
+	given, err := openValues(t.store, variantValues, row.ID, row.Sealed)
 	if err != nil {
 		return config, "", false, err
 	}

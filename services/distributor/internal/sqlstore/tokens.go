@@ -152,7 +152,7 @@ func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, e
 	if token.token().Expired(time.Now()) {
 		return catalog.SignIn{}, catalog.ErrNotFound
 	}
-	return catalog.SignIn{User: row.user(), Token: token.token()}, nil
+	return catalog.SignIn{User: storedUsers.object(row), Token: token.token()}, nil
 }
 
 // TouchTokens implements catalog.People. An id is the beginning of a hash.

@@ -44,6 +44,9 @@ type variantRow struct {
 	Revision      int64                     `bun:"revision"`
 }
 
+// variantValues are those that the variants of services, and services, are given: their ids differ.
+var variantValues = sealedColumn{"config_variants", "id", "sealed", purposeEntries, "given *"}
+
 // variantLink says that a variant refers to an entry.
 type variantLink struct {
 	bun.BaseModel `bun:"table:variant_references,alias:vr"`
@@ -183,7 +186,7 @@ func inherit(ctx context.Context, t *tx, rows []*variantRow) error {
 			}
 			byGlobal[row.GlobalUID] = nil
 			for _, other := range others {
-				given, err := openGiven(t.store, other.ID, other.Sealed)
+				given, err := openValues(t.store, variantValues, other.ID, other.Sealed)
 				if err != nil {
 					return err
 				}
@@ -203,7 +206,7 @@ func inherit(ctx context.Context, t *tx, rows []*variantRow) error {
 			continue
 		}
 		var err error
-		if row.Sealed, err = sealGiven(t.store, row.ID, given); err != nil {
+		if row.Sealed, err = sealValues(t.store, variantValues, row.ID, given); err != nil {
 			return err
 		}
 	}
@@ -306,7 +309,7 @@ func (c *composer) settleVariants(ctx context.Context, ids []string, n numbering
 
 // decideVariant decides what a variant is given. It reports whether that is what is stored.
 func (c *composer) decideVariant(ctx context.Context, row *variantRow) (isSame bool, err error) {
-	given, err := openGiven(c.t.store, row.ID, row.Sealed)
+	given, err := openValues(c.t.store, variantValues, row.ID, row.Sealed)
 	if err != nil {
 		return false, err
 	}
@@ -326,7 +329,7 @@ func (c *composer) decideVariant(ctx context.Context, row *variantRow) (isSame b
 		out.Problem.Since = catalog.Now()
 	}
 	if row.Sealed = nil; len(out.Values) > 0 {
-		if row.Sealed, err = sealGiven(c.t.store, row.ID, out.Values); err != nil {
+		if row.Sealed, err = sealValues(c.t.store, variantValues, row.ID, out.Values); err != nil {
 			return false, err
 		}
 	}
@@ -392,17 +395,4 @@ func (c *composer) linkVariants(ctx context.Context, rows []*variantRow, ids []s
 		}
 	}
 	return c.loadEntries(ctx, slices.Sorted(maps.Keys(entries)))
-}
-
-// globalsReferring returns the global services with variants that refer to a back end, at most limit.
-func globalsReferring(ctx context.Context, t *tx, backend string, limit int64) ([]catalog.Key, error) {
-	var names []string
-	err := t.sql.NewSelect().TableExpr("global_services AS gs").Column("gs.name").Order("gs.name").Limit(limit).
-		Where(`gs.uid IN (SELECT cv.global_uid FROM config_variants AS cv JOIN variant_references AS vr ON vr.variant_id = cv.id
-			JOIN config_entries AS ce ON ce.id = vr.entry_id JOIN config_backends AS cb ON cb.uid = ce.backend_uid WHERE cb.name = ?)`, backend).Scan(ctx, &names)
-	keys := make([]catalog.Key, len(names))
-	for i, name := range names {
-		keys[i] = catalog.Key{Kind: catalog.KindGlobalService, Name: name}
-	}
-	return keys, translate("list global services of back end", err)
 }

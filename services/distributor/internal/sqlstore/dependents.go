@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// maxDependents bounds the names that Dependents returns.
+const maxDependents = 10
+
+// keysOf returns the objects of a kind whose names a query selects.
+func keysOf(ctx context.Context, kind catalog.Kind, query *bun.SelectQuery) ([]catalog.Key, error) {
+	var names []string
+	err := query.Scan(ctx, &names)
+	keys := make([]catalog.Key, len(names))
+	for i, name := range names {
+		keys[i] = catalog.Key{Kind: kind, Name: name}
+	}
+	return keys, translate("list dependents", err)
+}
+
+// servicesNamed selects the names of services, s.
+func servicesNamed(t *tx) *bun.SelectQuery {
+	return t.sql.NewSelect().TableExpr("services AS s").Column("s.name").Order("s.name").Limit(maxDependents)
+}
+
+// servicesOf returns the services of a cluster.
+func servicesOf(ctx context.Context, t *tx, cluster string) ([]catalog.Key, error) {
+	return keysOf(ctx, catalog.KindService, servicesNamed(t).Join("JOIN clusters AS c ON c.uid = s.cluster_uid").Where("c.name = ?", cluster))
+}
+
+// readsRepository returns what reads a repository: fleet sources, or else services and global services, or else services
+// that are held at a spec.
+func readsRepository(ctx context.Context, t *tx, repository string) ([]catalog.Key, error) {
+	keys, err := keysOf(ctx, catalog.KindFleetSource,
+		t.sql.NewSelect().Table("fleet_sources").Column("name").Where("repository = ?", repository).Order("name").Limit(maxDependents))
+	if err != nil || len(keys) > 0 {
+		return keys, err
+	}
+	keys, err = keysOf(ctx, catalog.KindService, servicesNamed(t).Join("JOIN service_sources AS ss ON ss.service_uid = s.uid").
+		Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", repository))
+	if err != nil || len(keys) == maxDependents {
+		return keys, err
+	}
+	globals, err := keysOf(ctx, catalog.KindGlobalService, globalsNamed(t, maxDependents-len(keys)).
+		Join("JOIN global_service_sources AS ss ON ss.global_uid = gs.uid").
+		Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", repository))
+	if keys = append(keys, globals...); err != nil || len(keys) > 0 {
+		return keys, err
+	}
+	return heldReading(ctx, t, repository)
+}
+
+// globalsNamed selects the names of global services, gs.
+func globalsNamed(t *tx, limit int) *bun.SelectQuery {
+	return t.sql.NewSelect().TableExpr("global_services AS gs").Column("gs.name").Order("gs.name").Limit(int64(limit))
+}
+
+// refersToBackend returns the services and the global services that refer to a back end.
+func refersToBackend(ctx context.Context, t *tx, backend string) ([]catalog.Key, error) {
+	keys, err := keysOf(ctx, catalog.KindService, servicesNamed(t).
+		Where(`s.uid IN (SELECT cr.service_uid FROM config_references AS cr JOIN config_entries AS ce ON ce.id = cr.entry_id
+			JOIN config_backends AS cb ON cb.uid = ce.backend_uid WHERE cb.name = ?)`, backend))
+	if err != nil || len(keys) == maxDependents {
+		return keys, err
+	}
+	globals, err := keysOf(ctx, catalog.KindGlobalService, globalsNamed(t, maxDependents-len(keys)).
+		Where(`gs.uid IN (SELECT cv.global_uid FROM config_variants AS cv JOIN variant_references AS vr ON vr.variant_id = cv.id
+			JOIN config_entries AS ce ON ce.id = vr.entry_id JOIN config_backends AS cb ON cb.uid = ce.backend_uid WHERE cb.name = ?)`, backend))
+	return append(keys, globals...), err
+}
+
+// bindingsOf returns the bindings that give a role. Their specs are JSON, so it reads all of them; roles are rarely
+// deleted.
+func bindingsOf(ctx context.Context, t *tx, role string) (keys []catalog.Key, err error) {
+	all, err := storedBindings.list(ctx, t.sql.NewSelect().Order("name"))
+	for _, binding := range all {
+		if binding.Spec.Role == catalog.RoleName(role) && len(keys) < maxDependents {
+			keys = append(keys, binding.Key())
+		}
+	}
+	return keys, translate("list bindings of role", err)
+}
+
+// heldBy returns some of the objects of a project: of each kind maxDependents at most.
+func heldBy(ctx context.Context, t *tx, project string) (all []catalog.Key, err error) {
+	for _, table := range t.store.tables {
+		if !table.of().InProject() {
+			continue
+		}
+		query := t.sql.NewSelect().Model(table.model()).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
+		keys, err := keysOf(ctx, table.of(), query)
+		if all = append(all, keys...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// usersOf returns some of what names a set: projects that list it, sets and global services that refer to
+// it, and services that use it. Except for services these are JSON, so it reads all of them; sets are rarely
+// deleted.
+func usersOf(ctx context.Context, t *tx, name string) ([]catalog.Key, error) {
+	allGlobals, err := storedGlobals.list(ctx, t.sql.NewSelect().Model((*globalRow)(nil)).ExcludeColumn("secrets").Order("name"))
+	if err != nil {
+		return nil, translate("list users of set", err)
+	}
+	allProjects, err := storedProjects.list(ctx, t.sql.NewSelect().Order("name"))
+	if err != nil {
+		return nil, translate("list users of set", err)
+	}
+	allSets, err := storedSets.list(ctx, t.sql.NewSelect().Model((*setRow)(nil)).ExcludeColumn("sealed").Order("name"))
+	if err != nil {
+		return nil, translate("list users of set", err)
+	}
+	services, err := keysOf(ctx, catalog.KindService, t.sql.NewSelect().TableExpr("config_uses AS cu").Column("s.name").
+		Join("JOIN services AS s ON s.uid = cu.service_uid").Where("cu.set_name = ? AND cu.is_open = 1", name).Order("s.name").Limit(maxDependents))
+	if err != nil {
+		return nil, err
+	}
+	var keys []catalog.Key
+	for _, project := range allProjects {
+		if slices.Contains(project.Spec.ConfigSets, name) {
+			keys = append(keys, project.Key())
+		}
+	}
+	for _, set := range allSets {
+		if set.Name != name && refersTo(set, name) {
+			keys = append(keys, set.Key())
+		}
+	}
+	for _, global := range allGlobals {
+		if global.NamesSet(name) {
+			keys = append(keys, global.Key())
+		}
+	}
+	keys = append(keys, services...)
+	return keys[:min(len(keys), maxDependents)], nil
+}
+
+// refersTo reports whether a reference of the set names another set.
+func refersTo(set *catalog.ConfigSet, name string) bool {
+	if set.Spec.Config == nil {
+		return false
+	}
+	for _, text := range set.Spec.Config.References {
+		if reference, err := catalog.ParseHubReference(text, objectname.Project(set.Name)); err == nil && reference.Set == name {
+			return true
+		}
+	}
+	return false
+}
+
+// heldReading returns services that are held at a spec with a source of a repository, at most maxDependents. It
+// reads all specs, which are JSON: few are held, and repositories are rarely deleted.
+func heldReading(ctx context.Context, t *tx, repository string) ([]catalog.Key, error) {
+	var rows []*stagedRow
+	if err := t.sql.NewSelect().Model(&rows).Scan(ctx); err != nil {
+		return nil, translate("read staged specs", err)
+	}
+	var digests []string
+	for _, row := range rows {
+		if slices.ContainsFunc(row.Spec.v.Sources, func(s catalog.Source) bool { return s.Repository == repository }) {
+			digests = append(digests, row.Digest)
+		}
+	}
+	var keys []catalog.Key
+	for some := range slices.Chunk(digests, maxKeys) {
+		query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("service").Where("spec IN (?)", bun.List(some)).Order("service")
+		held, err := keysOf(ctx, catalog.KindService, query.Limit(int64(maxDependents-len(keys))))
+		if err != nil {
+			return nil, err
+		}
+		if keys = append(keys, held...); len(keys) >= maxDependents {
+			break
+		}
+	}
+	return keys, nil
+}
