@@ -87,7 +87,6 @@ var tangles = map[string]tangle{
 	"services/distributor/internal/catalog":     {56, measured, "values, checks and edits of all kinds"},
 	"services/distributor/internal/fleet":       {26, measured, "the copy of all kinds, and what is derived from it"},
 	"services/distributor/internal/rollouts":    {8, measured, "one loop, its work and its sight"},
-	"services/distributor/internal/sqlstore":    {42, measured, "rows of all kinds, and the composing of configurations"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},
 	"services/gitcache/internal/snapshot":       {12, measured, "the completion of charts lives in the same package"},

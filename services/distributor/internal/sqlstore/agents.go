@@ -106,7 +106,7 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 // joinToken reads a token and its cluster. Edits are serialised, so nobody else uses the token in
 // the meantime.
 func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *clusterRow, error) {
-	token, row := new(joinTokenRow), new(clusterRow)
+	token := new(joinTokenRow)
 	err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, catalog.ErrJoinTokenInvalid
@@ -114,7 +114,7 @@ func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *cluste
 	if err != nil {
 		return nil, nil, translate("read join token", err)
 	}
-	err = t.sql.NewSelect().Model(row).Where("uid = ?", token.ClusterUID).Scan(ctx)
+	row, err := storedClusters.find(ctx, t.sql, "uid", token.ClusterUID)
 	return token, row, translate("read cluster", err)
 }
 
@@ -167,8 +167,7 @@ func (s *Store) Revoke(ctx context.Context, cluster string) error {
 // Release implements catalog.Enrolments.
 func (s *Store) Release(ctx context.Context, cluster string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		row := new(clusterRow)
-		err := t.sql.NewSelect().Model(row).Where("name = ?", cluster).Scan(ctx)
+		row, err := storedClusters.find(ctx, t.sql, "name", cluster)
 		if errors.Is(err, sql.ErrNoRows) {
 			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindCluster, Name: cluster}}
 		}

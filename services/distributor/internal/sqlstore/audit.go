@@ -22,22 +22,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/journal"
 )
 
-// Journal makes the records of changes, and hands them to the audit log. It is safe for concurrent
-// use.
-type Journal interface {
-	// Records returns the records of what one edit changed, in its order. The context holds where the
-	// changes come from.
-	Records(ctx context.Context, changes []catalog.Change) []*audit.Record
-	// Ready blocks until the audit log takes records, or returns an error that matches
-	// catalog.ErrUnrecorded. It is called before an edit takes its lock.
-	Ready(ctx context.Context) error
-	// Write hands records to the audit log, before the edit is committed. The error matches
-	// catalog.ErrUnrecorded: the edit must not be committed then.
-	Write(ctx context.Context, records []*audit.Record) error
-	// Withdraw notes in the audit log that records were written whose edit was not committed.
-	Withdraw(records []*audit.Record)
-}
-
 // Records are the stored records of changes. They are safe for concurrent use.
 type Records struct{ store *Store }
 
@@ -60,38 +44,6 @@ func ready(ctx context.Context, s *Store) error {
 		return nil
 	}
 	return s.journal.Ready(ctx)
-}
-
-func newTx(s *Store, sqlTx bun.Tx) *tx {
-	t := &tx{store: s, sql: sqlTx}
-	if s.journal != nil {
-		t.read = map[catalog.Key]catalog.Object{}
-	}
-	return t
-}
-
-// note adds a change to those that the edit records.
-func (t *tx) note(change catalog.Change) {
-	if t.read != nil {
-		t.changes = append(t.changes, change)
-	}
-}
-
-// notePut notes what becomes of a stored object, or of a new one.
-func (t *tx) notePut(ctx context.Context, object catalog.Object) error {
-	if t.read == nil {
-		return nil
-	}
-	before, ok := t.read[object.Key()]
-	if !ok {
-		var err error
-		if before, err = t.Get(ctx, object.Key()); err != nil && !errors.Is(err, catalog.ErrNotFound) {
-			return err
-		}
-	}
-	t.note(catalog.ChangeOf(before, object))
-	t.read[object.Key()] = object
-	return nil
 }
 
 // recordChanges stores the records of an edit's changes, and has the journal write them. It is the

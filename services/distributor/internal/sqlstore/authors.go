@@ -54,10 +54,3 @@ func forgetAuthors(ctx context.Context, t *tx, uid string) error {
 	_, err := t.sql.NewDelete().Model((*authorRow)(nil)).Where("object_uid = ?", uid).Exec(ctx)
 	return translate("forget authors", err)
 }
-
-// Authors implements rollouts.Store.
-func (s *Rollouts) Authors(ctx context.Context, since int64) ([]catalog.Author, error) {
-	var authors []catalog.Author
-	query := s.store.db.NewSelect().Where("revision > ?", since).Order("object_uid", "subject")
-	return authors, translate("read authors", list(ctx, query, &authors, (*authorRow).author))
-}

@@ -133,13 +133,13 @@ func endBootstraps(ctx context.Context, t *tx, column, value string) (int, error
 }
 
 // endBootstrapsBy deletes the bootstrap tokens that a deleted user has made.
-func endBootstrapsBy(ctx context.Context, t *tx, user *catalog.User) error {
+func endBootstrapsBy(ctx context.Context, t *tx, user *catalog.Metadata) error {
 	_, err := endBootstraps(ctx, t, "created_by_uid", user.UID)
 	return err
 }
 
 // endBootstrapsIn deletes the bootstrap tokens that make clusters in a deleted project.
-func endBootstrapsIn(ctx context.Context, t *tx, project *catalog.Project) error {
+func endBootstrapsIn(ctx context.Context, t *tx, project *catalog.Metadata) error {
 	_, err := endBootstraps(ctx, t, "project", project.Name)
 	return err
 }
@@ -185,16 +185,12 @@ func (b Bootstraps) Bootstrap(
 
 // bootstrapped returns the cluster that a token made for a Kubernetes cluster, or nil.
 func bootstrapped(ctx context.Context, t *tx, token, kubernetesUID string) (*catalog.Cluster, error) {
-	row := new(clusterRow)
-	err := t.sql.NewSelect().Model(row).Where("uid = (SELECT cluster_uid FROM bootstrap_clusters WHERE token_id = ? AND kubernetes_uid = ?)", token, kubernetesUID).
-		Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
+	found, err := storedClusters.list(ctx, t.sql.NewSelect().
+		Where("uid = (SELECT cluster_uid FROM bootstrap_clusters WHERE token_id = ? AND kubernetes_uid = ?)", token, kubernetesUID))
+	if err != nil || len(found) == 0 {
 		return nil, translate("read cluster", err)
 	}
-	return row.cluster(), nil
+	return found[0], nil
 }
 
 // use counts a use, remembers the Kubernetes cluster, and enrols the agent for the new cluster, which
@@ -209,8 +205,8 @@ func (r *bootstrapRow) use(ctx context.Context, t *tx, n catalog.Newcomer, made 
 	if _, err := t.sql.NewInsert().Model(member).Exec(ctx); err != nil {
 		return nil, err
 	}
-	row := new(clusterRow)
-	if err := t.sql.NewSelect().Model(row).Where("uid = ?", made.UID).Scan(ctx); err != nil {
+	row, err := storedClusters.find(ctx, t.sql, "uid", made.UID)
+	if err != nil {
 		return nil, err
 	}
 	if err := setKey(ctx, t, row, n.Key, n.AgentVersion); err != nil {

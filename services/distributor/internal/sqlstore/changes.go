@@ -6,21 +6,11 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
-
-// read runs fn on one state of the database.
-func (s *Store) read(ctx context.Context, verb string, fn func(ctx context.Context, tx bun.Tx) error) error {
-	options := &sql.TxOptions{}
-	if s.postgres {
-		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
-	}
-	return translate(verb, s.reads.RunInTx(ctx, options, fn))
-}
 
 // Changes implements catalog.Log.
 func (s *Store) Changes(ctx context.Context, since int64) (catalog.Changes, error) {
@@ -42,7 +32,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (catalog.Changes, erro
 	return changes, err
 }
 
-func collect(ctx context.Context, tx bun.Tx, tables []objects, since int64, changes *catalog.Changes) error {
+func collect(ctx context.Context, tx bun.Tx, tables []table, since int64, changes *catalog.Changes) error {
 	changed := func() *bun.SelectQuery { return tx.NewSelect().Where("?TableAlias.revision > ?", since) }
 	if since > 0 {
 		if err := list(ctx, changed().Order("revision"), &changes.Deleted, (*deletionRow).tombstone); err != nil {

@@ -46,14 +46,9 @@ var storedSets = storage[*catalog.ConfigSet, *setRow]{
 	secrets: []sealedPart[*catalog.ConfigSet, *setRow]{
 		sealedJSON(sealedColumn{"config_sets", "uid", "sealed", purposeSets, placeOfKey},
 			func(r *setRow) *[]byte { return &r.Sealed },
-			func(s *catalog.ConfigSet) (map[string]string, bool) {
-				if s.Spec.Config.Empty() {
-					return nil, false
-				}
-				return revealed(s.Spec.Config.Secrets), len(s.Spec.Config.Secrets) > 0
-			},
-			func(s *catalog.ConfigSet, plain map[string]string) { s.Spec.Config.Secrets = concealed(plain) },
-		).expectedIf(func(r *setRow) bool { return len(r.Spec.v.Secrets) > 0 }),
+			func(s *catalog.ConfigSet) bool { return !s.Spec.Config.Empty() && len(s.Spec.Config.Secrets) > 0 },
+			func(s *catalog.ConfigSet) map[string]string { return revealed(s.Spec.Config.Secrets) },
+			func(s *catalog.ConfigSet, plain map[string]string) { s.Spec.Config.Secrets = concealed(plain) }),
 	},
 	changed: func(c *catalog.Changes) *[]*catalog.ConfigSet { return &c.ConfigSets },
 }

@@ -5,6 +5,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -93,11 +94,11 @@ func bindingsOf(ctx context.Context, t *tx, role string) (keys []catalog.Key, er
 // heldBy returns some of the objects of a project: of each kind maxDependents at most.
 func heldBy(ctx context.Context, t *tx, project string) (all []catalog.Key, err error) {
 	for _, table := range t.store.tables {
-		if !table.of().InProject() {
+		if !table.kind.InProject() {
 			continue
 		}
-		query := t.sql.NewSelect().Model(table.model()).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
-		keys, err := keysOf(ctx, table.of(), query)
+		query := t.sql.NewSelect().Model(table.model).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
+		keys, err := keysOf(ctx, table.kind, query)
 		if all = append(all, keys...); err != nil {
 			return nil, err
 		}
@@ -109,35 +110,26 @@ func heldBy(ctx context.Context, t *tx, project string) (all []catalog.Key, err 
 // it, and services that use it. Except for services these are JSON, so it reads all of them; sets are rarely
 // deleted.
 func usersOf(ctx context.Context, t *tx, name string) ([]catalog.Key, error) {
-	allGlobals, err := storedGlobals.list(ctx, t.sql.NewSelect().Model((*globalRow)(nil)).ExcludeColumn("secrets").Order("name"))
-	if err != nil {
-		return nil, translate("list users of set", err)
-	}
-	allProjects, err := storedProjects.list(ctx, t.sql.NewSelect().Order("name"))
-	if err != nil {
-		return nil, translate("list users of set", err)
-	}
-	allSets, err := storedSets.list(ctx, t.sql.NewSelect().Model((*setRow)(nil)).ExcludeColumn("sealed").Order("name"))
-	if err != nil {
-		return nil, translate("list users of set", err)
-	}
-	services, err := keysOf(ctx, catalog.KindService, t.sql.NewSelect().TableExpr("config_uses AS cu").Column("s.name").
+	globals, err := storedGlobals.list(ctx, t.sql.NewSelect().Model((*globalRow)(nil)).ExcludeColumn("secrets").Order("name"))
+	projects, err2 := storedProjects.list(ctx, t.sql.NewSelect().Order("name"))
+	sets, err3 := storedSets.list(ctx, t.sql.NewSelect().Model((*setRow)(nil)).ExcludeColumn("sealed").Order("name"))
+	services, err4 := keysOf(ctx, catalog.KindService, t.sql.NewSelect().TableExpr("config_uses AS cu").Column("s.name").
 		Join("JOIN services AS s ON s.uid = cu.service_uid").Where("cu.set_name = ? AND cu.is_open = 1", name).Order("s.name").Limit(maxDependents))
-	if err != nil {
-		return nil, err
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return nil, translate("list users of set", err)
 	}
 	var keys []catalog.Key
-	for _, project := range allProjects {
+	for _, project := range projects {
 		if slices.Contains(project.Spec.ConfigSets, name) {
 			keys = append(keys, project.Key())
 		}
 	}
-	for _, set := range allSets {
+	for _, set := range sets {
 		if set.Name != name && refersTo(set, name) {
 			keys = append(keys, set.Key())
 		}
 	}
-	for _, global := range allGlobals {
+	for _, global := range globals {
 		if global.NamesSet(name) {
 			keys = append(keys, global.Key())
 		}

@@ -20,20 +20,36 @@ import (
 // tombstoneLife is how long deletions are remembered.
 const tombstoneLife = 30 * 24 * time.Hour
 
-// tx is one edit.
-type tx struct {
-	store    *Store
-	sql      bun.Tx
-	revision int64
-	// sealingKey is the id of the key that seals until the edit ends.
-	sealingKey string
-	// dirty is set once something was written.
-	dirty bool
-	// read are the objects that were read, for the records of their changes, and nil for those that are not
-	// there. A nil map: nothing is recorded.
-	read map[catalog.Key]catalog.Object
-	// changes are those that were made.
-	changes []catalog.Change
+func newTx(s *Store, sqlTx bun.Tx) *tx {
+	t := &tx{store: s, sql: sqlTx}
+	if s.journal != nil {
+		t.read = map[catalog.Key]catalog.Object{}
+	}
+	return t
+}
+
+// note adds a change to those that the edit records.
+func (t *tx) note(change catalog.Change) {
+	if t.read != nil {
+		t.changes = append(t.changes, change)
+	}
+}
+
+// notePut notes what becomes of a stored object, or of a new one.
+func (t *tx) notePut(ctx context.Context, object catalog.Object) error {
+	if t.read == nil {
+		return nil
+	}
+	before, ok := t.read[object.Key()]
+	if !ok {
+		var err error
+		if before, err = t.Get(ctx, object.Key()); err != nil && !errors.Is(err, catalog.ErrNotFound) {
+			return err
+		}
+	}
+	t.note(catalog.ChangeOf(before, object))
+	t.read[object.Key()] = object
+	return nil
 }
 
 // errClean ends an edit that wrote nothing, so that it takes no revision.
@@ -184,6 +200,16 @@ func (t *tx) replace(ctx context.Context, rows any, key string, columns ...strin
 	return err
 }
 
+// insertAll adds any number of rows, none of which may be there.
+func insertAll[Row any](ctx context.Context, t *tx, rows []Row) error {
+	for chunk := range slices.Chunk(rows, maxRows) {
+		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // replaceAll is replace for any number of rows.
 func replaceAll[Row any](ctx context.Context, t *tx, rows []Row, key string, columns ...string) error {
 	for chunk := range slices.Chunk(rows, maxRows) {
@@ -202,14 +228,16 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 		t.read[object.Key()] = nil
 	}
 	table := t.store.table(object.Key().Kind)
-	if _, err := t.sql.NewDelete().Model(table.model()).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
+	if _, err := t.sql.NewDelete().Model(table.model).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
 	if err := forgetAuthors(ctx, t, object.Meta().UID); err != nil {
 		return err
 	}
-	if err := table.end(ctx, t, object); err != nil {
-		return err
+	if table.end != nil {
+		if err := table.end(ctx, t, object.Meta()); err != nil {
+			return err
+		}
 	}
 	return bury(ctx, t, object.Key(), object.Meta().UID)
 }
@@ -228,15 +256,15 @@ func bury(ctx context.Context, t *tx, key catalog.Key, uid string) error {
 // Dependents implements catalog.Tx.
 func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, error) {
 	table := t.store.table(key.Kind)
-	if table == nil {
+	if table == nil || table.users == nil {
 		return nil, nil
 	}
-	return table.dependents(ctx, t, key.Name)
+	return table.users(ctx, t, key.Name)
 }
 
 // Count implements catalog.Tx.
 func (t *tx) Count(ctx context.Context, project string, kind catalog.Kind) (int, error) {
-	n, err := t.sql.NewSelect().Model(t.store.table(kind).model()).Where("project = ?", project).Count(ctx)
+	n, err := t.sql.NewSelect().Model(t.store.table(kind).model).Where("project = ?", project).Count(ctx)
 	return int(n), translate("count objects of a project", err)
 }
 

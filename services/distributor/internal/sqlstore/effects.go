@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// Each function of this file writes an object of one kind, and what its change means for the configurations of services:
-// see table.
+// Each put of this file is a putting: it writes an object of one kind, and what the change means for the configurations
+// of services.
 
 // putCluster writes a cluster. References of its services may hold its labels and annotations.
 func putCluster(ctx context.Context, t *tx, cluster *catalog.Cluster, _ *clusterRow, upsert func() error) error {
@@ -172,11 +172,11 @@ func putSecrets(ctx context.Context, t *tx, service *catalog.Service) error {
 		_, err := t.sql.NewDelete().Table("service_secrets").Where("service_uid = ?", service.UID).Exec(ctx)
 		return err
 	}
-	row, err := sealSecrets(t.store.keys, service.UID, service.Spec.Config.Secrets)
+	sealed, err := serviceSecrets.sealJSON(t.store.keys, service.UID, revealed(service.Spec.Config.Secrets))
 	if err != nil {
 		return err
 	}
-	return t.replace(ctx, row, "service_uid", "sealed")
+	return t.replace(ctx, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
 }
 
 // putSources stores which repositories an object reads. The table has a column for the uid of the object, and one for

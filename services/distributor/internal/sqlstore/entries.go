@@ -7,9 +7,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -221,7 +219,7 @@ func (e *Entries) Hook(ctx context.Context, name string) (uid string, proof secr
 			return translate("read configuration back end", err)
 		}
 		backend := storedBackends.object(row)
-		err = backendHook.open(e.store.keys, backend, row)
+		err = backendHook.give(e.store.keys, backend, row)
 		uid, proof = row.UID, backend.Spec.WebhookSecret
 		return err
 	})
@@ -237,15 +235,7 @@ type sealedEntry struct {
 
 // sealEntry binds an entry to its id.
 func sealEntry(s *Store, id string, entry configs.Entry) ([]byte, error) {
-	text, err := json.Marshal(sealedEntry{Fields: revealed(entry.Fields), Version: entry.Version, NotText: entry.NotText})
-	if err != nil {
-		return nil, errors.New("encode entry")
-	}
-	sealed, err := entryValues.seal(s.keys, id, text)
-	if err != nil {
-		return nil, fmt.Errorf("seal entry: %w", err)
-	}
-	return sealed, nil
+	return entryValues.sealJSON(s.keys, id, sealedEntry{Fields: revealed(entry.Fields), Version: entry.Version, NotText: entry.NotText})
 }
 
 // openEntry returns the last good answer of a row; nil if there is none.
@@ -253,13 +243,9 @@ func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
 	if len(row.Sealed) == 0 {
 		return nil, nil
 	}
-	text, err := entryValues.open(s.keys, row.ID, row.Sealed)
-	if err != nil {
-		return nil, fmt.Errorf("open entry %s: %w", row.ID, err)
-	}
 	var plain sealedEntry
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode entry %s", row.ID)
+	if err := entryValues.openJSON(s.keys, row.ID, row.Sealed, &plain); err != nil {
+		return nil, err
 	}
 	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version, NotText: plain.NotText}, nil
 }

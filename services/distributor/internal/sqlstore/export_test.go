@@ -23,7 +23,7 @@ func SealedColumns() (names []string) {
 // Kinds returns the kinds that have a table, in the order of the tables.
 func Kinds() (kinds []catalog.Kind) {
 	for _, table := range newTables() {
-		kinds = append(kinds, table.of())
+		kinds = append(kinds, table.kind)
 	}
 	return kinds
 }

@@ -5,9 +5,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -233,12 +230,7 @@ func replaceLinks[Row any](ctx context.Context, t *tx, l links[Row]) error {
 	if _, err := t.sql.NewDelete().Model((*Row)(nil)).Where("service_uid IN (?)", bun.List(l.uids)).Exec(ctx); err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(l.rows, maxRows) {
-		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return insertAll(ctx, t, l.rows)
 }
 
 // differingUses returns the uses of sets of those services that use others than before.
@@ -278,12 +270,9 @@ func (c *composer) differingReferences(ctx context.Context, all []*composition, 
 	if err := c.t.sql.NewSelect().Model(&stored).Where("service_uid IN (?)", bun.List(uids)).Scan(ctx); err != nil {
 		return links[referenceRow]{}, nil, translate("read references of services", err)
 	}
-	had := map[string]map[string]struct{}{}
+	had := map[string][]string{}
 	for _, row := range stored {
-		if had[row.ServiceUID] == nil {
-			had[row.ServiceUID] = map[string]struct{}{}
-		}
-		had[row.ServiceUID][row.EntryID] = struct{}{}
+		had[row.ServiceUID] = append(had[row.ServiceUID], row.EntryID)
 	}
 	var out links[referenceRow]
 	entries := map[string]configs.Place{}
@@ -297,16 +286,12 @@ func (c *composer) differingReferences(ctx context.Context, all []*composition, 
 			maps.Copy(places, some)
 		}
 		maps.Copy(entries, places)
-		isSame := len(places) == len(had[s.row.UID])
-		for id := range places {
-			_, ok := had[s.row.UID][id]
-			isSame = isSame && ok
-		}
-		if isSame {
+		ids := slices.Sorted(maps.Keys(places))
+		if slices.Equal(ids, slices.Sorted(slices.Values(had[s.row.UID]))) {
 			continue
 		}
 		out.uids = append(out.uids, s.row.UID)
-		for _, id := range slices.Sorted(maps.Keys(places)) {
+		for _, id := range ids {
 			out.rows = append(out.rows, &referenceRow{ServiceUID: s.row.UID, EntryID: id})
 		}
 	}
@@ -411,29 +396,17 @@ func sealValues(s *Store, column sealedColumn, key string, given map[string]conf
 	for key, value := range given {
 		plain[key] = givenValue{Reference: value.Reference, Text: value.Text.Reveal(), IsPublic: value.IsPublic}
 	}
-	text, err := json.Marshal(plain)
-	if err != nil {
-		return nil, errors.New("encode given values")
-	}
-	sealed, err := column.seal(s.keys, key, text)
-	if err != nil {
-		return nil, fmt.Errorf("seal given values: %w", err)
-	}
-	return sealed, nil
+	return column.sealJSON(s.keys, key, plain)
 }
 
-// openValues is the reverse of sealValues. Errors name the row by its key.
+// openValues is the reverse of sealValues.
 func openValues(s *Store, column sealedColumn, key string, sealed []byte) (map[string]configs.Value, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
-	text, err := column.open(s.keys, key, sealed)
-	if err != nil {
-		return nil, fmt.Errorf("open given values of %s in %s: %w", key, column.table, err)
-	}
 	var plain map[string]givenValue
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode given values of %s in %s", key, column.table)
+	if err := column.openJSON(s.keys, key, sealed, &plain); err != nil {
+		return nil, err
 	}
 	given := make(map[string]configs.Value, len(plain))
 	for key, value := range plain {

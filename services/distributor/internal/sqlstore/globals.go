@@ -5,6 +5,7 @@ package sqlstore
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -52,21 +53,24 @@ var storedGlobals = storage[*catalog.GlobalService, *globalRow]{
 	object: (*globalRow).global,
 	secrets: []sealedPart[*catalog.GlobalService, *globalRow]{
 		sealedJSON(sealedColumn{"global_services", "uid", "secrets", purposeSecrets, "global *"},
-			func(r *globalRow) *[]byte { return &r.Secrets }, layerSecrets, giveLayerSecrets),
+			func(r *globalRow) *[]byte { return &r.Secrets }, hasSecrets, layerSecrets, giveLayerSecrets),
 	},
 	changed: func(c *catalog.Changes) *[]*catalog.GlobalService { return &c.Globals },
 }
 
-// layerSecrets returns the secrets of the layers of a global service, if there are any.
-func layerSecrets(g *catalog.GlobalService) (layers []map[string]string, hasSecrets bool) {
+func hasSecrets(g *catalog.GlobalService) bool {
+	return slices.ContainsFunc(g.Configs(), func(c *catalog.Config) bool { return c != nil && len(c.Secrets) > 0 })
+}
+
+// layerSecrets returns the secrets of each layer of a global service.
+func layerSecrets(g *catalog.GlobalService) (layers []map[string]string) {
 	for _, config := range g.Configs() {
-		plain := map[string]string{}
-		if config != nil {
-			plain = revealed(config.Secrets)
+		if config == nil {
+			config = &catalog.Config{}
 		}
-		layers, hasSecrets = append(layers, plain), hasSecrets || len(plain) > 0
+		layers = append(layers, revealed(config.Secrets))
 	}
-	return layers, hasSecrets
+	return layers
 }
 
 func giveLayerSecrets(g *catalog.GlobalService, layers []map[string]string) {

@@ -6,8 +6,6 @@ package sqlstore
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,15 +83,8 @@ func (s *composition) staged() *heldConfig {
 
 // seal returns the row of a configuration.
 func (h *heldConfig) seal(s *Store) (*heldRow, error) {
-	text, err := json.Marshal(heldLiterals{Values: h.literals.Values, Secrets: revealed(h.literals.Secrets)})
-	if err != nil {
-		return nil, errors.New("encode held configuration")
-	}
-	row := &heldRow{Name: h.Name, Config: columnOf(h.StagedConfig)}
-	if row.Sealed, err = heldValues.seal(s.keys, h.Name, text); err != nil {
-		return nil, fmt.Errorf("seal held configuration: %w", err)
-	}
-	return row, nil
+	sealed, err := heldValues.sealJSON(s.keys, h.Name, heldLiterals{Values: h.literals.Values, Secrets: revealed(h.literals.Secrets)})
+	return &heldRow{Name: h.Name, Config: columnOf(h.StagedConfig), Sealed: sealed}, err
 }
 
 // public returns what anybody may see of a held configuration.
@@ -104,13 +95,9 @@ func (r *heldRow) public() *catalog.StagedConfig {
 }
 
 func (r *heldRow) open(s *Store) (*heldConfig, error) {
-	text, err := heldValues.open(s.keys, r.Name, r.Sealed)
-	if err != nil {
-		return nil, fmt.Errorf("open held configuration %s: %w", r.Name, err)
-	}
 	var plain heldLiterals
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode held configuration %s", r.Name)
+	if err := heldValues.openJSON(s.keys, r.Name, r.Sealed, &plain); err != nil {
+		return nil, err
 	}
 	return &heldConfig{StagedConfig: *r.public(), literals: &catalog.Config{
 		Values: plain.Values, Secrets: concealed(plain.Secrets), References: r.Config.v.ClusterReferences, Restart: r.Config.v.Restart,

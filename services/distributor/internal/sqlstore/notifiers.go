@@ -31,11 +31,10 @@ var storedNotifiers = inJSON(catalog.KindNotifier,
 	func(c *catalog.Changes) *[]*catalog.Notifier { return &c.Notifiers },
 	sealedJSON(sealedColumn{"notifiers", "uid", "secrets", purposeNotifier, placeOfKey},
 		func(r *notifierRow) *[]byte { return &r.Secrets },
-		func(n *catalog.Notifier) (notifierSecrets, bool) {
+		func(n *catalog.Notifier) bool { return n.Spec.Secrets != catalog.NotifierSecrets{} },
+		func(n *catalog.Notifier) notifierSecrets {
 			s := n.Spec.Secrets
-			return notifierSecrets{
-				URL: s.URL.Reveal(), HMACKey: s.HMACKey.Reveal(), Token: s.Token.Reveal(), Password: s.Password.Reveal(),
-			}, s != (catalog.NotifierSecrets{})
+			return notifierSecrets{URL: s.URL.Reveal(), HMACKey: s.HMACKey.Reveal(), Token: s.Token.Reveal(), Password: s.Password.Reveal()}
 		},
 		func(n *catalog.Notifier, s notifierSecrets) {
 			n.Spec.Secrets = catalog.NotifierSecrets{

@@ -83,32 +83,18 @@ var storedRepositories = storage[*catalog.Repository, *repositoryRow]{
 	secrets: []sealedPart[*catalog.Repository, *repositoryRow]{
 		sealedJSON(sealedColumn{"repositories", "uid", "credential", purposeCredential, placeOfKey},
 			func(r *repositoryRow) *[]byte { return &r.Credential },
-			func(r *catalog.Repository) (credentialColumn, bool) {
-				return credentialColumnOf(r.Spec.Credential), !r.Spec.Credential.IsZero()
-			},
+			func(r *catalog.Repository) bool { return !r.Spec.Credential.IsZero() },
+			func(r *catalog.Repository) credentialColumn { return credentialColumnOf(r.Spec.Credential) },
 			func(r *catalog.Repository, c credentialColumn) { r.Spec.Credential = c.credential() }),
 		sealedText(sealedColumn{"repositories", "uid", "webhook_secret", purposeWebhook, placeOfKey},
 			func(r *repositoryRow) *[]byte { return &r.WebhookSecret },
 			func(r *catalog.Repository) *secret.Text { return &r.Spec.WebhookSecret }),
-		repositoryProxy,
+		sealedTextIf(sealedColumn{"repositories", "uid", "proxy_sealed", purposeCredential, "*/proxy_url"},
+			func(r *repositoryRow) *[]byte { return &r.ProxySealed },
+			func(r *catalog.Repository) *secret.Text { return &r.Spec.ProxyURL },
+			func(r *catalog.Repository, row *repositoryRow) bool { return r.Spec.ProxyURL.Reveal() != row.ProxyURL }),
 	},
 	changed: func(c *catalog.Changes) *[]*catalog.Repository { return &c.Repositories },
-}
-
-// repositoryProxy is the whole URL of a proxy, where it has a password that is masked in the row.
-var repositoryProxy = sealedPart[*catalog.Repository, *repositoryRow]{
-	sealedColumn: sealedColumn{"repositories", "uid", "proxy_sealed", purposeCredential, "*/proxy_url"},
-	at:           func(r *repositoryRow) *[]byte { return &r.ProxySealed },
-	plain: func(r *catalog.Repository, row *repositoryRow) ([]byte, error) {
-		if whole := r.Spec.ProxyURL.Reveal(); whole != row.ProxyURL {
-			return []byte(whole), nil
-		}
-		return nil, nil
-	},
-	give: func(r *catalog.Repository, plain []byte) error {
-		r.Spec.ProxyURL = secret.Text(plain)
-		return nil
-	},
 }
 
 func credentialColumnOf(c upstream.Credential) credentialColumn {

@@ -20,9 +20,9 @@ const resealLock = migrationLock + 1
 
 // sealedColumns returns the columns of the schema that hold sealed values, those of objects first; a test compares the list
 // with the schema.
-func sealedColumns(tables []objects) (all []sealedColumn) {
+func sealedColumns(tables []table) (all []sealedColumn) {
 	for _, table := range tables {
-		all = append(all, table.sealed()...)
+		all = append(all, table.sealed...)
 	}
 	return append(all, serviceSecrets, refreshTokens, entryValues, givenValues, heldGivenValues, heldValues, variantValues, signingKeySeeds)
 }

@@ -240,18 +240,6 @@ func saveLog(ctx context.Context, t *tx, step rollouts.Step) error {
 	return translate("write decisions of rollout", insertAll(ctx, t, decisions))
 }
 
-// insertAll adds rows, none of which may be there: the log is only added to.
-func insertAll[Row any](ctx context.Context, t *tx, rows []Row) error {
-	for len(rows) > 0 {
-		chunk := rows[:min(len(rows), maxKeys)]
-		rows = rows[len(chunk):]
-		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Runs implements rollouts.People.
 func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*rollouts.Outline, error) {
 	var all []*rollouts.Outline
@@ -356,4 +344,11 @@ func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step rollout
 		t.note(change)
 		return saveRun(ctx, t, step)
 	})
+}
+
+// Authors implements rollouts.Store.
+func (s *Rollouts) Authors(ctx context.Context, since int64) ([]catalog.Author, error) {
+	var authors []catalog.Author
+	query := s.store.db.NewSelect().Where("revision > ?", since).Order("object_uid", "subject")
+	return authors, translate("read authors", list(ctx, query, &authors, (*authorRow).author))
 }

@@ -6,8 +6,6 @@ package sqlstore
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -98,29 +96,10 @@ type secretsRow struct {
 
 var serviceSecrets = sealedColumn{"service_secrets", "service_uid", "sealed", purposeSecrets, placeOfKey}
 
-// sealSecrets returns the row of the secrets of the service with that uid.
-func sealSecrets(k *keyStore, uid string, secrets map[string]secret.Text) (*secretsRow, error) {
-	text, err := json.Marshal(revealed(secrets))
-	if err != nil {
-		return nil, errors.New("encode secrets")
-	}
-	sealed, err := serviceSecrets.seal(k, uid, text)
-	if err != nil {
-		return nil, fmt.Errorf("seal secrets: %w", err)
-	}
-	return &secretsRow{ServiceUID: uid, Sealed: sealed}, nil
-}
-
 func (r *secretsRow) open(k *keyStore) (map[string]secret.Text, error) {
-	text, err := serviceSecrets.open(k, r.ServiceUID, r.Sealed)
-	if err != nil {
-		return nil, fmt.Errorf("open secrets of service with uid %s: %w", r.ServiceUID, err)
-	}
 	var plain map[string]string
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return nil, fmt.Errorf("decode secrets of service with uid %s", r.ServiceUID)
-	}
-	return concealed(plain), nil
+	err := serviceSecrets.openJSON(k, r.ServiceUID, r.Sealed, &plain)
+	return concealed(plain), err
 }
 
 // configColumn is what anybody may see of a configuration.

@@ -104,7 +104,7 @@ func (r *Rotation) signingKeys(ctx context.Context, db bun.IDB) ([]rotation.Sign
 	for _, row := range rows {
 		seed, err := signingKeySeeds.open(r.store.keys, row.ID, row.Sealed)
 		if err != nil {
-			return nil, fmt.Errorf("open signing key %s: %w", row.ID, err)
+			return nil, err
 		}
 		key, err := rotation.NewSigningKey(ed25519.NewKeyFromSeed(seed))
 		if err != nil {
@@ -119,7 +119,7 @@ func (r *Rotation) signingKeys(ctx context.Context, db bun.IDB) ([]rotation.Sign
 func (t *tx) putSigningKey(ctx context.Context, key rotation.SigningKey) error {
 	sealed, err := signingKeySeeds.seal(t.store.keys, key.ID, key.Private.Seed())
 	if err != nil {
-		return fmt.Errorf("seal signing key: %w", err)
+		return err
 	}
 	row := &signingKeyRow{
 		ID: key.ID, Sealed: sealed, CreatedAt: micros(key.CreatedAt), SignsAt: micros(key.SignsAt), EndsAt: micros(key.EndsAt),

@@ -21,8 +21,9 @@
 //
 // # Rows and objects
 //
-// A row is a struct of columns, with a method that returns the object. What SQL does not look into
-// is a column of JSON, which encodes itself. Replicas of earlier and later versions read and write the
+// A row is a struct of columns. How the objects of a kind become rows, and which of their columns are
+// sealed, is a value of storage; newTables lists those of all kinds, with what an edit of an object
+// means for others. What SQL does not look into is a column of JSON, which encodes itself. Replicas of earlier and later versions read and write the
 // JSON, like the columns, at the same time, so names and meanings stay.
 //
 // # What it does not do
@@ -50,9 +51,10 @@ import (
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/private"
+	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
 )
 
 // maxConns bounds the connections to PostgreSQL. Reads are answered from memory, so few are needed.
@@ -66,54 +68,127 @@ type Store struct {
 	postgres bool
 	keys     *keyStore
 	// tables are those of all kinds, in the order of catalog.Kinds.
-	tables []objects
+	tables []table
 	// journal records changes. Nil: they leave no records.
 	journal Journal
 }
 
-var (
-	_ catalog.Editable    = (*Store)(nil)
-	_ catalog.Log         = (*Store)(nil)
-	_ catalog.Snapshots   = (*Store)(nil)
-	_ catalog.Configs     = (*Store)(nil)
-	_ catalog.Definitions = (*Store)(nil)
-	_ catalog.Enrolments  = (*Store)(nil)
-	_ catalog.Reports     = (*Store)(nil)
-	_ catalog.History     = (*Store)(nil)
-	_ catalog.People      = (*Store)(nil)
-)
-
-// Open is OpenWith for a database whose root is one secret.
-func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
-	root, err := keyroot.NewLocal(secret)
-	if err != nil {
-		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
-	}
-	return OpenWith(ctx, databaseURL, Keys{Roots: []keyroot.Root{root}, Secrets: [][]byte{secret}})
+// Journal makes the records of changes, and hands them to the audit log. It is safe for concurrent
+// use.
+type Journal interface {
+	// Records returns the records of what one edit changed, in its order. The context holds where the
+	// changes come from.
+	Records(ctx context.Context, changes []catalog.Change) []*audit.Record
+	// Ready blocks until the audit log takes records, or returns an error that matches
+	// catalog.ErrUnrecorded. It is called before an edit takes its lock.
+	Ready(ctx context.Context) error
+	// Write hands records to the audit log, before the edit is committed. The error matches
+	// catalog.ErrUnrecorded: the edit must not be committed then.
+	Write(ctx context.Context, records []*audit.Record) error
+	// Withdraw notes in the audit log that records were written whose edit was not committed.
+	Withdraw(records []*audit.Record)
 }
 
-// OpenWith connects to the database and brings its schema and its keys up to date. Replicas that do
-// so at once wait for each other. The URL is sqlite:///path/to/file.db, or postgres://…. OpenWith
-// makes the folder of a SQLite file if it does not exist. Only the user of this process can read the
-// file and the files that SQLite puts beside it. The keys seal values that readers of the database
-// must not see; opening fails if no root unwraps them. The error matches catalog.ErrUnavailable if
-// the database, or a root that is needed, does not answer.
-func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error) {
-	known, err := newKeyStore(keys)
+// tx is one edit.
+type tx struct {
+	store    *Store
+	sql      bun.Tx
+	revision int64
+	// sealingKey is the id of the key that seals until the edit ends.
+	sealingKey string
+	// dirty is set once something was written.
+	dirty bool
+	// read are the objects that were read, for the records of their changes, and nil for those that are not
+	// there. A nil map: nothing is recorded.
+	read map[catalog.Key]catalog.Object
+	// changes are those that were made.
+	changes []catalog.Change
+}
+
+// table is the table of a kind of objects.
+type table struct {
+	kind catalog.Kind
+	// model is what queries know the table by.
+	model any
+	// sealed are the columns of sealed values.
+	sealed []sealedColumn
+	// get returns the object of that name, with its secrets. Error: sql.ErrNoRows.
+	get func(ctx context.Context, t *tx, name string) (catalog.Object, error)
+	// put notes and writes an object, and what follows from it.
+	put func(ctx context.Context, t *tx, object catalog.Object) error
+	// users returns objects that name the object of that name, at most maxDependents. Nil: no kind names this one.
+	users func(ctx context.Context, t *tx, name string) ([]catalog.Key, error)
+	// end deletes what ends with a deleted object, and SQL does not delete itself. Nil: there is nothing.
+	end func(ctx context.Context, t *tx, of *catalog.Metadata) error
+	// collect adds the objects that a query selects, without their secrets.
+	collect func(ctx context.Context, query *bun.SelectQuery, changes *catalog.Changes) error
+}
+
+// table returns the table of a kind, or nil if it is not a kind of objects.
+func (s *Store) table(kind catalog.Kind) *table {
+	for i := range s.tables {
+		if s.tables[i].kind == kind {
+			return &s.tables[i]
+		}
+	}
+	return nil
+}
+
+// read runs fn on one state of the database.
+func (s *Store) read(ctx context.Context, verb string, fn func(ctx context.Context, tx bun.Tx) error) error {
+	options := &sql.TxOptions{}
+	if s.postgres {
+		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	return translate(verb, s.reads.RunInTx(ctx, options, fn))
+}
+
+// opening calls fn, which reads and opens sealed values. If one names a key that this replica does
+// not have, opening loads the keys and calls fn once more: another replica has made a new key, or
+// has sealed the value again since it was read.
+func (s *Store) opening(ctx context.Context, fn func(ctx context.Context) error) error {
+	err := fn(ctx)
+	if !errors.Is(err, seal.ErrUnknownKey) {
+		return err
+	}
+	if loading := s.loadKeys(ctx); loading != nil {
+		return loading
+	}
+	return fn(ctx)
+}
+
+// loadKeys reads the keys and unwraps those that this replica does not have yet.
+func (s *Store) loadKeys(ctx context.Context) error {
+	k := s.keys
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var state editLockRow
+	var rows []*sealingKeyRow
+	err := s.read(ctx, "read keys", func(ctx context.Context, tx bun.Tx) error {
+		rows = nil
+		if err := tx.NewSelect().Model(&state).Where("id = 1").Scan(ctx); err != nil {
+			return err
+		}
+		return tx.NewSelect().Model(&rows).Scan(ctx)
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &Store{keys: known, tables: newTables()}
-	if err := s.connect(databaseURL, idleInTransaction); err != nil {
-		return nil, err
+	if k.isReplaced(state.Incarnation) {
+		return catalog.ErrReplaced
 	}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(translate("migrate", err), s.Close())
+	k.incarnation.Store(&state.Incarnation)
+	next := make(map[string]keyPlain, len(rows))
+	for _, row := range rows {
+		known, ok := k.plain[row.ID]
+		if !ok || known.root != row.Root {
+			if known, err = k.unwrap(ctx, row); err != nil {
+				return err
+			}
+		}
+		next[row.ID] = known
 	}
-	if err := cmp.Or(openKeys(ctx, s), nameConfigs(ctx, s)); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return k.adopt(state.SealingKey, next)
 }
 
 // Close ends the connections.
@@ -122,16 +197,6 @@ func (s *Store) Close() error {
 		return s.db.Close()
 	}
 	return errors.Join(s.reads.Close(), s.db.Close()) // the last one to close a SQLite file tidies up behind the others
-}
-
-// table returns the table of a kind, or nil if it is not a kind of objects.
-func (s *Store) table(kind catalog.Kind) objects {
-	for _, table := range s.tables {
-		if table.of() == kind {
-			return table
-		}
-	}
-	return nil
 }
 
 // Ping reports whether the database answers. The error matches catalog.ErrUnavailable.

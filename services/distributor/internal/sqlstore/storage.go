@@ -6,10 +6,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -90,90 +88,65 @@ func inJSON[R, Spec, O any, T interface {
 type sealedPart[T catalog.Object, R row] struct {
 	sealedColumn
 
-	// at returns the column in a row. An absent secret is nil.
-	at func(R) *[]byte
-	// plain returns the secret of an object whose row is otherwise complete, or nil if it has none. give is the reverse.
-	plain func(T, R) ([]byte, error)
-	give  func(T, []byte) error
-	// isExpected reports whether the rest of the row says that there is a secret. Nil: it does not say.
-	isExpected func(R) bool
+	// put seals the secret of an object into its row, if it has one. give is the reverse; it fails if the object has a
+	// secret by what else is in the row, and the row has none.
+	put, give func(k *keyStore, object T, row R) error
 }
 
-// sealedText is a column of one secret.
+// sealedText is a column of one secret, which an empty text stands for if there is none. at returns the column in a row.
 func sealedText[T catalog.Object, R row](column sealedColumn, at func(R) *[]byte, text func(T) *secret.Text) sealedPart[T, R] {
+	return sealedTextIf(column, at, text, func(object T, _ R) bool { return *text(object) != "" })
+}
+
+// sealedTextIf is sealedText for objects that have the secret in other cases.
+func sealedTextIf[T catalog.Object, R row](
+	column sealedColumn, at func(R) *[]byte, text func(T) *secret.Text, has func(T, R) bool,
+) sealedPart[T, R] {
 	return sealedPart[T, R]{
-		sealedColumn: column, at: at,
-		plain: func(object T, _ R) ([]byte, error) { return []byte(text(object).Reveal()), nil },
-		give: func(object T, plain []byte) error {
+		sealedColumn: column,
+		put: func(k *keyStore, object T, row R) (err error) {
+			if has(object, row) {
+				*at(row), err = column.seal(k, row.uid(), []byte(text(object).Reveal()))
+			}
+			return err
+		},
+		give: func(k *keyStore, object T, row R) error {
+			if len(*at(row)) == 0 && !has(object, row) {
+				return nil
+			}
+			plain, err := column.open(k, row.uid(), *at(row))
 			*text(object) = secret.Text(plain)
-			return nil
+			return err
 		},
 	}
 }
 
-// sealedJSON is a column of several secrets as JSON. of reports false if an object has none of them. Errors hold no part
-// of the JSON.
-func sealedJSON[T catalog.Object, R row, V any](column sealedColumn, at func(R) *[]byte, of func(T) (V, bool), give func(T, V)) sealedPart[T, R] {
+// sealedJSON is a column of several secrets as JSON. has reports whether an object has some, also one that storage.object
+// returns.
+func sealedJSON[T catalog.Object, R row, V any](
+	column sealedColumn, at func(R) *[]byte, has func(T) bool, of func(T) V, give func(T, V),
+) sealedPart[T, R] {
 	return sealedPart[T, R]{
-		sealedColumn: column, at: at,
-		plain: func(object T, _ R) ([]byte, error) {
-			value, ok := of(object)
-			if !ok {
-				return nil, nil
+		sealedColumn: column,
+		put: func(k *keyStore, object T, row R) (err error) {
+			if has(object) {
+				*at(row), err = column.sealJSON(k, row.uid(), of(object))
 			}
-			plain, err := json.Marshal(value)
-			if err != nil {
-				return nil, errors.New("not to be written as JSON")
-			}
-			return plain, nil
+			return err
 		},
-		give: func(object T, plain []byte) error {
+		give: func(k *keyStore, object T, row R) error {
+			if len(*at(row)) == 0 && !has(object) {
+				return nil
+			}
 			var value V
-			if err := json.Unmarshal(plain, &value); err != nil {
-				return errors.New("not the JSON that was sealed")
+			err := column.openJSON(k, row.uid(), *at(row), &value)
+			if err == nil {
+				give(object, value)
 			}
-			give(object, value)
-			return nil
+			return err
 		},
 	}
 }
-
-// expectedIf returns the part of a kind whose rows say whether there is a secret: one that is missing does not open.
-func (p sealedPart[T, R]) expectedIf(isExpected func(R) bool) sealedPart[T, R] {
-	p.isExpected = isExpected
-	return p
-}
-
-// seal puts the secret of an object into its row.
-func (p *sealedPart[T, R]) seal(k *keyStore, object T, row R) error {
-	plain, err := p.plain(object, row)
-	if err == nil && len(plain) > 0 {
-		*p.at(row), err = p.sealedColumn.seal(k, row.uid(), plain)
-	}
-	if err != nil {
-		return fmt.Errorf("seal %s of %s: %w", p.words(), object.Key(), err)
-	}
-	return nil
-}
-
-// open gives an object the secret in its row.
-func (p *sealedPart[T, R]) open(k *keyStore, object T, row R) error {
-	sealed := *p.at(row)
-	if len(sealed) == 0 && (p.isExpected == nil || !p.isExpected(row)) {
-		return nil
-	}
-	plain, err := p.sealedColumn.open(k, row.uid(), sealed)
-	if err == nil {
-		err = p.give(object, plain)
-	}
-	if err != nil {
-		return fmt.Errorf("open %s of %s: %w", p.words(), object.Key(), err)
-	}
-	return nil
-}
-
-// words names the column in messages.
-func (p *sealedPart[T, R]) words() string { return strings.ReplaceAll(p.column, "_", " ") }
 
 // list returns the objects that a query selects, without their secrets.
 func (s *storage[T, R]) list(ctx context.Context, query *bun.SelectQuery) ([]T, error) {
@@ -189,9 +162,9 @@ func (s *storage[T, R]) list(ctx context.Context, query *bun.SelectQuery) ([]T, 
 // opened returns the object of a row, with its secrets.
 func (s *storage[T, R]) opened(k *keyStore, row R) (T, error) {
 	object := s.object(row)
-	for i := range s.secrets {
-		if err := s.secrets[i].open(k, object, row); err != nil {
-			return object, err
+	for _, part := range s.secrets {
+		if err := part.give(k, object, row); err != nil {
+			return object, fmt.Errorf("%s: %w", object.Key(), err)
 		}
 	}
 	return object, nil
@@ -201,11 +174,11 @@ func (s *storage[T, R]) opened(k *keyStore, row R) (T, error) {
 func (s *storage[T, R]) find(ctx context.Context, db bun.IDB, column, value string) (row R, err error) {
 	var rows []R
 	err = db.NewSelect().Model(&rows).Where("? = ?", bun.Ident(column), value).Scan(ctx)
+	if err == nil && len(rows) == 0 {
+		err = sql.ErrNoRows
+	}
 	if err != nil {
 		return row, err
-	}
-	if len(rows) == 0 {
-		return row, sql.ErrNoRows
 	}
 	return rows[0], nil
 }

@@ -346,12 +346,9 @@ func (c *composer) linkVariants(ctx context.Context, rows []*variantRow, ids []s
 	if err := c.t.sql.NewSelect().Model(&stored).Where("variant_id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
 		return translate("read references of variants", err)
 	}
-	had := map[string]map[string]struct{}{}
+	had := map[string][]string{}
 	for _, link := range stored {
-		if had[link.VariantID] == nil {
-			had[link.VariantID] = map[string]struct{}{}
-		}
-		had[link.VariantID][link.EntryID] = struct{}{}
+		had[link.VariantID] = append(had[link.VariantID], link.EntryID)
 	}
 	entries, changed, projects := map[string]configs.Place{}, []string{}, map[string]struct{}{}
 	var links []*variantLink
@@ -361,16 +358,12 @@ func (c *composer) linkVariants(ctx context.Context, rows []*variantRow, ids []s
 			return err
 		}
 		maps.Copy(entries, places)
-		isSame := len(places) == len(had[row.ID])
-		for id := range places {
-			_, ok := had[row.ID][id]
-			isSame = isSame && ok
-		}
-		if isSame {
+		ids := slices.Sorted(maps.Keys(places))
+		if slices.Equal(ids, slices.Sorted(slices.Values(had[row.ID]))) {
 			continue
 		}
 		changed, projects[row.Project] = append(changed, row.ID), struct{}{}
-		for _, id := range slices.Sorted(maps.Keys(places)) {
+		for _, id := range ids {
 			links = append(links, &variantLink{VariantID: row.ID, EntryID: id})
 		}
 	}
@@ -385,10 +378,8 @@ func (c *composer) linkVariants(ctx context.Context, rows []*variantRow, ids []s
 		if _, err := c.t.sql.NewDelete().Table("variant_references").Where("variant_id IN (?)", bun.List(changed)).Exec(ctx); err != nil {
 			return translate("write references of variants", err)
 		}
-		for chunk := range slices.Chunk(links, maxRows) {
-			if _, err := c.t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
-				return translate("write references of variants", err)
-			}
+		if err := insertAll(ctx, c.t, links); err != nil {
+			return translate("write references of variants", err)
 		}
 		if err := checkProjects(ctx, c.t, projects); err != nil {
 			return err
