@@ -33,27 +33,23 @@ type Object struct {
 
 // ObjectOf returns what a decision about an object of the catalog is about.
 func ObjectOf(directory Directory, object catalog.Object) Object {
-	switch o := object.(type) {
-	case *catalog.Cluster:
-		return OfCluster(o)
-	case *catalog.Repository:
-		return OfRepository(o.Name)
-	case *catalog.Service:
-		return ofService(directory, o)
-	case *catalog.AccessBinding:
-		return Object{binding: &o.Spec, directory: directory}
-	case *catalog.ConfigSet:
-		return OfProject(objectname.Project(o.Name))
-	case *catalog.GlobalService:
-		return Object{Project: objectname.Project(o.Name)}
-	case *catalog.RolloutPolicy:
-		return OfProject(objectname.Project(o.Name))
-	case *catalog.Notifier:
-		return Object{Project: o.Project()} // of the hub if it sees all projects
-	case *catalog.FleetSource:
-		return Object{Project: o.Project()} // of the hub if it writes beyond its project
+	at := object.Place()
+	o := Object{
+		Cluster: at.Self, Project: at.Project, Service: at.Service, Namespace: at.Namespace, Repository: at.Repository,
+		binding: at.Binding, directory: directory,
 	}
-	return Object{}
+	if at.Service != "" {
+		o.Cluster = clusterOf(directory, at.Cluster)
+	}
+	return o
+}
+
+// clusterOf returns a cluster. One that does not exist can still be in a scope by its name.
+func clusterOf(directory Directory, name string) *catalog.Cluster {
+	if cluster, ok := directory.Cluster(name); ok {
+		return cluster
+	}
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name}}
 }
 
 // OfProject returns a project as a whole: what anything in it needs.
@@ -78,15 +74,6 @@ func OfEveryService(cluster *catalog.Cluster) Object {
 // as no binding names them one by one.
 func OfServicesIn(cluster *catalog.Cluster, project, namespace string) Object {
 	return Object{Cluster: cluster, Project: project, Namespace: namespace, Service: anyService}
-}
-
-// ofService returns a service's. A cluster that does not exist can still be in a scope by its name.
-func ofService(directory Directory, service *catalog.Service) Object {
-	cluster, ok := directory.Cluster(service.Spec.Cluster)
-	if !ok {
-		cluster = &catalog.Cluster{Metadata: catalog.Metadata{Name: service.Spec.Cluster}}
-	}
-	return Object{Project: objectname.Project(service.Name), Cluster: cluster, Service: service.Name, Namespace: service.Spec.Wanted().NamespaceOrDefault()}
 }
 
 // isHub reports whether the grant's scope is everything.

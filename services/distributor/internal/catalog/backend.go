@@ -118,6 +118,9 @@ func (b *ConfigBackend) secrets() map[string]any {
 
 func (b *ConfigBackend) changesRelease(Object) bool { return false }
 
+// Place implements Object: it is the hub's.
+func (b *ConfigBackend) Place() Place { return Place{} }
+
 // Public returns the back end without its credential.
 func (b *ConfigBackend) Public() *ConfigBackend {
 	shown := *b

@@ -94,6 +94,22 @@ const (
 	LabelDoesNotExist LabelOperator = "DoesNotExist"
 )
 
+// Place is where the scopes of bindings find an object. The zero Place is the hub as a whole.
+type Place struct {
+	// Project is the project that the object is in. Empty: it is the hub's.
+	Project string
+	// Cluster is the path of the cluster that the object runs in, which need not exist. Self is the cluster that the
+	// object is.
+	Cluster string
+	Self    *Cluster
+	// Service is the path of the service that the object is, and Namespace the service's.
+	Service, Namespace string
+	// Repository is the path of the repository that the object is.
+	Repository string
+	// Binding is what the object binds: it is in the scopes that contain its own.
+	Binding *AccessBindingSpec
+}
+
 // Key implements Object.
 func (b *AccessBinding) Key() Key { return Key{KindAccessBinding, b.Name} }
 
@@ -125,6 +141,9 @@ func (b *AccessBinding) checkSettled(context.Context, Tx) error         { return
 func (b *AccessBinding) checkQuota(context.Context, Tx, *Project) error { return nil }
 func (b *AccessBinding) secrets() map[string]any                        { return nil }
 func (b *AccessBinding) changesRelease(Object) bool                     { return false }
+
+// Place implements Object.
+func (b *AccessBinding) Place() Place { return Place{Binding: &b.Spec} }
 
 // Expired reports whether the binding has ended.
 func (b *AccessBinding) Expired(at time.Time) bool {

@@ -150,6 +150,8 @@ type Object interface {
 	// under a rollout policy: what ServiceSpec.Staged returns, configuration, and labels, which choose the policy that
 	// holds the earlier spec.
 	changesRelease(stored Object) bool
+	// Place returns where the scopes of bindings find the object.
+	Place() Place
 	// sameSpec reports whether other, of the same kind, wants the same.
 	sameSpec(other Object) bool
 	// clone returns a copy whose metadata and spec can be set without being seen through the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -108,4 +109,9 @@ func (c *Cluster) secrets() map[string]any                        { return nil }
 func (c *Cluster) changesRelease(stored Object) bool {
 	have, ok := stored.(*Cluster)
 	return ok && !sameLabels(&have.Metadata, &c.Metadata) // templates read its facts
+}
+
+// Place implements Object.
+func (c *Cluster) Place() Place {
+	return Place{Project: objectname.Project(c.Name), Self: c}
 }

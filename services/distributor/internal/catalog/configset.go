@@ -97,6 +97,9 @@ func (s *ConfigSet) changesRelease(stored Object) bool {
 	return !ok || !have.Spec.Config.equal(s.Spec.Config)
 }
 
+// Place implements Object.
+func (s *ConfigSet) Place() Place { return Place{Project: objectname.Project(s.Name)} }
+
 // validateSetList checks the names of sets that a project or a service lists.
 func validateSetList(field string, paths []string) error {
 	seen := make(map[string]struct{}, len(paths))

@@ -100,6 +100,9 @@ func (f *FleetSource) changesRelease(stored Object) bool {
 	return !ok || !reflect.DeepEqual(directing(have.Spec), directing(f.Spec))
 }
 
+// Place implements Object. One that writes beyond its project is the hub's.
+func (f *FleetSource) Place() Place { return Place{Project: f.Project()} }
+
 // Ref returns what objects name that the source manages.
 func (f *FleetSource) Ref() SourceRef { return SourceRef{Path: f.Name, UID: f.UID} }
 

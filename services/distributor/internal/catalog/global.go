@@ -229,6 +229,9 @@ func (g *GlobalService) changesRelease(stored Object) bool {
 		!reflect.DeepEqual(stagedOverrides(have.Spec.Overrides), stagedOverrides(g.Spec.Overrides))
 }
 
+// Place implements Object.
+func (g *GlobalService) Place() Place { return Place{Project: objectname.Project(g.Name)} }
+
 // Configs returns the configurations of the template and of each override, in this order. Nil: there is
 // none.
 func (g *GlobalService) Configs() []*Config {

@@ -178,6 +178,9 @@ func (n *Notifier) secrets() map[string]any {
 
 func (n *Notifier) changesRelease(Object) bool { return false }
 
+// Place implements Object. One that sees all projects is the hub's.
+func (n *Notifier) Place() Place { return Place{Project: n.Project()} }
+
 // Project returns the project whose objects the notifier sees; empty: it sees all.
 func (n *Notifier) Project() string {
 	if n.Spec.AllProjects {

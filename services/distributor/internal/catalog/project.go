@@ -119,6 +119,9 @@ func (p *Project) changesRelease(stored Object) bool {
 	return ok && !slices.Equal(have.Spec.ConfigSets, p.Spec.ConfigSets)
 }
 
+// Place implements Object. To edit a project is not a right within it.
+func (p *Project) Place() Place { return Place{} }
+
 // AgentLimits returns the limits that agents check, or nil if there are none. It is shared and must not
 // be changed.
 func (p *Project) AgentLimits() *syncpolicy.Limits {

@@ -101,6 +101,9 @@ func (p *IdentityProvider) secrets() map[string]any {
 
 func (p *IdentityProvider) changesRelease(Object) bool { return false }
 
+// Place implements Object: it is the hub's.
+func (p *IdentityProvider) Place() Place { return Place{} }
+
 // Public returns the provider without its secret.
 func (p *IdentityProvider) Public() *IdentityProvider {
 	shown := *p

@@ -103,6 +103,11 @@ func (r *Repository) secrets() map[string]any {
 
 func (r *Repository) changesRelease(Object) bool { return false }
 
+// Place implements Object.
+func (r *Repository) Place() Place {
+	return Place{Project: objectname.Project(r.Name), Repository: r.Name}
+}
+
 // Validate implements Object. It also rejects keys of which none can sign any more.
 func (r *Repository) Validate() error {
 	return cmp.Or(

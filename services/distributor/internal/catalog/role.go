@@ -99,6 +99,9 @@ func (r *Role) checkQuota(context.Context, Tx, *Project) error { return nil }
 func (r *Role) secrets() map[string]any                        { return nil }
 func (r *Role) changesRelease(Object) bool                     { return false }
 
+// Place implements Object: it is the hub's.
+func (r *Role) Place() Place { return Place{} }
+
 // Validate implements Object.
 func (r *Role) Validate() error {
 	if err := cmp.Or(r.validate(KindRole), validateDescription(r.Spec.Description)); err != nil {

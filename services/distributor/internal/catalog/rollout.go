@@ -116,6 +116,9 @@ func (p *RolloutPolicy) checkQuota(ctx context.Context, tx Tx, own *Project) err
 func (p *RolloutPolicy) secrets() map[string]any    { return nil }
 func (p *RolloutPolicy) changesRelease(Object) bool { return false }
 
+// Place implements Object.
+func (p *RolloutPolicy) Place() Place { return Place{Project: objectname.Project(p.Name)} }
+
 // Covers reports whether the policy selects a service, which runs in a cluster with these labels. Of
 // several policies that do so, the first of ComparePolicies decides.
 func (p *RolloutPolicy) Covers(service *Service, clusterLabels map[string]string) bool {

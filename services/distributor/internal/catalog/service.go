@@ -191,6 +191,11 @@ func (s *Service) changesRelease(stored Object) bool {
 	return !ok || have.Spec.Staged().Digest != s.Spec.Staged().Digest || !sameConfig(have.Spec, s.Spec) || !maps.Equal(have.Labels, s.Labels)
 }
 
+// Place implements Object.
+func (s *Service) Place() Place {
+	return Place{Project: objectname.Project(s.Name), Cluster: s.Spec.Cluster, Service: s.Name, Namespace: s.Spec.Wanted().NamespaceOrDefault()}
+}
+
 // sameConfig reports whether two specs have the same configuration and the same sets.
 func sameConfig(a, b ServiceSpec) bool {
 	return a.Config.equal(b.Config) && slices.Equal(a.ConfigSets, b.ConfigSets)

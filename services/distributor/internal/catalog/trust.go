@@ -85,6 +85,9 @@ func (r *TrustRule) checkQuota(context.Context, Tx, *Project) error { return nil
 func (r *TrustRule) secrets() map[string]any                        { return nil }
 func (r *TrustRule) changesRelease(Object) bool                     { return false }
 
+// Place implements Object: it is the hub's.
+func (r *TrustRule) Place() Place { return Place{} }
+
 // normalize gives a spec its one stored form. It works on a clone.
 func (s *TrustRuleSpec) normalize() {
 	s.Groups = asSet(s.Groups)

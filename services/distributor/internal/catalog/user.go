@@ -47,3 +47,6 @@ func (u *User) checkSettled(context.Context, Tx) error         { return nil }
 func (u *User) checkQuota(context.Context, Tx, *Project) error { return nil }
 func (u *User) secrets() map[string]any                        { return nil }
 func (u *User) changesRelease(Object) bool                     { return false }
+
+// Place implements Object: it is the hub's.
+func (u *User) Place() Place { return Place{} }
