@@ -144,32 +144,6 @@ type View struct {
 	writing sync.Mutex
 }
 
-// New returns an empty View; Load fills it.
-func New(p Params) *View {
-	p.AtOnce = p.AtOnce.orDefault()
-	c, sources := newCatalog(), newSourceStates()
-	admitted, reported := newAdmissions(c), newReports()
-	v := &View{
-		Catalog:     c,
-		Presence:    &Presence{store: p.Store, objects: p.Objects, arrived: wake.NewSignal(), byUID: map[string]*agentPresence{}},
-		Tallies:     &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
-		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
-		p:           p,
-		sources:     sources,
-		plans:       newPlanBook(c, sources, admitted, reported, p.Settings, p.Tracer),
-		admitted:    admitted,
-		reports:     reported,
-		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
-		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
-		newSources:  wake.NewSignal(),
-		deriving:    wake.NewSignal(),
-		sharing:     newSharing(),
-	}
-	v.statusOf, c.specFor, v.reading = v.serviceStatus, admitted.specFor, newReading(v)
-	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
-	return v
-}
-
 // Load fills the view with everything that is in the store, except for some reports of derived services
 // where there are very many: see ReadReports. It is called once, before anything is served.
 func (v *View) Load(ctx context.Context) error {

@@ -26,8 +26,8 @@ type Tally struct {
 // those of all parts that a status joins.
 type Tallies struct {
 	catalog *Catalog
-	// statusOf returns the status of a service.
-	statusOf func(*catalog.Service) ServiceStatus
+	// isHealthy reports whether a service is healthy now, by its status.
+	isHealthy func(*catalog.Service) bool
 
 	mu        sync.Mutex
 	byCluster map[string]*clusterTally
@@ -168,7 +168,7 @@ func (t *Tallies) tallied(cluster string, fn func(*clusterTally)) {
 			c.count(name, nil, false)
 			continue
 		}
-		c.count(name, service, t.statusOf(service).Phase == catalog.PhaseHealthy)
+		c.count(name, service, t.isHealthy(service))
 	}
 	clear(c.stale)
 	fn(c)

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/lookup"
+)
+
+// New returns an empty View; Load fills it.
+func New(p Params) *View {
+	p.AtOnce = p.AtOnce.orDefault()
+	c, sources := newCatalog(), newSourceStates()
+	admitted, reported := newAdmissions(c), newReports()
+	v := &View{
+		Catalog:     c,
+		Presence:    &Presence{store: p.Store, objects: p.Objects, arrived: wake.NewSignal(), byUID: map[string]*agentPresence{}},
+		Tallies:     &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
+		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
+		p:           p,
+		sources:     sources,
+		plans:       newPlanBook(c, sources, admitted, reported, p.Settings, p.Tracer),
+		admitted:    admitted,
+		reports:     reported,
+		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
+		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
+		newSources:  wake.NewSignal(),
+		deriving:    wake.NewSignal(),
+		sharing:     newSharing(),
+	}
+	c.specFor, v.reading = admitted.specFor, newReading(v)
+	v.isHealthy = func(service *catalog.Service) bool { return v.serviceStatus(service).Phase == catalog.PhaseHealthy }
+	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
+	return v
+}
