@@ -46,7 +46,7 @@ func (c *Catalog) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.R
 // cluster was created.
 func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 	c.mu.RLock()
-	access.Cluster, ok = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	access.Cluster, ok = c.clusters.objects[cluster]
 	bindings := c.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
 	access.Rights = c.rightsBy(p, bindings)
@@ -63,13 +63,8 @@ func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 // has no rights, which are those of one person.
 func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	c.mu.RLock()
-	access.Cluster, ok = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
-	var bindings []*catalog.AccessBinding
-	for _, name := range c.names[catalog.KindAccessBinding].all() {
-		if binding, isBinding := c.objects[catalog.KindAccessBinding][name].(*catalog.AccessBinding); isBinding {
-			bindings = append(bindings, binding)
-		}
-	}
+	access.Cluster, ok = c.clusters.objects[cluster]
+	bindings := c.accessBindings.all()
 	c.mu.RUnlock()
 	if !ok {
 		return Access{}, false
@@ -105,7 +100,7 @@ func (c *Catalog) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 	if spec, ok := catalog.BuiltinRole(name); ok {
 		return spec, true
 	}
-	role, ok := c.find(catalog.Key{Kind: catalog.KindRole, Name: string(name)}).(*catalog.Role)
+	role, ok := named(c, c.roles, string(name))
 	if !ok {
 		return catalog.RoleSpec{}, false
 	}
@@ -123,8 +118,8 @@ func bindingStatus(c *Catalog, binding *catalog.AccessBinding) BindingStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := BindingStatus{Expired: binding.Expired(catalog.Now())}
-	for _, object := range c.objects[catalog.KindCluster] {
-		if cluster, ok := object.(*catalog.Cluster); ok && binding.Spec.Reaches(cluster) {
+	for _, cluster := range c.clusters.objects {
+		if binding.Spec.Reaches(cluster) {
 			s.Clusters++
 		}
 	}

@@ -212,19 +212,14 @@ func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snaps
 func hasPolicies(c *Catalog) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.objects[catalog.KindRolloutPolicy]) > 0
+	return len(c.policies.objects) > 0
 }
 
 // policies returns the rollout policies, by precedence.
 func policies(c *Catalog) []*catalog.RolloutPolicy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var all []*catalog.RolloutPolicy
-	for _, object := range c.objects[catalog.KindRolloutPolicy] {
-		if p, ok := object.(*catalog.RolloutPolicy); ok {
-			all = append(all, p)
-		}
-	}
+	all := c.policies.unsorted()
 	slices.SortFunc(all, catalog.ComparePolicies)
 	return all
 }

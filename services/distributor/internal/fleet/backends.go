@@ -14,11 +14,5 @@ func (b ConfigBackends) ConfigBackends() []*catalog.ConfigBackend {
 	c := b.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var backends []*catalog.ConfigBackend
-	for _, name := range c.names[catalog.KindConfigBackend].all() {
-		if backend, ok := c.objects[catalog.KindConfigBackend][name].(*catalog.ConfigBackend); ok {
-			backends = append(backends, backend)
-		}
-	}
-	return backends
+	return c.backends.all()
 }

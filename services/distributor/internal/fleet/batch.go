@@ -190,37 +190,12 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 		t.variants[state.ID], t.variantGlobals[state.GlobalUID] = true, true
 	}
 	for _, stone := range changes.Deleted {
-		object := c.objectLocked(stone.Key)
-		if object == nil || object.Meta().UID != stone.UID {
-			continue
-		}
-		switch o := object.(type) {
-		case *catalog.Project:
-			t.projects[o.Name] = o
-		case *catalog.Service:
-			t.services = append(t.services, o.Name)
-		case *catalog.ConfigSet:
-			t.sets[o.Name] = struct{}{}
+		if kind, ok := c.byKind[stone.Key.Kind]; ok {
+			kind.touchGoneLocked(c, stone, &t)
 		}
 	}
-	for _, next := range changes.ConfigSets {
-		t.sets[next.Name] = struct{}{}
-	}
-	for _, next := range changes.Clusters {
-		last, _ := c.objects[catalog.KindCluster][next.Name].(*catalog.Cluster)
-		if last == nil || last.UID != next.UID || factsDiffer(last, next) {
-			t.clusters = append(t.clusters, next.Name)
-		}
-	}
-	for _, next := range changes.Projects {
-		last, _ := c.objects[catalog.KindProject][next.Name].(*catalog.Project)
-		t.projects[next.Name] = last
-	}
-	for _, next := range changes.Services {
-		t.services = append(t.services, next.Name)
-	}
-	for _, next := range changes.Globals {
-		t.globals = append(t.globals, next.Name)
+	for _, kind := range c.inOrder {
+		kind.touchLocked(c, changes, &t)
 	}
 	for _, request := range changes.Requests {
 		if c.derived.departures[request.GlobalUID][request.ServiceUID] != request.Departure {
@@ -229,9 +204,32 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 	}
 	t.services = slices.DeleteFunc(t.services, func(path string) bool {
 		local, _ := objectname.SplitService(path)
-		return c.objects[catalog.KindGlobalService][local] == nil && !slices.Contains(t.globals, local)
+		return c.globals.objects[local] == nil && !slices.Contains(t.globals, local)
 	})
 	return t
+}
+
+func touchProject(c *Catalog, project *catalog.Project, _ bool, t *touched) {
+	t.projects[project.Name] = c.projects.objects[project.Name]
+}
+
+func touchCluster(c *Catalog, next *catalog.Cluster, isGone bool, t *touched) {
+	last := c.clusters.objects[next.Name]
+	if !isGone && (last == nil || last.UID != next.UID || factsDiffer(last, next)) {
+		t.clusters = append(t.clusters, next.Name)
+	}
+}
+
+func touchService(_ *Catalog, service *catalog.Service, _ bool, t *touched) {
+	t.services = append(t.services, service.Name)
+}
+
+func touchSet(_ *Catalog, set *catalog.ConfigSet, _ bool, t *touched) { t.sets[set.Name] = struct{}{} }
+
+func touchGlobal(_ *Catalog, global *catalog.GlobalService, isGone bool, t *touched) {
+	if !isGone {
+		t.globals = append(t.globals, global.Name)
+	}
 }
 
 // markVariantsLocked adds to each work the clusters whose services have a variant that is another one now.
@@ -240,7 +238,7 @@ func markVariantsLocked(c *Catalog, works map[string]*work, t touched) {
 		if !t.variantGlobals[w.global.UID] {
 			continue
 		}
-		for member := range c.names[catalog.KindService].inClusters(path) {
+		for member := range c.indexed.names.inClusters(path) {
 			service := c.services.Service(member)
 			if variant := variantOf(service); variant != nil && t.variants[variant.ID] {
 				w.add(service.Spec.Cluster)
@@ -257,45 +255,20 @@ func factsDiffer(a, b *catalog.Cluster) bool {
 // basisLocked returns the present state.
 func basisLocked(c *Catalog) basis {
 	return basis{
-		clusters: objectsLocked[*catalog.Cluster](c, catalog.KindCluster), projects: objectsLocked[*catalog.Project](c, catalog.KindProject),
-		globals: objectsLocked[*catalog.GlobalService](c, catalog.KindGlobalService), departures: maps.Clone(c.derived.departures), seen: factsBook{},
-		sets: objectsLocked[*catalog.ConfigSet](c, catalog.KindConfigSet), version: c.derived.version,
+		clusters: maps.Clone(c.clusters.objects), projects: maps.Clone(c.projects.objects), globals: maps.Clone(c.globals.objects),
+		departures: maps.Clone(c.derived.departures), seen: factsBook{}, sets: maps.Clone(c.sets.objects), version: c.derived.version,
 	}
-}
-
-func objectsLocked[O catalog.Object](c *Catalog, kind catalog.Kind) map[string]O {
-	all := make(map[string]O, len(c.objects[kind]))
-	for name, object := range c.objects[kind] {
-		if o, ok := object.(O); ok {
-			all[name] = o
-		}
-	}
-	return all
 }
 
 // apply makes the state that of after the changes.
 func (b *basis) apply(changes *catalog.Changes) {
-	for _, stone := range changes.Deleted {
-		remove(b.clusters, catalog.KindCluster, stone)
-		remove(b.projects, catalog.KindProject, stone)
-		remove(b.globals, catalog.KindGlobalService, stone)
-		remove(b.sets, catalog.KindConfigSet, stone)
-	}
+	change(b.projects, changes.Deleted, changes.Projects)
 	if standing := catalog.DefaultProject(); b.projects[standing.Name] == nil {
 		b.projects[standing.Name] = standing
 	}
-	for _, next := range changes.Clusters {
-		b.clusters[next.Name] = next
-	}
-	for _, next := range changes.Projects {
-		b.projects[next.Name] = next
-	}
-	for _, next := range changes.Globals {
-		b.globals[next.Name] = next
-	}
-	for _, next := range changes.ConfigSets {
-		b.sets[next.Name] = next
-	}
+	change(b.clusters, changes.Deleted, changes.Clusters)
+	change(b.globals, changes.Deleted, changes.Globals)
+	change(b.sets, changes.Deleted, changes.ConfigSets)
 	for _, request := range changes.Requests {
 		if b.departures[request.GlobalUID][request.ServiceUID] == request.Departure {
 			continue
@@ -316,9 +289,15 @@ func (b *basis) isHeld(global *catalog.GlobalService, cluster *catalog.Cluster) 
 	return len(departures) > 0 && departures[catalog.DerivedUID(global.UID, cluster.UID)].State == catalog.DepartureHeld
 }
 
-func remove[O catalog.Object](objects map[string]O, kind catalog.Kind, stone catalog.Tombstone) {
-	if object, ok := objects[stone.Key.Name]; ok && stone.Key.Kind == kind && object.Meta().UID == stone.UID {
-		delete(objects, stone.Key.Name)
+// change removes the deleted objects of a kind, and puts others.
+func change[O catalog.Object](objects map[string]O, deleted []catalog.Tombstone, put []O) {
+	for _, stone := range deleted {
+		if object, ok := objects[stone.Key.Name]; ok && object.Key().Kind == stone.Key.Kind && object.Meta().UID == stone.UID {
+			delete(objects, stone.Key.Name)
+		}
+	}
+	for _, next := range put {
+		objects[next.Meta().Name] = next
 	}
 }
 

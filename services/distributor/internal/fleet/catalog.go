@@ -6,7 +6,6 @@ package fleet
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +23,8 @@ import (
 type Catalog struct {
 	mu       sync.RWMutex
 	revision int64
-	// objects are by kind and name, except for services, which only the index has.
-	objects  map[catalog.Kind]map[string]catalog.Object
+	shelves
+
 	services *plan.Index
 	bindings *bindingIndex
 	// held counts the objects of each project.
@@ -36,8 +35,6 @@ type Catalog struct {
 	sessions map[string]catalog.Session
 	// labelChanges counts the times that a cluster was given other labels.
 	labelChanges uint64
-	// names are those of each kind, in the order of listings.
-	names map[catalog.Kind]*nameSet
 	// derived are what global services stand for.
 	derived *derivations
 	// specFor returns the spec that a service is planned with. It takes no lock that comes before mu.
@@ -45,23 +42,22 @@ type Catalog struct {
 }
 
 func newCatalog() *Catalog {
-	standing := catalog.DefaultProject()
+	services := plan.NewIndex()
 	c := &Catalog{
-		objects: map[catalog.Kind]map[string]catalog.Object{
-			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
-			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
-			catalog.KindConfigBackend: {}, catalog.KindNotifier: {}, catalog.KindConfigSet: {}, catalog.KindGlobalService: {}, catalog.KindRolloutPolicy: {}, catalog.KindFleetSource: {},
-		},
-		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
-		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
-		derived: newDerivations(),
+		shelves: newShelves(services), services: services, bindings: newBindingIndex(), held: map[string]Totals{},
+		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, derived: newDerivations(),
 		specFor: func(service *catalog.Service) catalog.ServiceSpec { return service.Spec },
 	}
-	for _, kind := range catalog.Kinds() {
-		c.names[kind] = &nameSet{}
-	}
-	c.names[catalog.KindProject].add(standing.Name)
+	c.addDefaultLocked()
 	return c
+}
+
+// addDefaultLocked adds the project default if nobody has edited it.
+func (c *Catalog) addDefaultLocked() {
+	if standing := catalog.DefaultProject(); c.projects.objects[standing.Name] == nil {
+		c.projects.objects[standing.Name] = standing
+		c.projects.names.add(standing.Name)
+	}
 }
 
 // Revision returns the revision of the catalog that the copy shows.
@@ -88,21 +84,10 @@ func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *
 	for _, stone := range changes.Deleted {
 		c.removeLocked(stone, s)
 	}
-	putLocked(c, changes.Projects, s)
-	putLocked(c, changes.Clusters, s)
-	putLocked(c, changes.Repositories, s)
-	putLocked(c, changes.Services, s)
-	putLocked(c, changes.Users, s)
-	putLocked(c, changes.Bindings, s)
-	putLocked(c, changes.Providers, s)
-	putLocked(c, changes.Rules, s)
-	putLocked(c, changes.Notifiers, s)
-	putLocked(c, changes.ConfigSets, s)
-	putLocked(c, changes.Policies, s)
-	putLocked(c, changes.FleetSources, s)
-	putLocked(c, changes.Roles, s)
-	putLocked(c, changes.Backends, s)
-	putLocked(c, changes.Globals, s)
+	c.addDefaultLocked()
+	for _, kind := range c.inOrder {
+		kind.putLocked(c, &changes, s)
+	}
 	c.derived.variants.put(changes.Variants)
 	requestLocked(c, changes.Requests, s)
 	putBatchLocked(c, derived, isFirst, s)
@@ -114,185 +99,39 @@ func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *
 	return s
 }
 
-// removeLocked removes a deleted object, unless its name belongs to another object by now.
+// putSessionsLocked adds sessions. Those that ended by their time leave no tombstones, so they are
+// forgotten here.
+func (c *Catalog) putSessionsLocked(sessions []catalog.Session) {
+	if len(sessions) == 0 {
+		return
+	}
+	at := catalog.Now()
+	maps.DeleteFunc(c.sessions, func(_ string, s catalog.Session) bool { return s.Expired(at) })
+	for _, s := range sessions {
+		if !s.Expired(at) {
+			c.sessions[s.ID] = s
+		}
+	}
+}
+
+// removeLocked removes what a tombstone is of.
 func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
-	if stone.Key.Kind == catalog.KindToken {
-		delete(c.tokens, stone.Key.Name)
-		return
-	}
-	if stone.Key.Kind == catalog.KindSession {
-		delete(c.sessions, stone.Key.Name)
-		return
-	}
-	object := c.objectLocked(stone.Key)
-	if object == nil || object.Meta().UID != stone.UID {
-		return
-	}
-	delete(c.objects[stone.Key.Kind], stone.Key.Name)
-	c.names[stone.Key.Kind].remove(stone.Key.Name)
-	s.addObject(stone.Key)
-	c.countLocked(stone.Key, -1, s)
-	switch o := object.(type) {
-	case *catalog.Cluster:
-		s.clusters[o.Name] = struct{}{}
-		s.endedClusters = append(s.endedClusters, o.UID)
-		dropDerivedLocked(c, c.services.Services(o.Name), s)
-		endDeparturesLocked(c.derived, o.UID)
-		for global := range c.objects[catalog.KindGlobalService] {
-			unset(c.derived.conflicts, global, o.Name)
-			unset(c.derived.forbidden, global, o.Name)
-		}
-	case *catalog.GlobalService:
-		dropDerivedLocked(c, slices.Collect(c.names[catalog.KindService].inClusters(o.Name)), s)
-		delete(c.derived.jobs, o.Name)
-		delete(c.derived.late, o.Name)
-		delete(c.derived.globals, o.Name)
-		delete(c.derived.conflicts, o.Name)
-		delete(c.derived.forbidden, o.Name)
-		delete(c.derived.departures, o.UID)
-		c.derived.variants.end(o.UID)
-	case *catalog.Service:
-		s.addSources(o, c.services.Wanted)
-		c.services.Remove(o.Name)
-		s.addService(o)
-		s.endedServices = append(s.endedServices, o.UID)
-	case *catalog.User:
-		// The store deleted the user's tokens with the user, without tombstones of their own.
-		maps.DeleteFunc(c.tokens, func(_ string, token catalog.Token) bool { return token.UserUID == o.UID })
-	case *catalog.AccessBinding:
-		c.bindings.remove(o)
-	case *catalog.Project:
-		// A project goes after everything in it, but for a store that lost its memory.
-		if standing := catalog.DefaultProject(); standing.Name == o.Name {
-			c.objects[stone.Key.Kind][o.Name] = standing
-			c.names[stone.Key.Kind].add(o.Name)
-		}
-		s.addReach(o.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
-	case *catalog.IdentityProvider:
-		c.dropSessionsLocked(o.UID)
-	case *catalog.RolloutPolicy:
-		s.addCovered(o, nil)
-	}
-}
-
-// countLocked counts an object that came to its project, or left it.
-func (c *Catalog) countLocked(key catalog.Key, n int, s *changeSet) {
-	if !key.Kind.InProject() {
-		return
-	}
-	project := objectname.Project(key.Name)
-	held := c.held[project]
-	held.add(key.Kind, n)
-	if c.held[project] = held; held == (Totals{}) {
-		delete(c.held, project)
-	}
-	s.addObject(catalog.Key{Kind: catalog.KindProject, Name: project})
-}
-
-func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
-	for _, next := range objects {
-		key := next.Key()
-		last := c.objectLocked(key)
-		if last == nil {
-			c.names[key.Kind].add(key.Name)
-			c.countLocked(key, 1, s)
-		}
-		if shouldNotify(last, next) {
-			s.addObject(key)
-		}
-		switch o := catalog.Object(next).(type) {
-		case *catalog.Service:
-			s.addSources(o, c.services.Wanted)
-			if old, ok := last.(*catalog.Service); ok {
-				s.addService(old)
-				s.addSources(old, c.services.Wanted)
-				if old.UID != o.UID {
-					s.endedServices = append(s.endedServices, old.UID)
-				}
-			}
-			c.services.Put(o)
-			s.addService(o)
-			continue
-		case *catalog.Cluster:
-			if old, ok := last.(*catalog.Cluster); ok {
-				addCluster(s, old, o)
-				if !maps.Equal(old.Labels, o.Labels) || !maps.Equal(old.Annotations, o.Annotations) {
-					s.addGuests(c.services, o.Name)
-				}
-				if !maps.Equal(old.Labels, o.Labels) {
-					c.labelChanges++
-				}
-				addRequirersLocked(c, s, old, o)
-			}
-		case *catalog.AccessBinding:
-			if old, ok := last.(*catalog.AccessBinding); ok {
-				c.bindings.remove(old)
-			}
-			c.bindings.put(o)
-		case *catalog.Project:
-			old, _ := last.(*catalog.Project)
-			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) || old != nil && !maps.Equal(old.Labels, o.Labels) {
-				s.addReach(o.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
-			}
-			if !reflect.DeepEqual(old.AnnotationShares(), o.AnnotationShares()) {
-				s.hosts[o.Name] = struct{}{}
-			}
-		case *catalog.RolloutPolicy:
-			old, _ := last.(*catalog.RolloutPolicy)
-			s.addCovered(old, o)
-		}
-		c.objects[key.Kind][key.Name] = next
-	}
-}
-
-// addCluster adds what a changed cluster means for its agent.
-func addCluster(s *changeSet, last, next *catalog.Cluster) {
-	if !last.Spec.Settings.Equal(next.Spec.Settings) || !maps.Equal(last.Labels, next.Labels) || !maps.Equal(last.Annotations, next.Annotations) ||
-		!last.RemovalsHeldSince.Equal(next.RemovalsHeldSince) {
-		s.addPlan(next.Name)
-	}
-	if last.Agent.KeyGeneration != next.Agent.KeyGeneration {
-		// Streams that were opened with the old key check whether they may go on.
-		s.clusters[next.Name] = struct{}{}
-	}
-}
-
-// addRequirersLocked adds the cluster's services that its agent could not carry out and now can, or
-// the other way round, and those whose status names a version that the agent no longer has, or the
-// want of a report that has come.
-func addRequirersLocked(c *Catalog, s *changeSet, last, next *catalog.Cluster) {
-	before, after := last.Agent.Report, next.Agent.Report
-	isFirst := (last.Agent.Instance == "") != (next.Agent.Instance == "")
-	if !isFirst && slices.Equal(before.Capabilities, after.Capabilities) && before.AgentVersion == after.AgentVersion {
-		return
-	}
-	for _, service := range c.services.In(next.Name) {
-		if words := c.specFor(service).Requires(); len(last.Agent.Lacks(words))+len(next.Agent.Lacks(words)) > 0 {
-			s.addService(service)
+	switch key := stone.Key; key.Kind { // tokens and sessions are not objects
+	case catalog.KindToken:
+		delete(c.tokens, key.Name)
+	case catalog.KindSession:
+		delete(c.sessions, key.Name)
+	default:
+		if kind, ok := c.byKind[key.Kind]; ok { // a later version of the hub may have had others
+			kind.removeLocked(c, stone, s)
 		}
 	}
-}
-
-// shouldNotify reports whether watchers are to be notified of a stored object. When an agent was
-// last heard from changes every minute, which no watcher wants to hear of.
-func shouldNotify(last, next catalog.Object) bool {
-	old, _ := last.(*catalog.Cluster)
-	cluster, ok := next.(*catalog.Cluster)
-	if !ok || old == nil {
-		return true
-	}
-	a, b := *old, *cluster
-	b.Agent.LastSeenAt, b.Agent.ConnectedUntil, b.Agent.Sequence = a.Agent.LastSeenAt, a.Agent.ConnectedUntil, a.Agent.Sequence
-	return !reflect.DeepEqual(a, b)
 }
 
 // objectLocked returns the object of that name, or nil.
 func (c *Catalog) objectLocked(key catalog.Key) catalog.Object {
-	if key.Kind != catalog.KindService {
-		return c.objects[key.Kind][key.Name]
-	}
-	if s := c.services.Service(key.Name); s != nil {
-		return s
+	if kind, ok := c.byKind[key.Kind]; ok {
+		return kind.get(key.Name)
 	}
 	return nil
 }
@@ -302,10 +141,10 @@ func (c *Catalog) tombstones() []catalog.Tombstone {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var all []catalog.Tombstone
-	for _, kind := range catalog.Kinds() {
-		for _, name := range c.names[kind].all() {
-			key := catalog.Key{Kind: kind, Name: name}
-			all = append(all, catalog.Tombstone{Key: key, UID: c.objectLocked(key).Meta().UID})
+	for _, kind := range c.inOrder {
+		for _, name := range kind.sorted().all() {
+			object := kind.get(name)
+			all = append(all, catalog.Tombstone{Key: object.Key(), UID: object.Meta().UID})
 		}
 	}
 	for id := range c.tokens {
@@ -324,6 +163,13 @@ func (c *Catalog) find(key catalog.Key) catalog.Object {
 	return c.objectLocked(key)
 }
 
+// named returns the object of one kind by its name.
+func named[O catalog.Object](c *Catalog, of *shelf[O], name string) (O, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return of.stored.get(name)
+}
+
 // Object returns the object of a key.
 func (c *Catalog) Object(key catalog.Key) (catalog.Object, bool) {
 	object := c.find(key)
@@ -332,14 +178,12 @@ func (c *Catalog) Object(key catalog.Key) (catalog.Object, bool) {
 
 // Cluster returns a cluster by its name.
 func (c *Catalog) Cluster(name string) (*catalog.Cluster, bool) {
-	cluster, ok := c.find(catalog.Key{Kind: catalog.KindCluster, Name: name}).(*catalog.Cluster)
-	return cluster, ok
+	return named(c, c.clusters, name)
 }
 
 // User returns a user by its name.
 func (c *Catalog) User(name string) (*catalog.User, bool) {
-	user, ok := c.find(catalog.Key{Kind: catalog.KindUser, Name: name}).(*catalog.User)
-	return user, ok
+	return named(c, c.users, name)
 }
 
 // AgentLimits returns the limits of a service that its agent checks, or nil: those of its project, and
@@ -381,16 +225,15 @@ func (c *Catalog) ProjectTotals(project string) Totals {
 
 // RepositoryUID returns the uid of a repository, or "" if there is none of that name.
 func (c *Catalog) RepositoryUID(name string) string {
-	if repository := c.find(catalog.Key{Kind: catalog.KindRepository, Name: name}); repository != nil {
-		return repository.Meta().UID
+	if repository, ok := named(c, c.repositories, name); ok {
+		return repository.UID
 	}
 	return ""
 }
 
 // Service returns a service by its name.
 func (c *Catalog) Service(name string) (*catalog.Service, bool) {
-	service, ok := c.find(catalog.Key{Kind: catalog.KindService, Name: name}).(*catalog.Service)
-	return service, ok
+	return named(c, c.indexed, name)
 }
 
 // token returns the API token of that id if it is the user's and has not ended.
@@ -405,7 +248,7 @@ func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, 
 func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Service) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	found, ok := c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	found, ok := c.clusters.objects[cluster]
 	if !ok {
 		return nil, nil
 	}
@@ -417,7 +260,7 @@ func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Servi
 func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (found *catalog.Cluster, own []*catalog.Service, gone []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	found, _ = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	found = c.clusters.objects[cluster]
 	for name := range names {
 		if service := c.services.Service(name); service != nil && service.Spec.Cluster == cluster {
 			own = append(own, service)
@@ -482,8 +325,8 @@ func (c *Catalog) Receptive() []*catalog.Cluster {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var receptive []*catalog.Cluster
-	for _, object := range c.objects[catalog.KindCluster] {
-		if cluster, ok := object.(*catalog.Cluster); ok && cluster.Spec.AgentEndpoint != "" {
+	for _, cluster := range c.clusters.objects {
+		if cluster.Spec.AgentEndpoint != "" {
 			receptive = append(receptive, cluster)
 		}
 	}
@@ -565,22 +408,14 @@ type Totals struct {
 	Clusters, Repositories, Services int
 }
 
-func (t *Totals) add(kind catalog.Kind, n int) {
-	switch kind { //nolint:exhaustive // the others are not counted
-	case catalog.KindCluster:
-		t.Clusters += n
-	case catalog.KindRepository:
-		t.Repositories += n
-	case catalog.KindService:
-		t.Services += n
-	}
+// plus returns the totals with n times the others.
+func (t Totals) plus(others Totals, n int) Totals {
+	return Totals{Clusters: t.Clusters + n*others.Clusters, Repositories: t.Repositories + n*others.Repositories, Services: t.Services + n*others.Services}
 }
 
 // Totals returns how many objects there are.
 func (c *Catalog) Totals() Totals {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Totals{
-		Clusters: len(c.objects[catalog.KindCluster]), Repositories: len(c.objects[catalog.KindRepository]), Services: c.services.Len(),
-	}
+	return Totals{Clusters: len(c.clusters.objects), Repositories: len(c.repositories.objects), Services: c.services.Len()}
 }

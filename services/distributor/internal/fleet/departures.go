@@ -95,28 +95,24 @@ func (m Members) asked(cluster *catalog.Cluster, compiled map[string]*derive.Glo
 	c := m.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	projectLocked := func(name string) *catalog.Project {
-		project, _ := c.objects[catalog.KindProject][objectname.Project(name)].(*catalog.Project)
-		return project
-	}
 	var all []asked
-	for _, path := range c.names[catalog.KindGlobalService].all() {
-		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
-		if !ok || global.Spec.Clusters.When == "" || !maySelectLocked(c, global, cluster) {
+	for _, global := range c.globals.all() {
+		if global.Spec.Clusters.When == "" || !maySelectLocked(c, global, cluster) {
 			continue
 		}
 		if current := c.services.Service(global.DerivedPath(cluster.Name)); current != nil && current.Derived == nil {
 			continue // a person's service has the name
 		}
-		known := cmp.Or(c.derived.globals[path], compiled[path])
+		known := cmp.Or(c.derived.globals[global.Name], compiled[global.Name])
 		if known == nil {
 			var err error
 			if known, err = derive.CompileSelection(global); err != nil {
 				continue // a later version of the hub wrote it, and nothing is derived
 			}
-			compiled[path] = known
+			compiled[global.Name] = known
 		}
-		all = append(all, asked{global, known, projectLocked(global.Name), projectLocked(cluster.Name)})
+		own, owner := c.projects.objects[objectname.Project(global.Name)], c.projects.objects[objectname.Project(cluster.Name)]
+		all = append(all, asked{global, known, own, owner})
 	}
 	return all
 }
@@ -127,7 +123,7 @@ func (m Members) members(path string) map[string]struct{} {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	uids := map[string]struct{}{}
-	for member := range c.names[catalog.KindService].inClusters(path) {
+	for member := range c.indexed.names.inClusters(path) {
 		if service := c.services.Service(member); service.Derived != nil {
 			uids[service.UID] = struct{}{}
 		}
@@ -151,7 +147,7 @@ func heldProblemLocked(c *Catalog, global *catalog.GlobalService) *catalog.Probl
 	}
 	var names []string
 	var since time.Time
-	for path := range c.names[catalog.KindService].inClusters(global.Name) {
+	for path := range c.indexed.names.inClusters(global.Name) {
 		service := c.services.Service(path)
 		if departure := departures[service.UID]; departure.State == catalog.DepartureHeld {
 			names = append(names, objectname.Display(service.Spec.Cluster))

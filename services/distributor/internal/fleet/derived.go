@@ -73,7 +73,7 @@ type verdict struct {
 // if this replica did not know before what the cluster has.
 func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFirst bool, s *changeSet) {
 	d, name := c.derived, v.cluster.Name
-	cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster)
+	cluster, ok := c.clusters.objects[name]
 	if !ok || cluster.UID != v.cluster.UID {
 		return // what the cluster had ended with it
 	}
@@ -128,9 +128,7 @@ func mayJoinLocked(c *Catalog, path string, member catalog.Member) bool {
 
 // joinLocked adds a member, of which the catalog holds nothing yet.
 func joinLocked(c *Catalog, path string, member catalog.Member, s *changeSet) {
-	key := catalog.Key{Kind: catalog.KindService, Name: path}
-	c.names[key.Kind].add(path)
-	c.countLocked(key, 1, s)
+	c.indexed.come(c, path, s)
 	s.addSources(member.Common, c.services.Wanted)
 	c.services.Join(member)
 	s.addServiceOf(path, member.Cluster)
@@ -140,7 +138,7 @@ func joinLocked(c *Catalog, path string, member catalog.Member, s *changeSet) {
 // putWaitingLocked gives a cluster that has nothing of a global service yet, and may be selected, a
 // service that waits: its agent may have the derived one from another replica, or from before a start.
 func putWaitingLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem, s *changeSet) {
-	now, ok := c.objects[catalog.KindCluster][cluster.Name].(*catalog.Cluster)
+	now, ok := c.clusters.objects[cluster.Name]
 	current := c.services.Service(global.DerivedPath(cluster.Name))
 	if !ok || now.UID != cluster.UID || !maySelectLocked(c, global, now) || current != nil && !isWaiting(current) {
 		return
@@ -164,12 +162,11 @@ func maySelectLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog
 
 // mayUseLocked returns the project of a global service, and whether it may use a cluster.
 func mayUseLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster) (*catalog.Project, bool) {
-	own, ok := c.objects[catalog.KindProject][objectname.Project(global.Name)].(*catalog.Project)
+	own, ok := c.projects.objects[objectname.Project(global.Name)]
 	if !ok {
 		return nil, false
 	}
-	owner, _ := c.objects[catalog.KindProject][objectname.Project(cluster.Name)].(*catalog.Project)
-	return own, own.MayUseCluster(owner, cluster)
+	return own, own.MayUseCluster(c.projects.objects[objectname.Project(cluster.Name)], cluster)
 }
 
 // kept returns what a cluster has of a global service that cannot be derived for it: what it had, or else
@@ -200,10 +197,8 @@ func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) 
 	if current != nil && derive.Same(current, next) {
 		return
 	}
-	key := next.Key()
 	if current == nil {
-		c.names[key.Kind].add(key.Name)
-		c.countLocked(key, 1, s)
+		c.indexed.come(c, next.Name, s)
 	} else {
 		s.addService(current)
 		s.addSources(current, c.services.Wanted)
@@ -220,12 +215,10 @@ func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) 
 }
 
 func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
-	key := service.Key()
 	s.addSources(service, c.services.Wanted)
-	c.names[key.Kind].remove(key.Name)
-	c.services.Remove(key.Name)
+	c.services.Remove(service.Name)
 	c.derived.variants.count(service, -1)
-	c.countLocked(key, -1, s)
+	c.indexed.leave(c, service.Name, s)
 	s.addService(service)
 	s.endedServices = append(s.endedServices, service.UID)
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})

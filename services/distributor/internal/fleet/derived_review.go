@@ -86,11 +86,11 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 		switch o := object.(type) {
 		case *catalog.GlobalService:
 			changes.Globals = append(changes.Globals, o)
-			last, ok := c.objects[catalog.KindGlobalService][o.Name].(*catalog.GlobalService)
+			last, ok := c.globals.objects[o.Name]
 			r.changed[o.Name] = !ok || !reflect.DeepEqual(last.Spec.Clusters, o.Spec.Clusters)
 		case *catalog.Project:
 			changes.Projects = append(changes.Projects, o)
-			if last, ok := c.objects[catalog.KindProject][o.Name].(*catalog.Project); ok {
+			if last, ok := c.projects.objects[o.Name]; ok {
 				projects[o.Name] = last
 			}
 		case *catalog.Cluster:
@@ -121,7 +121,7 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 		r.held[project] = c.held[project].Services
 	}
 	if len(changes.Globals)+len(projects)+len(r.edited) == 0 {
-		r.projects = objectsLocked[*catalog.Project](c, catalog.KindProject)
+		r.projects = maps.Clone(c.projects.objects)
 		return r, nil
 	}
 	for _, global := range changes.Globals {
@@ -236,7 +236,7 @@ func (r *review) members(w *work) (members, others []*catalog.Cluster) {
 	defer r.c.mu.RUnlock()
 	for _, cluster := range w.among(r.clusters) {
 		switch service := r.c.services.Service(w.global.DerivedPath(cluster.Name)); {
-		case r.c.objects[catalog.KindCluster][cluster.Name] == nil:
+		case r.c.clusters.objects[cluster.Name] == nil:
 		case service == nil:
 			others = append(others, cluster)
 		case service.Derived != nil:
@@ -320,7 +320,7 @@ func (r *review) guardRemoval(global *catalog.GlobalService, lost []*catalog.Clu
 // countMembersLocked counts the derived services of a global service.
 func countMembersLocked(c *Catalog, path string) int {
 	n := 0
-	for member := range c.names[catalog.KindService].inClusters(path) {
+	for member := range c.indexed.names.inClusters(path) {
 		if c.services.Service(member).Derived != nil {
 			n++
 		}

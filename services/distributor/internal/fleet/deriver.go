@@ -155,7 +155,7 @@ func mayDeriveLocked(c *Catalog, source catalog.Source) bool {
 		}
 	}
 	for path, late := range d.late {
-		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
+		global, ok := c.globals.objects[path]
 		if late.isFirst && ok && namesRepository(global, source.Repository) {
 			return true
 		}
@@ -283,7 +283,7 @@ func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 	defer c.mu.Unlock()
 	wait := idle
 	for path, late := range c.derived.late {
-		global, ok := c.objects[catalog.KindGlobalService][path].(*catalog.GlobalService)
+		global, ok := c.globals.objects[path]
 		switch {
 		case !ok || c.derived.jobs[path] != nil:
 		case at.Before(late.retryAt):
@@ -298,8 +298,8 @@ func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 			scope: j.scope, clusters: amongLocked(c, j.scope),
 			on: basis{
 				departures: maps.Clone(c.derived.departures),
-				projects:   objectsLocked[*catalog.Project](c, catalog.KindProject),
-				sets:       objectsLocked[*catalog.ConfigSet](c, catalog.KindConfigSet), version: c.derived.version,
+				projects:   maps.Clone(c.projects.objects),
+				sets:       maps.Clone(c.sets.objects), version: c.derived.version,
 			},
 		}
 		j.scope = scope{}
@@ -315,10 +315,10 @@ func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
 	var found []*catalog.Cluster
 	if s.isAll {
-		found = s.among(objectsLocked[*catalog.Cluster](c, catalog.KindCluster))
+		found = s.among(c.clusters.objects)
 	}
 	for name := range s.names {
-		if cluster, ok := c.objects[catalog.KindCluster][name].(*catalog.Cluster); ok && !s.isAll {
+		if cluster, ok := c.clusters.objects[name]; ok && !s.isAll {
 			found = append(found, cluster)
 		}
 	}

@@ -21,13 +21,7 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 	c := s.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var all []*catalog.FleetSource
-	for _, name := range c.names[catalog.KindFleetSource].all() {
-		if f, ok := c.objects[catalog.KindFleetSource][name].(*catalog.FleetSource); ok {
-			all = append(all, f)
-		}
-	}
-	return all
+	return c.fleetSources.all()
 }
 
 // Managed implements fleetsync.Fleet. It looks at every object, and holds the catalog's lock for a batch of

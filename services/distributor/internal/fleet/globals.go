@@ -43,7 +43,7 @@ func GlobalMembers(v *View, global, after string) []GlobalMember {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var members []GlobalMember
-	for path := range c.names[catalog.KindService].inClusters(global) {
+	for path := range c.indexed.names.inClusters(global) {
 		service := c.services.Service(path)
 		if service.Spec.Cluster <= after {
 			continue

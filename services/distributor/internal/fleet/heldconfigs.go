@@ -129,7 +129,7 @@ func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
 // referring returns a set and all sets with references that lead to it.
 func referring(v *View, set string) map[string]bool {
 	v.Catalog.mu.RLock()
-	all := objectsLocked[*catalog.ConfigSet](v.Catalog, catalog.KindConfigSet)
+	all := maps.Clone(v.sets.objects)
 	v.Catalog.mu.RUnlock()
 	found := map[string]bool{set: true}
 	for next := []string{set}; len(next) > 0; next = next[1:] {

@@ -190,7 +190,7 @@ func (c *candidates) after(text string) (first string, ok bool) {
 // candidatesLocked returns the names that a query of a catalog can select. Those of a scope that is a large part of
 // the hub are all names, because to sort them would cost more than to look at the others.
 func candidatesLocked(c *Catalog, q Query) *candidates {
-	names := c.names[q.Kind]
+	names := c.byKind[q.Kind].sorted()
 	found := &candidates{names: names}
 	if q.Kind == catalog.KindService && q.Cluster != "" {
 		found.listed = c.services.Services(q.Cluster)
@@ -233,8 +233,8 @@ func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
 		return selection.Names
 	}
 	var covered []string
-	for name, object := range c.objects[catalog.KindCluster] {
-		if cluster, ok := object.(*catalog.Cluster); ok && selection.Covers(cluster) {
+	for name, cluster := range c.clusters.objects {
+		if selection.Covers(cluster) {
 			covered = append(covered, name)
 		}
 	}
@@ -246,7 +246,7 @@ func ServicesNamed(v *View, local string) []*catalog.Service {
 	c := v.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.servicesLocked(slices.Collect(c.names[catalog.KindService].inClusters(local)))
+	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
 }
 
 // ServicesWithin returns the services of a scope, and perhaps others, by name.

@@ -22,13 +22,7 @@ func (o Observations) Notifiers() []*catalog.Notifier {
 	c := o.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var all []*catalog.Notifier
-	for _, name := range c.names[catalog.KindNotifier].all() {
-		if n, ok := c.objects[catalog.KindNotifier][name].(*catalog.Notifier); ok {
-			all = append(all, n)
-		}
-	}
-	return all
+	return c.notifiers.all()
 }
 
 // Keys implements notify.Fleet.
@@ -48,7 +42,7 @@ func (o Observations) Keys(kinds ...catalog.Kind) []catalog.Key {
 func namesOf(c *Catalog, kind catalog.Kind) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.names[kind].all()
+	return c.byKind[kind].sorted().all()
 }
 
 // See implements notify.Fleet.
@@ -156,7 +150,7 @@ func (o Observations) repository(repository *catalog.Repository) notify.Seen {
 
 // Tally implements notify.Fleet.
 func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally notify.Tally, url string) {
-	if repository, ok := o.View.find(catalog.Key{Kind: catalog.KindRepository, Name: commit.Repository}).(*catalog.Repository); ok {
+	if repository, ok := named(o.View.Catalog, o.View.repositories, commit.Repository); ok {
 		url = repository.Spec.URL
 	}
 	counted := map[string]bool{}

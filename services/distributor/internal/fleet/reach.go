@@ -42,7 +42,7 @@ func spread(c *Catalog, s *changeSet) {
 	for project, reaches := range s.reaches {
 		eachName(c, catalog.KindService, project, func(name string) {
 			service := c.services.Service(name)
-			cluster, _ := c.objects[catalog.KindCluster][service.Spec.Cluster].(*catalog.Cluster)
+			cluster := c.clusters.objects[service.Spec.Cluster]
 			for _, touches := range reaches {
 				if touches(service, cluster) {
 					s.addService(service)
@@ -62,7 +62,7 @@ func eachName(c *Catalog, kind catalog.Kind, project string, do func(name string
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		left := spreadAtOnce
-		for name := range c.names[kind].inProject(project, after) {
+		for name := range c.byKind[kind].sorted().inProject(project, after) {
 			do(name)
 			if left--; left == 0 {
 				return name

@@ -96,8 +96,8 @@ func (r *reading) begin(ctx context.Context) {
 	c := r.view.Catalog
 	c.mu.RLock()
 	clusters := map[string]*catalog.Cluster{}
-	if len(c.objects[catalog.KindGlobalService]) > 0 {
-		clusters = objectsLocked[*catalog.Cluster](c, catalog.KindCluster)
+	if len(c.globals.objects) > 0 {
+		clusters = maps.Clone(c.clusters.objects)
 	}
 	c.mu.RUnlock()
 	r.add(clusters)

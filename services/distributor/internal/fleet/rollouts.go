@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
@@ -63,7 +64,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 	}
 	v := r.View
 	v.Catalog.mu.RLock()
-	sets := objectsLocked[*catalog.ConfigSet](v.Catalog, catalog.KindConfigSet)
+	sets := maps.Clone(v.sets.objects)
 	v.Catalog.mu.RUnlock()
 	projects, references := map[string]struct{}{}, map[layerReference]struct{}{}
 	var open []layerReference

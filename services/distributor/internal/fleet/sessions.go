@@ -4,8 +4,6 @@
 package fleet
 
 import (
-	"maps"
-
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -13,27 +11,6 @@ import (
 type ProviderStatus struct {
 	// Sessions counts those that began with it and have not ended.
 	Sessions int
-}
-
-// putSessionsLocked adds sessions. Those that ended by their time leave no tombstones, so they are
-// forgotten here.
-func (c *Catalog) putSessionsLocked(sessions []catalog.Session) {
-	if len(sessions) == 0 {
-		return
-	}
-	at := catalog.Now()
-	maps.DeleteFunc(c.sessions, func(_ string, s catalog.Session) bool { return s.Expired(at) })
-	for _, s := range sessions {
-		if !s.Expired(at) {
-			c.sessions[s.ID] = s
-		}
-	}
-}
-
-// dropSessionsLocked forgets the sessions that began with a provider. The store deleted them with
-// it, without tombstones of their own.
-func (c *Catalog) dropSessionsLocked(providerUID string) {
-	maps.DeleteFunc(c.sessions, func(_ string, s catalog.Session) bool { return s.ProviderUID == providerUID })
 }
 
 // Session returns a session by its id, also a pending one. It may have ended.
@@ -60,8 +37,7 @@ func LiveSessions(v *View) map[catalog.SessionClient]int {
 
 // Provider returns an identity provider by its name, without its secret.
 func (c *Catalog) Provider(name string) (*catalog.IdentityProvider, bool) {
-	provider, ok := c.find(catalog.Key{Kind: catalog.KindIdentityProvider, Name: name}).(*catalog.IdentityProvider)
-	return provider, ok
+	return named(c, c.providers, name)
 }
 
 // Providers returns the identity providers that people can sign in with, by name.
@@ -69,8 +45,8 @@ func (c *Catalog) Providers() []*catalog.IdentityProvider {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var open []*catalog.IdentityProvider
-	for _, name := range c.names[catalog.KindIdentityProvider].all() {
-		if p, ok := c.objects[catalog.KindIdentityProvider][name].(*catalog.IdentityProvider); ok && !p.Spec.Suspended {
+	for _, p := range c.providers.all() {
+		if !p.Spec.Suspended {
 			open = append(open, p)
 		}
 	}

@@ -18,8 +18,7 @@ type TrustRules struct{ View *View }
 
 // TrustRule returns a trust rule by its name.
 func (r TrustRules) TrustRule(name string) (*catalog.TrustRule, bool) {
-	rule, ok := r.View.find(catalog.Key{Kind: catalog.KindTrustRule, Name: name}).(*catalog.TrustRule)
-	return rule, ok
+	return named(r.View.Catalog, r.View.rules, name)
 }
 
 // TrustRules returns the rules that trust an issuer, by name, and no more than limit of them.
@@ -28,9 +27,8 @@ func (r TrustRules) TrustRules(issuer string, limit int) []*catalog.TrustRule {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var rules []*catalog.TrustRule
-	for _, name := range c.names[catalog.KindTrustRule].all() {
-		rule, ok := c.objects[catalog.KindTrustRule][name].(*catalog.TrustRule)
-		if ok && rule.Spec.Issuer == issuer && len(rules) < limit {
+	for _, rule := range c.rules.all() {
+		if rule.Spec.Issuer == issuer && len(rules) < limit {
 			rules = append(rules, rule)
 		}
 	}
@@ -47,11 +45,7 @@ func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
 	c.mu.RLock()
 	bindings := c.bindings.of("", rule.Spec.Groups)
 	users := map[string]bool{}
-	for _, object := range c.objects[catalog.KindAccessBinding] {
-		binding, ok := object.(*catalog.AccessBinding)
-		if !ok {
-			continue
-		}
+	for _, binding := range c.accessBindings.objects {
 		for _, user := range binding.Spec.Users {
 			if strings.HasPrefix(user, prefix) {
 				users[user] = true

@@ -80,8 +80,8 @@ func lookAtVariants(c *Catalog, held map[string]catalog.ConfigVariant, at time.T
 		underived[j.global.UID] = true
 	}
 	for path := range c.derived.late {
-		if global := c.objects[catalog.KindGlobalService][path]; global != nil {
-			underived[global.Meta().UID] = true
+		if global := c.globals.objects[path]; global != nil {
+			underived[global.UID] = true
 		}
 	}
 	wait = idle
@@ -129,11 +129,11 @@ func (k VariantKeeper) refuse(ctx context.Context, refused map[string]*catalog.P
 			use.refused, globals[use.variant.GlobalUID] = problem, true
 		}
 	}
-	for path, global := range c.objects[catalog.KindGlobalService] {
-		if !globals[global.Meta().UID] {
+	for path, global := range c.globals.objects {
+		if !globals[global.UID] {
 			continue
 		}
-		for member := range c.names[catalog.KindService].inClusters(path) {
+		for member := range c.indexed.names.inClusters(path) {
 			current := c.services.Service(member)
 			if variant := variantOf(current); variant != nil && refused[variant.ID] != nil {
 				putDerivedLocked(c, current, new(*current), s)
