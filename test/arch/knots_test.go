@@ -85,7 +85,6 @@ var tangles = map[string]tangle{
 	"services/distributor":                      {11, measured, "one assembly in pieces"},
 	"services/distributor/internal/api/people":  {24, measured, "calls and conversions of all kinds"},
 	"services/distributor/internal/catalog":     {56, measured, "values, checks and edits of all kinds"},
-	"services/distributor/internal/fleet":       {16, measured, "the copy of all kinds, and what is derived from it"},
 	"services/distributor/internal/rollouts":    {8, measured, "one loop, its work and its sight"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},

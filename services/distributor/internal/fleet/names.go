@@ -241,14 +241,6 @@ func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
 	return covered
 }
 
-// ServicesNamed returns the services of a local name, by cluster.
-func ServicesNamed(v *View, local string) []*catalog.Service {
-	c := v.Catalog
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
-}
-
 // ServicesWithin returns the services of a scope, and perhaps others, by name.
 func (c *Catalog) ServicesWithin(scope authz.Scope) []*catalog.Service {
 	c.mu.RLock()

@@ -3,7 +3,11 @@
 
 package fleet
 
-import "github.com/leatdev/leat/services/distributor/internal/catalog"
+import (
+	"slices"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
 
 // Record is one object with its status; the fields of its kind are set.
 type Record struct {
@@ -42,6 +46,14 @@ func (v *View) List(q Query) (records []Record, more bool) {
 		records = append(records, v.Describe(object))
 	}
 	return records, more
+}
+
+// ServicesNamed returns the services of a local name, by cluster.
+func ServicesNamed(v *View, local string) []*catalog.Service {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
 }
 
 // Describe returns the object with the status that belongs to its name. The object may differ from
