@@ -209,10 +209,12 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 	return t
 }
 
+// touchProject notes the project as it is before the batch.
 func touchProject(c *Catalog, project *catalog.Project, _ bool, t *touched) {
 	t.projects[project.Name] = c.projects.objects[project.Name]
 }
 
+// touchCluster notes a cluster that is new, or of which expressions may see a difference. What one had ends with it.
 func touchCluster(c *Catalog, next *catalog.Cluster, isGone bool, t *touched) {
 	last := c.clusters.objects[next.Name]
 	if !isGone && (last == nil || last.UID != next.UID || factsDiffer(last, next)) {

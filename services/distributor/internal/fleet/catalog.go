@@ -128,14 +128,6 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	}
 }
 
-// objectLocked returns the object of that name, or nil.
-func (c *Catalog) objectLocked(key catalog.Key) catalog.Object {
-	if kind, ok := c.byKind[key.Kind]; ok {
-		return kind.get(key.Name)
-	}
-	return nil
-}
-
 // tombstones returns one for each object and each token: what a store without them would say.
 func (c *Catalog) tombstones() []catalog.Tombstone {
 	c.mu.RLock()
@@ -158,9 +150,19 @@ func (c *Catalog) tombstones() []catalog.Tombstone {
 
 // find returns the object of that name, or nil.
 func (c *Catalog) find(key catalog.Key) catalog.Object {
+	object, _ := c.findAt(key)
+	return object
+}
+
+// findAt returns the object of that name, or nil, and the index of its kind in catalog.Kinds.
+func (c *Catalog) findAt(key catalog.Key) (object catalog.Object, place int) {
+	kind, ok := c.byKind[key.Kind]
+	if !ok {
+		return nil, 0
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.objectLocked(key)
+	return kind.get(key.Name), kind.place()
 }
 
 // named returns the object of one kind by its name.
@@ -382,7 +384,7 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 func batchOf(c *Catalog, q Query, from *candidates) (objects []catalog.Object, last string, isEnd bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	size, looked := listBatch, 0
+	kind, size, looked := c.byKind[q.Kind], listBatch, 0
 	if q.Keep == nil {
 		size = q.Limit + 1
 	}
@@ -396,7 +398,7 @@ func batchOf(c *Catalog, q Query, from *candidates) (objects []catalog.Object, l
 			continue
 		}
 		// A name of a scope may belong to no object.
-		if object := c.objectLocked(catalog.Key{Kind: q.Kind, Name: name}); object != nil {
+		if object := kind.get(name); object != nil {
 			objects = append(objects, object)
 		}
 	}

@@ -15,8 +15,6 @@ import (
 // Finding is the view for what finds objects among many. It is safe for concurrent use.
 type Finding struct{ View *View }
 
-var _ find.Fleet = Finding{}
-
 // Keys implements find.Fleet.
 func (f Finding) Keys() []catalog.Key { return f.View.Keys("", nil) }
 
@@ -36,34 +34,8 @@ func (f Finding) Candidates(cluster, project string, scope *authz.Scope) []strin
 	return slices.AppendSeq([]string{}, from.seq(""))
 }
 
-// Describe implements find.Fleet.
-func (f Finding) Describe(key catalog.Key) *find.Row {
-	switch object := f.View.find(key).(type) {
-	case nil:
-		return nil
-	case *catalog.Service:
-		return rowOfService(object, f.View.serviceStatus(object))
-	case *catalog.Cluster:
-		return f.rowOfCluster(object)
-	case *catalog.Repository:
-		mirror, _ := f.View.sources.mirror(object.Name)
-		row := &find.Row{Object: object, Phase: string(mirror.Phase), Problem: mirror.Problem, Since: mirror.ChangedAt}
-		if mirror.Problem != nil {
-			row.Since = mirror.Problem.Since
-		}
-		return row
-	case *catalog.GlobalService:
-		row := &find.Row{Object: object, Problem: globalProblem(f.View, object)}
-		if row.Problem != nil {
-			row.Since = row.Problem.Since
-		}
-		return row
-	default:
-		return &find.Row{Object: object}
-	}
-}
-
-func rowOfService(service *catalog.Service, status ServiceStatus) *find.Row {
+func rowOfService(v *View, service *catalog.Service) *find.Row {
+	status := v.serviceStatus(service)
 	row := &find.Row{
 		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
 	}
@@ -79,9 +51,9 @@ func rowOfService(service *catalog.Service, status ServiceStatus) *find.Row {
 	return row
 }
 
-func (f Finding) rowOfCluster(cluster *catalog.Cluster) *find.Row {
+func rowOfCluster(v *View, cluster *catalog.Cluster) *find.Row {
 	row := &find.Row{Object: cluster, Phase: find.Connected}
-	isConnected, at := f.View.presenceOf(cluster)
+	isConnected, at := v.presenceOf(cluster)
 	row.LastSeenAt = at
 	switch {
 	case isConnected:
@@ -89,6 +61,23 @@ func (f Finding) rowOfCluster(cluster *catalog.Cluster) *find.Row {
 		row.Phase = find.NotJoined
 	default:
 		row.Phase, row.Since = find.Disconnected, at
+	}
+	return row
+}
+
+func rowOfRepository(v *View, repository *catalog.Repository) *find.Row {
+	mirror, _ := v.sources.mirror(repository.Name)
+	row := &find.Row{Object: repository, Phase: string(mirror.Phase), Problem: mirror.Problem, Since: mirror.ChangedAt}
+	if mirror.Problem != nil {
+		row.Since = mirror.Problem.Since
+	}
+	return row
+}
+
+func rowOfGlobal(v *View, global *catalog.GlobalService) *find.Row {
+	row := &find.Row{Object: global, Problem: globalProblem(v, global)}
+	if row.Problem != nil {
+		row.Since = row.Problem.Since
 	}
 	return row
 }

@@ -45,19 +45,6 @@ func namesOf(c *Catalog, kind catalog.Kind) []string {
 	return c.byKind[kind].sorted().all()
 }
 
-// See implements notify.Fleet.
-func (o Observations) See(key catalog.Key) (notify.Seen, bool) {
-	switch object := o.View.find(key).(type) {
-	case *catalog.Service:
-		return o.service(object, o.View.serviceStatus(object)), true
-	case *catalog.Cluster:
-		return o.cluster(object), true
-	case *catalog.Repository:
-		return o.repository(object), true
-	}
-	return notify.Seen{}, false
-}
-
 // seenOf returns what is seen of every object.
 func seenOf(object catalog.Object) notify.Seen {
 	key, meta := object.Key(), object.Meta()
@@ -68,8 +55,8 @@ func seenOf(object catalog.Object) notify.Seen {
 	}
 }
 
-func (o Observations) service(service *catalog.Service, status ServiceStatus) notify.Seen {
-	seen := seenOf(service)
+func (o Observations) service(service *catalog.Service) notify.Seen {
+	seen, status := seenOf(service), o.View.serviceStatus(service)
 	seen.Class = classOf(status.Phase)
 	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.LocalName()), objectname.Display(service.Spec.Cluster)
 	if cluster, ok := o.View.Cluster(service.Spec.Cluster); ok {
@@ -159,7 +146,7 @@ func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally no
 			continue
 		}
 		counted[service.Name] = true
-		seen := o.service(service, o.View.serviceStatus(service))
+		seen := o.service(service)
 		if !slices.Contains(seen.Commits, commit) || !notify.Covers(n, seen) {
 			continue
 		}

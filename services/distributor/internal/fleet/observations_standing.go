@@ -37,27 +37,9 @@ type learned struct {
 	worst map[catalog.Key]problems.Item
 }
 
-var _ notify.Fleet = AllObservations{}
-
 // NewObservations returns AllObservations that have not learned anything yet.
 func NewObservations(view *View, others Standing) AllObservations {
 	return AllObservations{Observations: Observations{view}, standing: others, learned: &learned{}}
-}
-
-// See implements notify.Fleet.
-func (o AllObservations) See(key catalog.Key) (notify.Seen, bool) {
-	switch object := o.View.find(key).(type) {
-	case *catalog.GlobalService:
-		return o.global(object), true
-	case *catalog.RolloutPolicy, *catalog.FleetSource, *catalog.ConfigBackend:
-		return o.lookedUp(object), true
-	case *catalog.Notifier:
-		// One of all projects belongs to the hub, and to no project whose notifiers could be told of it.
-		seen := o.lookedUp(object)
-		seen.Project, seen.Event.Project = object.Project(), object.Project()
-		return seen, true
-	}
-	return o.Observations.See(key)
 }
 
 // Learn implements notify.Fleet.
@@ -113,6 +95,14 @@ func (o AllObservations) lookedUp(object catalog.Object) notify.Seen {
 	if !isAny {
 		seen.Class = notify.Unknown
 	}
+	return seen
+}
+
+// notifier returns what is seen of a notifier. One of all projects belongs to the hub, and to no project whose notifiers
+// could be told of it.
+func (o AllObservations) notifier(n *catalog.Notifier) notify.Seen {
+	seen := o.lookedUp(n)
+	seen.Project, seen.Event.Project = n.Project(), n.Project()
 	return seen
 }
 

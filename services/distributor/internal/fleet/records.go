@@ -30,58 +30,12 @@ type Record struct {
 	Global GlobalStatus
 }
 
-// Get returns one object.
-func (v *View) Get(key catalog.Key) (Record, bool) {
-	object := v.find(key)
-	if object == nil {
-		return Record{}, false
-	}
-	return v.Describe(object), true
-}
-
-// List returns objects by name, and whether there are more.
-func (v *View) List(q Query) (records []Record, more bool) {
-	objects, more := v.list(q)
-	for _, object := range objects {
-		records = append(records, v.Describe(object))
-	}
-	return records, more
-}
-
 // ServicesNamed returns the services of a local name, by cluster.
 func ServicesNamed(v *View, local string) []*catalog.Service {
 	c := v.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
-}
-
-// Describe returns the object with the status that belongs to its name. The object may differ from
-// the catalog's, as in a dry run.
-func (v *View) Describe(object catalog.Object) Record {
-	r := Record{Object: object}
-	switch o := object.(type) {
-	case *catalog.Cluster:
-		r.Cluster = v.clusterStatus(o)
-	case *catalog.Repository:
-		if mirror, ok := v.sources.mirror(o.Name); ok {
-			r.Mirror = &mirror
-		}
-	case *catalog.Service:
-		r.Service = v.serviceStatus(o)
-		if hold := r.Service.Hold; hold != nil && hold.IsNewcomer {
-			hold.WaitsFor = Rollouts{v}.waitsFor(o, hold.Policy)
-		}
-	case *catalog.GlobalService:
-		r.Global = v.globalStatus(o)
-	case *catalog.AccessBinding:
-		r.Binding = bindingStatus(v.Catalog, o)
-	case *catalog.Project:
-		r.Project, r.Bundles = v.ProjectTotals(o.Name), v.BundleUse(o.Name)
-	case *catalog.IdentityProvider:
-		r.Provider = v.providerStatus(o)
-	}
-	return r
 }
 
 // Withheld returns why a service is withheld from its cluster's agent, or nil if the agent can carry
@@ -111,6 +65,42 @@ func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 	status := f.status()
 	status.Hold = Rollouts{v}.hold(service, f.entry)
 	return status
+}
+
+func recordOfCluster(v *View, cluster *catalog.Cluster) Record {
+	return Record{Object: cluster, Cluster: v.clusterStatus(cluster)}
+}
+
+func recordOfRepository(v *View, repository *catalog.Repository) Record {
+	r := Record{Object: repository}
+	if mirror, ok := v.sources.mirror(repository.Name); ok {
+		r.Mirror = &mirror
+	}
+	return r
+}
+
+func recordOfService(v *View, service *catalog.Service) Record {
+	r := Record{Object: service, Service: v.serviceStatus(service)}
+	if hold := r.Service.Hold; hold != nil && hold.IsNewcomer {
+		hold.WaitsFor = Rollouts{v}.waitsFor(service, hold.Policy)
+	}
+	return r
+}
+
+func recordOfGlobal(v *View, global *catalog.GlobalService) Record {
+	return Record{Object: global, Global: v.globalStatus(global)}
+}
+
+func recordOfBinding(v *View, binding *catalog.AccessBinding) Record {
+	return Record{Object: binding, Binding: bindingStatus(v.Catalog, binding)}
+}
+
+func recordOfProject(v *View, project *catalog.Project) Record {
+	return Record{Object: project, Project: v.ProjectTotals(project.Name), Bundles: v.BundleUse(project.Name)}
+}
+
+func recordOfProvider(v *View, provider *catalog.IdentityProvider) Record {
+	return Record{Object: provider, Provider: v.providerStatus(provider)}
 }
 
 func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {

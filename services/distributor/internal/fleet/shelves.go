@@ -41,36 +41,71 @@ type shelves struct {
 // does.
 func newShelves(services *plan.Index) shelves {
 	s := shelves{byKind: map[catalog.Kind]keeper{}}
-	s.projects = keep(&s, catalog.KindProject, func(all *catalog.Changes) []*catalog.Project { return all.Projects }, touchProject, putProject, removeProject)
-	s.clusters = keep(&s, catalog.KindCluster, func(all *catalog.Changes) []*catalog.Cluster { return all.Clusters }, touchCluster, putCluster, removeCluster)
-	s.repositories = keep(&s, catalog.KindRepository, func(all *catalog.Changes) []*catalog.Repository { return all.Repositories }, nil, nil, nil)
-	s.backends = keep(&s, catalog.KindConfigBackend, func(all *catalog.Changes) []*catalog.ConfigBackend { return all.Backends }, nil, nil, nil)
-	s.sets = keep(&s, catalog.KindConfigSet, func(all *catalog.Changes) []*catalog.ConfigSet { return all.ConfigSets }, touchSet, nil, nil)
-	s.indexed = keep(&s, catalog.KindService, func(all *catalog.Changes) []*catalog.Service { return all.Services }, touchService, putService, removeService)
-	s.users = keep(&s, catalog.KindUser, func(all *catalog.Changes) []*catalog.User { return all.Users }, nil, nil, removeUser)
-	s.roles = keep(&s, catalog.KindRole, func(all *catalog.Changes) []*catalog.Role { return all.Roles }, nil, nil, nil)
-	s.accessBindings = keep(&s, catalog.KindAccessBinding, func(all *catalog.Changes) []*catalog.AccessBinding { return all.Bindings }, nil, putBinding, removeBinding)
-	s.providers = keep(&s, catalog.KindIdentityProvider, func(all *catalog.Changes) []*catalog.IdentityProvider { return all.Providers }, nil, nil, removeProvider)
-	s.rules = keep(&s, catalog.KindTrustRule, func(all *catalog.Changes) []*catalog.TrustRule { return all.Rules }, nil, nil, nil)
-	s.notifiers = keep(&s, catalog.KindNotifier, func(all *catalog.Changes) []*catalog.Notifier { return all.Notifiers }, nil, nil, nil)
-	s.globals = keep(&s, catalog.KindGlobalService, func(all *catalog.Changes) []*catalog.GlobalService { return all.Globals }, touchGlobal, nil, removeGlobal)
-	s.policies = keep(&s, catalog.KindRolloutPolicy, func(all *catalog.Changes) []*catalog.RolloutPolicy { return all.Policies }, nil, putPolicy, removePolicy)
-	s.fleetSources = keep(&s, catalog.KindFleetSource, func(all *catalog.Changes) []*catalog.FleetSource { return all.FleetSources }, nil, nil, nil)
+	s.projects = keep(&s, catalog.KindProject, touchProject, putProject, removeProject,
+		func(in *catalog.Changes) []*catalog.Project { return in.Projects })
+	s.clusters = keep(&s, catalog.KindCluster, touchCluster, putCluster, removeCluster,
+		func(in *catalog.Changes) []*catalog.Cluster { return in.Clusters })
+	s.repositories = keep(&s, catalog.KindRepository, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.Repository { return in.Repositories })
+	s.backends = keep(&s, catalog.KindConfigBackend, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.ConfigBackend { return in.Backends })
+	s.sets = keep(&s, catalog.KindConfigSet, touchSet, nil, nil,
+		func(in *catalog.Changes) []*catalog.ConfigSet { return in.ConfigSets })
+	s.indexed = keep(&s, catalog.KindService, touchService, putService, removeService,
+		func(in *catalog.Changes) []*catalog.Service { return in.Services })
+	s.users = keep(&s, catalog.KindUser, nil, nil, removeUser,
+		func(in *catalog.Changes) []*catalog.User { return in.Users })
+	s.roles = keep(&s, catalog.KindRole, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.Role { return in.Roles })
+	s.accessBindings = keep(&s, catalog.KindAccessBinding, nil, putBinding, removeBinding,
+		func(in *catalog.Changes) []*catalog.AccessBinding { return in.Bindings })
+	s.providers = keep(&s, catalog.KindIdentityProvider, nil, nil, removeProvider,
+		func(in *catalog.Changes) []*catalog.IdentityProvider { return in.Providers })
+	s.rules = keep(&s, catalog.KindTrustRule, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.TrustRule { return in.Rules })
+	s.notifiers = keep(&s, catalog.KindNotifier, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.Notifier { return in.Notifiers })
+	s.globals = keep(&s, catalog.KindGlobalService, touchGlobal, nil, removeGlobal,
+		func(in *catalog.Changes) []*catalog.GlobalService { return in.Globals })
+	s.policies = keep(&s, catalog.KindRolloutPolicy, nil, putPolicy, removePolicy,
+		func(in *catalog.Changes) []*catalog.RolloutPolicy { return in.Policies })
+	s.fleetSources = keep(&s, catalog.KindFleetSource, nil, nil, nil,
+		func(in *catalog.Changes) []*catalog.FleetSource { return in.FleetSources })
 	s.indexed.stored = inIndex{services}
 	s.clusters.counted, s.repositories.counted, s.indexed.counted = Totals{Clusters: 1}, Totals{Repositories: 1}, Totals{Services: 1}
 	s.clusters.isQuiet = differsInPresence
-	for _, kind := range catalog.Kinds() {
-		s.inOrder = append(s.inOrder, s.byKind[kind])
-	}
+	s.inOrder = inOrder(s.byKind)
 	return s
+}
+
+// inOrder returns what a table has of the kinds, in the order of catalog.Kinds.
+func inOrder[T any](byKind map[catalog.Kind]T) []T {
+	var all []T
+	for _, kind := range catalog.Kinds() {
+		all = append(all, byKind[kind])
+	}
+	return all
+}
+
+// ofKind makes a function of objects of one kind one of objects of any kind. It is called with none of another kind.
+func ofKind[A any, O catalog.Object, R any](do func(A, O) R) func(A, catalog.Object) R {
+	return func(a A, object catalog.Object) R {
+		o, _ := object.(O)
+		return do(a, o)
+	}
 }
 
 // keep adds the shelf of a kind.
 func keep[O catalog.Object](
-	s *shelves, kind catalog.Kind, changed func(*catalog.Changes) []O, touch func(*Catalog, O, bool, *touched), put func(c *Catalog, last, next O, s *changeSet), remove func(*Catalog, O, *changeSet),
+	s *shelves, kind catalog.Kind,
+	touch func(c *Catalog, object O, isGone bool, t *touched), put func(c *Catalog, last, next O, s *changeSet), remove func(c *Catalog, last O, s *changeSet),
+	changed func(*catalog.Changes) []O,
 ) *shelf[O] {
 	objects := byName[O]{}
-	k := &shelf[O]{kind: kind, isInProject: kind.InProject(), objects: objects, stored: objects, changed: changed, touch: touch, put: put, remove: remove}
+	k := &shelf[O]{
+		index: slices.Index(catalog.Kinds(), kind), isInProject: kind.InProject(), stored: objects, objects: objects,
+		touch: touch, put: put, remove: remove, changed: changed,
+	}
 	s.byKind[kind] = k
 	return k
 }
@@ -80,6 +115,8 @@ type keeper interface {
 	// get returns the object of that name, or nil.
 	get(name string) catalog.Object
 	sorted() *nameSet
+	// place returns the index of the kind in catalog.Kinds.
+	place() int
 	// putLocked takes over those objects of a batch of changes that are of the kind.
 	putLocked(c *Catalog, changes *catalog.Changes, s *changeSet)
 	// removeLocked removes a deleted object, unless its name belongs to another object by now.
@@ -92,7 +129,7 @@ type keeper interface {
 
 // shelf keeps the objects of one kind, and knows what follows from them.
 type shelf[O catalog.Object] struct {
-	kind        catalog.Kind
+	index       int
 	isInProject bool
 	// stored are the objects, and objects the same by name, except for services.
 	stored  stored[O]
@@ -147,6 +184,7 @@ func (k *shelf[O]) get(name string) catalog.Object {
 }
 
 func (k *shelf[O]) sorted() *nameSet { return &k.names }
+func (k *shelf[O]) place() int       { return k.index }
 
 // all returns the objects, by name.
 func (k *shelf[O]) all() []O {

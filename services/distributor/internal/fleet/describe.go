@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+)
+
+var (
+	_ find.Fleet   = Finding{}
+	_ notify.Fleet = AllObservations{}
+)
+
+// teller says what the view knows of the objects of one kind, to each of those who ask.
+type teller struct {
+	record func(*View, catalog.Object) Record
+	row    func(*View, catalog.Object) *find.Row
+	// seen is nil for kinds of whose objects nobody is notified.
+	seen func(AllObservations, catalog.Object) notify.Seen
+}
+
+// tellers are those of the kinds, in the order of catalog.Kinds.
+var tellers = inOrder(map[catalog.Kind]teller{
+	catalog.KindProject:          {ofKind(recordOfProject), plainRow, nil},
+	catalog.KindCluster:          {ofKind(recordOfCluster), ofKind(rowOfCluster), ofKind(AllObservations.cluster)},
+	catalog.KindRepository:       {ofKind(recordOfRepository), ofKind(rowOfRepository), ofKind(AllObservations.repository)},
+	catalog.KindConfigBackend:    {plainRecord, plainRow, AllObservations.lookedUp},
+	catalog.KindConfigSet:        {plainRecord, plainRow, nil},
+	catalog.KindService:          {ofKind(recordOfService), ofKind(rowOfService), ofKind(AllObservations.service)},
+	catalog.KindUser:             {plainRecord, plainRow, nil},
+	catalog.KindRole:             {plainRecord, plainRow, nil},
+	catalog.KindAccessBinding:    {ofKind(recordOfBinding), plainRow, nil},
+	catalog.KindIdentityProvider: {ofKind(recordOfProvider), plainRow, nil},
+	catalog.KindTrustRule:        {plainRecord, plainRow, nil},
+	catalog.KindNotifier:         {plainRecord, plainRow, ofKind(AllObservations.notifier)},
+	catalog.KindGlobalService:    {ofKind(recordOfGlobal), ofKind(rowOfGlobal), ofKind(AllObservations.global)},
+	catalog.KindRolloutPolicy:    {plainRecord, plainRow, AllObservations.lookedUp},
+	catalog.KindFleetSource:      {plainRecord, plainRow, AllObservations.lookedUp},
+})
+
+func plainRecord(_ *View, object catalog.Object) Record { return Record{Object: object} }
+func plainRow(_ *View, object catalog.Object) *find.Row { return &find.Row{Object: object} }
+
+// Get returns one object.
+func (v *View) Get(key catalog.Key) (Record, bool) {
+	object, place := v.findAt(key)
+	if object == nil {
+		return Record{}, false
+	}
+	return tellers[place].record(v, object), true
+}
+
+// List returns objects by name, and whether there are more.
+func (v *View) List(q Query) (records []Record, more bool) {
+	objects, more := v.list(q)
+	record := tellers[v.byKind[q.Kind].place()].record
+	for _, object := range objects {
+		records = append(records, record(v, object))
+	}
+	return records, more
+}
+
+// Describe returns the object with the status that belongs to its name. The object may differ from
+// the catalog's, as in a dry run.
+func (v *View) Describe(object catalog.Object) Record {
+	return tellers[v.byKind[object.Key().Kind].place()].record(v, object)
+}
+
+// Describe implements find.Fleet.
+func (f Finding) Describe(key catalog.Key) *find.Row {
+	object, place := f.View.findAt(key)
+	if object == nil {
+		return nil
+	}
+	return tellers[place].row(f.View, object)
+}
+
+// See implements notify.Fleet.
+func (o AllObservations) See(key catalog.Key) (notify.Seen, bool) {
+	object, place := o.View.findAt(key)
+	if object == nil || tellers[place].seen == nil {
+		return notify.Seen{}, false
+	}
+	return tellers[place].seen(o, object), true
+}
