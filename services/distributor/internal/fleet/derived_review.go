@@ -78,37 +78,37 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 		c: c, changed: map[string]bool{}, edited: map[string]struct{}{}, gained: map[string]int{}, held: map[string]int{},
 		batch: batch{works: map[string]*work{}},
 	}
-	changes, projects := &catalog.Changes{}, map[string]*catalog.Project{}
+	changes := &catalog.Changes{Projects: only[*catalog.Project](edit.Put), Clusters: only[*catalog.Cluster](edit.Put)}
+	changes.Globals = only[*catalog.GlobalService](edit.Put)
+	projects := map[string]*catalog.Project{}
 	r.before = projects
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, object := range edit.Put {
-		switch o := object.(type) {
-		case *catalog.GlobalService:
-			changes.Globals = append(changes.Globals, o)
-			last, ok := c.globals.objects[o.Name]
-			r.changed[o.Name] = !ok || !reflect.DeepEqual(last.Spec.Clusters, o.Spec.Clusters)
-		case *catalog.Project:
-			changes.Projects = append(changes.Projects, o)
-			if last, ok := c.projects.objects[o.Name]; ok {
-				projects[o.Name] = last
-			}
-		case *catalog.Cluster:
-			changes.Clusters = append(changes.Clusters, o)
-			if !edit.Created[o.Key()] { // a new one has nothing to lose
-				r.edited[o.Name] = struct{}{}
-			}
-		case *catalog.Service:
-			if edit.Created[o.Key()] {
-				r.gained[objectname.Project(o.Name)]++
-			}
+	for _, global := range changes.Globals {
+		last, ok := c.globals.objects[global.Name]
+		r.changed[global.Name] = !ok || !reflect.DeepEqual(last.Spec.Clusters, global.Spec.Clusters)
+	}
+	for _, project := range changes.Projects {
+		if last, ok := c.projects.objects[project.Name]; ok {
+			projects[project.Name] = last
+		}
+	}
+	for _, cluster := range changes.Clusters {
+		if !edit.Created[cluster.Key()] { // a new one has nothing to lose
+			r.edited[cluster.Name] = struct{}{}
+		}
+	}
+	for _, service := range only[*catalog.Service](edit.Put) {
+		if edit.Created[service.Key()] {
+			r.gained[objectname.Project(service.Name)]++
 		}
 	}
 	for _, object := range edit.Deleted {
 		changes.Deleted = append(changes.Deleted, catalog.Tombstone{Key: object.Key(), UID: object.Meta().UID})
-		global, ok := object.(*catalog.GlobalService)
-		if !ok || edit.Cascades {
-			continue
+	}
+	for _, global := range only[*catalog.GlobalService](edit.Deleted) {
+		if edit.Cascades {
+			break
 		}
 		if isUncountedLocked(c, global.Name) {
 			return nil, catalog.ErrUndecided
@@ -131,6 +131,17 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 	r.basis = basisLocked(c)
 	r.apply(changes)
 	return r, r.askLocked(projects)
+}
+
+// only returns those of some objects that are of one kind.
+func only[O catalog.Object](objects []catalog.Object) []O {
+	var found []O
+	for _, object := range objects {
+		if o, ok := object.(O); ok {
+			found = append(found, o)
+		}
+	}
+	return found
 }
 
 // askLocked notes for each global service the clusters that the edit is about. projects are those that the

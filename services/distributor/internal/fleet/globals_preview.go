@@ -20,15 +20,7 @@ import (
 // objects, for a dry run. It evaluates at most as much as a review does: beyond that the problem says so, and the counts are of the
 // clusters until then.
 func PreviewGlobal(v *View, g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
-	changes := &catalog.Changes{}
-	for _, object := range others {
-		switch o := object.(type) {
-		case *catalog.Cluster:
-			changes.Clusters = append(changes.Clusters, o)
-		case *catalog.Project:
-			changes.Projects = append(changes.Projects, o)
-		}
-	}
+	changes := &catalog.Changes{Clusters: only[*catalog.Cluster](others), Projects: only[*catalog.Project](others)}
 	c := v.Catalog
 	c.mu.RLock()
 	on := basisLocked(c)

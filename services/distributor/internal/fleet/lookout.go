@@ -92,16 +92,8 @@ func (l *lookout) Look(changed []catalog.Key, isAll bool) rollouts.Sight {
 	}
 	again := map[string]struct{}{}
 	for _, key := range changed {
-		switch key.Kind {
-		case catalog.KindService:
-			again[key.Name] = struct{}{}
-		case catalog.KindCluster:
-			l.addRelabelled(key.Name, again)
-		case catalog.KindRepository:
-			for source := range l.sources.byRepository[key.Name] {
-				l.addReaders(source, again)
-			}
-		default: // what else is announced is not seen
+		if add := announced[key.Kind]; add != nil {
+			add(l, key.Name, again)
 		}
 	}
 	maps.Copy(again, l.newcomers)
@@ -112,6 +104,17 @@ func (l *lookout) Look(changed []catalog.Key, isAll bool) rollouts.Sight {
 	}
 	l.lookAtEach(again)
 	return l.sight(false)
+}
+
+// announced is what each kind has the lookout look at again when one of its objects is announced. Nil: nothing that it
+// sees follows from the object alone, or a changed policy, after which all are looked at.
+var announced = map[catalog.Kind]func(l *lookout, name string, again map[string]struct{}){
+	catalog.KindService:    func(_ *lookout, name string, again map[string]struct{}) { again[name] = struct{}{} },
+	catalog.KindCluster:    (*lookout).addRelabelled,
+	catalog.KindRepository: (*lookout).addReadersOf,
+	catalog.KindProject:    nil, catalog.KindConfigBackend: nil, catalog.KindConfigSet: nil, catalog.KindUser: nil, catalog.KindRole: nil,
+	catalog.KindAccessBinding: nil, catalog.KindIdentityProvider: nil, catalog.KindTrustRule: nil, catalog.KindNotifier: nil,
+	catalog.KindGlobalService: nil, catalog.KindRolloutPolicy: nil, catalog.KindFleetSource: nil,
 }
 
 // lookAtEach looks at services, and at those that a look adds because it finds that something has changed.
@@ -207,6 +210,13 @@ func (l *lookout) addRelabelled(name string, again map[string]struct{}) {
 	_, services := l.view.servicesOf(name)
 	for _, service := range services {
 		again[service.Name] = struct{}{}
+	}
+}
+
+// addReadersOf adds the services that read a source of a repository if it holds something else.
+func (l *lookout) addReadersOf(repository string, again map[string]struct{}) {
+	for source := range l.sources.byRepository[repository] {
+		l.addReaders(source, again)
 	}
 }
 

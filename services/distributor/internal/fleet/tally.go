@@ -126,15 +126,16 @@ func (t *Tallies) invalidate(set *changeSet) {
 		return
 	}
 	for key := range set.objects {
-		switch key.Kind { //nolint:exhaustive // the others are not counted
-		case catalog.KindService:
-			if cluster := t.clusterOf(key.Name); cluster != "" {
-				t.recount(cluster, key.Name)
-			}
-		case catalog.KindCluster:
-			if _, ok := t.catalog.Cluster(key.Name); !ok {
-				t.forgetTally(key.Name)
-			}
+		if key.Kind != catalog.KindService {
+			continue
+		}
+		if cluster := t.clusterOf(key.Name); cluster != "" {
+			t.recount(cluster, key.Name)
+		}
+	}
+	for cluster := range set.clusters {
+		if _, ok := t.catalog.Cluster(cluster); !ok {
+			t.forgetTally(cluster)
 		}
 	}
 	for cluster, names := range set.services {

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Edited is what an edit of a service, or of a global service, asks of the services under a policy.
+type Edited struct {
+	// Policy decides about Service, which is the one that was edited, or the first derived one that waits. Nil: the
+	// edit concerns no policy.
+	Policy  *catalog.RolloutPolicy
+	Service *catalog.Service
+	// Want has the spec and the configuration that the edit asks for.
+	Want catalog.Release
+	// Waits is true if the service has another release until a rollout admits this one. IsBehind is true if that is
+	// not known yet, because the services of the global service are being derived.
+	Waits, IsBehind bool
+}
+
+// Edited returns what an edit of an object asks for.
+func (r Rollouts) Edited(object catalog.Object) Edited {
+	v, edited := r.View, Edited{}
+	if asked := edits[object.Key().Kind].asked; asked != nil {
+		edited = asked(r, object)
+	}
+	if edited.Service == nil {
+		return edited
+	}
+	edited.Policy = policyOf(v.Catalog, edited.Service)
+	edited.Want = catalog.Release{Spec: v.admitted.staged.of(edited.Service.Spec), Config: edited.Service.ConfigName}
+	edited.Waits = v.admitted.isHeld(edited.Service)
+	return edited
+}
+
+// IsBroughtBy reports whether a release has the spec and the configuration that the edit asks for.
+func (e Edited) IsBroughtBy(release catalog.Release) bool {
+	return release.IsOf(e.Want.Spec) && (release.Config == "" || release.Config == e.Want.Config)
+}
+
+// Warning says that an edit of an object waits for a rollout, as a sentence, or "".
+func (r Rollouts) Warning(object catalog.Object) string {
+	var held *catalog.Service
+	if find := edits[object.Key().Kind].held; find != nil {
+		held = find(r, object)
+	}
+	if held == nil {
+		return ""
+	}
+	if policy := policyOf(r.View.Catalog, held); policy != nil {
+		return fmt.Sprintf("held by rolloutpolicy %s until its rollout admits it", objectname.Display(policy.Name))
+	}
+	return ""
+}
+
+// edit is what an edit of an object of one kind means for services under policies. Nil: nothing.
+type edit struct {
+	// asked returns an Edited with its Service, or without one, and whether that is behind.
+	asked func(Rollouts, catalog.Object) Edited
+	// held returns a service that the edit concerns and that a rollout holds, or nil.
+	held func(Rollouts, catalog.Object) *catalog.Service
+}
+
+// edits are those of every kind.
+var edits = map[catalog.Kind]edit{
+	catalog.KindService:       {ofKind(Rollouts.ofService), ofKind(Rollouts.heldService)},
+	catalog.KindGlobalService: {ofKind(Rollouts.ofGlobal), ofKind(Rollouts.heldMember)},
+	catalog.KindConfigSet:     {nil, ofKind(Rollouts.heldBySet)},
+	catalog.KindProject:       {nil, ofKind(Rollouts.heldByProject)},
+	catalog.KindCluster:       {}, catalog.KindRepository: {}, catalog.KindConfigBackend: {}, catalog.KindUser: {}, catalog.KindRole: {},
+	catalog.KindAccessBinding: {}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {}, catalog.KindNotifier: {},
+	catalog.KindRolloutPolicy: {}, catalog.KindFleetSource: {},
+}
+
+func (r Rollouts) ofService(service *catalog.Service) Edited {
+	own, _ := r.View.Service(service.Name)
+	return Edited{Service: own}
+}
+
+func (r Rollouts) heldService(service *catalog.Service) *catalog.Service {
+	if r.View.admitted.isHeld(service) {
+		return service
+	}
+	return nil
+}
+
+// ofGlobal returns the first derived service of a global service that is held, or the first of all, if a policy may
+// decide about them. Whether they are behind is asked first: what is derived meanwhile is seen then.
+func (r Rollouts) ofGlobal(global *catalog.GlobalService) Edited {
+	c := r.View.Catalog
+	mayDecide := func(p *catalog.RolloutPolicy) bool {
+		return objectname.Project(p.Name) == objectname.Project(global.Name)
+	}
+	if !slices.ContainsFunc(policies(c), mayDecide) {
+		return Edited{}
+	}
+	isLate := isBehind(c, global.Name)
+	first, held := r.members(global)
+	return Edited{Service: cmp.Or(held, first), IsBehind: isLate}
+}
+
+func (r Rollouts) heldMember(global *catalog.GlobalService) *catalog.Service {
+	_, held := r.members(global)
+	return held
+}
+
+// members returns the first derived service of a global service, and the first that is held; nil: there is none.
+func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.Service) {
+	for _, member := range GlobalMembers(r.View, global.Name, "") {
+		if service := member.Service; service.Derived != nil {
+			if first = cmp.Or(first, service); r.View.admitted.isHeld(service) {
+				return first, service
+			}
+		}
+	}
+	return first, nil
+}
+
+func (r Rollouts) heldBySet(set *catalog.ConfigSet) *catalog.Service {
+	sets := referring(r.View, set.Name)
+	return r.configHeld(func(s *catalog.Service) bool { return mayUse(r.View, s, sets) })
+}
+
+func (r Rollouts) heldByProject(project *catalog.Project) *catalog.Service {
+	if len(project.Spec.ConfigSets) == 0 {
+		return nil
+	}
+	return r.configHeld(func(s *catalog.Service) bool { return objectname.Project(s.Name) == project.Name })
+}
+
+// configHeld returns a service of which that is true and which is held at another configuration than its own, the
+// first by name, or nil.
+func (r Rollouts) configHeld(isMeant func(*catalog.Service) bool) (first *catalog.Service) {
+	for _, known := range r.View.admitted.all() {
+		service, ok := r.View.Service(known.Service)
+		if ok && service.UID == known.ServiceUID && isConfigHeld(service, known) && (first == nil || service.Name < first.Name) && isMeant(service) {
+			first = service
+		}
+	}
+	return first
+}
