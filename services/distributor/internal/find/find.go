@@ -58,55 +58,11 @@ func (r *Row) service() *catalog.Service {
 
 // Fields returns what filters of a kind may name.
 func Fields(kind catalog.Kind) filter.Schema {
-	var fields filter.Schema
-	switch kind { //nolint:exhaustive // the others have what all have
-	case catalog.KindService:
-		fields = filter.Schema{
-			{Name: "phase", Type: filter.Word, Values: []string{"PENDING", "SYNCING", "PROGRESSING", "HEALTHY", "DEGRADED", "FAILED", "PAUSED", "UNKNOWN"}, About: "its phase"},
-			{Name: "reason", Type: filter.Word, About: "the reason of its problem, such as APPLY_REJECTED"},
-			{Name: "message", About: "the message of its problem"},
-			{Name: "since", Type: filter.Age, About: "how long the problem lasts, or the phase"},
-			{Name: "cluster", About: "its cluster: NAME or PROJECT/NAME"},
-			{Name: "cluster.label.", About: "a label of its cluster"},
-			{Name: "namespace", About: "the namespace of its objects"},
-			{Name: "repository", About: "a repository of its sources: NAME or PROJECT/NAME"},
-			{Name: "path", About: "a folder of its sources"},
-			{Name: "ref", About: "what it follows: a branch, tag, commit or range of versions"},
-			{Name: "commit", Type: filter.Hash, About: "a commit that it has, or is to have"},
-			{Name: "version", About: "a version that it has, or is to have"},
-			{Name: "synced", Type: filter.Word, Values: truths(), About: "all that is desired is applied"},
-			{Name: "drifted", Type: filter.Word, Values: truths(), About: "others have changed its objects"},
-			{Name: "paused", Type: filter.Word, Values: truths(), About: "it is paused"},
-			{Name: "pinned", Type: filter.Word, Values: truths(), About: "leat rollback has pinned it to a revision"},
-		}
-	case catalog.KindGlobalService, catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend, catalog.KindNotifier:
-		fields = filter.Schema{
-			{Name: "reason", Type: filter.Word, About: "the reason of its problem, such as REMOVAL_HELD"},
-			{Name: "message", About: "the message of its problem"},
-			{Name: "since", Type: filter.Age, About: "how long the problem lasts"},
-		}
-	case catalog.KindCluster:
-		fields = filter.Schema{
-			{Name: "phase", Type: filter.Word, Values: []string{Connected, Disconnected, NotJoined}, About: "whether its agent is connected"},
-			{Name: "since", Type: filter.Age, About: "how long its agent is gone"},
-			{Name: "cluster.label.", About: "the same as label.KEY"},
-			{Name: "version", About: "the version of its agent"},
-			{Name: "kubernetes", About: "the version of its API server"},
-		}
-	case catalog.KindRepository:
-		fields = filter.Schema{
-			{Name: "phase", Type: filter.Word, Values: []string{"CLONING", "READY", "STALE", "FAILED", "SUSPENDED", "UNKNOWN"}, About: "its phase"},
-			{Name: "reason", Type: filter.Word, About: "the reason of its problem"},
-			{Name: "message", About: "the message of its problem"},
-			{Name: "since", Type: filter.Age, About: "how long the problem lasts"},
-			{Name: "url", About: "its URL"},
-		}
-	}
 	all := filter.Schema{{Name: "name", About: "its name"}}
 	if kind.InProject() {
 		all = append(all, filter.Field{Name: "project", About: "its project"})
 	}
-	all = append(all, fields...)
+	all = append(all, kinds[kind].fields...)
 	return append(all,
 		filter.Field{Name: "label.", About: "a label"},
 		filter.Field{Name: "age", Type: filter.Age, About: "how long it exists"},
@@ -114,11 +70,11 @@ func Fields(kind catalog.Kind) filter.Schema {
 	)
 }
 
-func truths() []string { return []string{"true", "false"} }
-
 // subject is a row as filters see it. One subject serves for many rows, one after the other.
 type subject struct {
 	*Row
+	// kind is that of the object.
+	kind kind
 	// labelsOf returns the labels of a cluster that the viewer may see.
 	labelsOf func(cluster string) map[string]string
 	// isCounted is true if every value is one to count, so each is named once.
@@ -155,22 +111,7 @@ func (s *subject) Any(field, key string, match func(string) bool) bool {
 	case filter.FieldText:
 		return s.anyText(match)
 	}
-	switch o := s.Object.(type) {
-	case *catalog.Service:
-		return s.anyOfService(o, field, key, match)
-	case *catalog.Cluster:
-		switch field {
-		case "cluster.label.":
-			return matchLabel(o.Labels, key, match)
-		case "version":
-			return match(o.Agent.Report.AgentVersion)
-		case "kubernetes":
-			return match(o.Agent.Report.KubernetesVersion)
-		}
-	case *catalog.Repository:
-		return field == "url" && match(o.Spec.URL)
-	}
-	return false
+	return s.kind.any != nil && s.kind.any(s, field, key, match)
 }
 
 func (s *subject) anyProblem(match func(*catalog.Problem) bool) bool {
@@ -192,91 +133,12 @@ func matchLabel(labels map[string]string, key string, match func(string) bool) b
 	return ok && match(value)
 }
 
-func (s *subject) anyOfService(o *catalog.Service, field, key string, match func(string) bool) bool {
-	switch field {
-	case "cluster":
-		return s.matchPath(o.Spec.Cluster, match)
-	case "cluster.label.":
-		return matchLabel(s.labelsOf(o.Spec.Cluster), key, match)
-	case "namespace":
-		return match(o.Spec.Wanted().NamespaceOrDefault())
-	case "synced":
-		return match(truth(s.Synced))
-	case "paused":
-		return match(truth(o.Spec.Wanted().Paused))
-	case "pinned":
-		return match(truth(s.Pin != nil))
-	case "drifted":
-		return match(truth(s.Report != nil && len(s.Report.Drift) > 0))
-	case "commit":
-		return s.anyContent(match, func(snapshot *catalog.Snapshot) string { return snapshot.Commit }, func(r *catalog.ServiceReport) []string { return r.AppliedCommits })
-	case "version":
-		return s.anyContent(match, func(snapshot *catalog.Snapshot) string { return snapshot.Version }, func(r *catalog.ServiceReport) []string { return r.AppliedVersions })
-	}
-	for i := range o.Spec.Sources {
-		source := &o.Spec.Sources[i]
-		switch field {
-		case "repository":
-			if s.matchPath(source.Repository, match) {
-				return true
-			}
-		case "path":
-			if match(source.Path) {
-				return true
-			}
-		case "ref":
-			if match(source.Ref.Value) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// anyContent looks at what is desired and at what is applied.
-func (s *subject) anyContent(match func(string) bool, of func(*catalog.Snapshot) string, applied func(*catalog.ServiceReport) []string) bool {
-	for _, source := range s.Sources {
-		if source.Snapshot != nil && of(source.Snapshot) != "" && match(of(source.Snapshot)) {
-			return true
-		}
-	}
-	if s.Report == nil {
-		return false
-	}
-	for _, text := range applied(s.Report) {
-		if text != "" && match(text) {
-			return true
-		}
-	}
-	return false
-}
-
 // anyText looks at what people would look for.
 func (s *subject) anyText(match func(string) bool) bool {
 	if match(objectname.Display(s.Object.Meta().Name)) || s.anyProblem(func(p *catalog.Problem) bool { return match(p.Message) }) {
 		return true
 	}
-	service := s.service()
-	if service == nil {
-		repository, ok := s.Object.(*catalog.Repository)
-		return ok && match(repository.Spec.URL)
-	}
-	if match(objectname.Display(service.Spec.Cluster)) || match(service.Spec.Wanted().NamespaceOrDefault()) {
-		return true
-	}
-	for i := range service.Spec.Sources {
-		if match(objectname.Display(service.Spec.Sources[i].Repository)) {
-			return true
-		}
-	}
-	return false
-}
-
-func truth(is bool) string {
-	if is {
-		return "true"
-	}
-	return "false"
+	return s.kind.text != nil && s.kind.text(s, match)
 }
 
 // isGroupable reports whether objects can be counted by a field.

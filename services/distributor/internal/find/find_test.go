@@ -334,3 +334,13 @@ func TestSecQueriesSeeNothingHidden(t *testing.T) {
 		t.Error("no labels were asked for")
 	}
 }
+
+// TestEveryKindCanBeFound enforces that each kind says what can be asked of its objects.
+func TestEveryKindCanBeFound(t *testing.T) {
+	t.Parallel()
+	for _, kind := range catalog.Kinds() {
+		if _, err := find.NewQuery(find.Params{Kind: kind, Order: "-age", Filter: "age>1h"}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}

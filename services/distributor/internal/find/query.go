@@ -49,6 +49,7 @@ type Params struct {
 // Query is a query that was checked.
 type Query struct {
 	kind             catalog.Kind
+	about            kind
 	filter           *filter.Filter
 	project, cluster string
 	order            string
@@ -63,7 +64,8 @@ type grouping struct{ written, field, key string }
 
 // NewQuery checks a query. The error is a *fielderr.Error.
 func NewQuery(p Params) (*Query, error) {
-	if !slices.Contains(catalog.Kinds(), p.Kind) {
+	about, ok := kinds[p.Kind]
+	if !ok {
 		return nil, fielderr.New("kind", "%.80q is not a kind; write one such as Service, Cluster or Repository", string(p.Kind))
 	}
 	fields := Fields(p.Kind)
@@ -71,9 +73,9 @@ func NewQuery(p Params) (*Query, error) {
 	if err != nil {
 		return nil, fielderr.New("filter", "%s", err)
 	}
-	q := &Query{kind: p.Kind, filter: parsed, project: p.Project, cluster: p.Cluster, offset: p.Offset, size: p.Size}
+	q := &Query{kind: p.Kind, about: about, filter: parsed, project: p.Project, cluster: p.Cluster, offset: p.Offset, size: p.Size}
 	q.order, q.isReversed = strings.CutPrefix(cmp.Or(p.Order, orderName), "-")
-	if orders := ordersOf(p.Kind); !slices.Contains(orders, q.order) {
+	if orders := append([]string{orderName}, about.orders...); !slices.Contains(orders, q.order) {
 		return nil, fielderr.New("order", "%.80q is not an order; write one of %s, with a - before it for the reverse", p.Order, strings.Join(orders, ", "))
 	}
 	switch {
@@ -153,7 +155,7 @@ type Count struct {
 // long a query takes beyond the decision about it. The error is ErrTooMuch, or the context's.
 func (q *Query) Select(ctx context.Context, s Snapshot, v Viewer, now time.Time, visit func(*Row) bool) error {
 	began, looked := time.Now(), 0
-	seen := &subject{labelsOf: v.LabelsOf}
+	seen := &subject{kind: q.about, labelsOf: v.LabelsOf}
 	var failure error
 	look := func(name string, row *Row) bool {
 		if looked++; looked%pace == 0 {
@@ -193,7 +195,7 @@ func (q *Query) Run(ctx context.Context, s Snapshot, v Viewer, now time.Time) (*
 	for i := range counters {
 		counters[i].counts, adders[i] = map[string]int{}, counters[i].add
 	}
-	counted := &subject{labelsOf: v.LabelsOf, isCounted: true}
+	counted := &subject{kind: q.about, labelsOf: v.LabelsOf, isCounted: true}
 	isByName := q.order == orderName && !q.isReversed
 	err := q.Select(ctx, s, v, now, func(row *Row) bool {
 		if !isByName || result.Total >= q.offset && result.Total-q.offset < q.size {
@@ -253,16 +255,6 @@ const (
 	orderAge      = "age"
 	orderCluster  = "cluster"
 )
-
-func ordersOf(kind catalog.Kind) []string {
-	switch kind { //nolint:exhaustive // the others have no state
-	case catalog.KindService:
-		return []string{orderName, orderSince, orderSeverity, orderAge, orderCluster}
-	case catalog.KindCluster, catalog.KindRepository:
-		return []string{orderName, orderSince, orderSeverity, orderAge}
-	}
-	return []string{orderName, orderAge}
-}
 
 // sort orders rows, which are sorted by name.
 func (q *Query) sort(rows []*Row) {
