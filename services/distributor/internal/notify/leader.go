@@ -6,6 +6,7 @@ package notify
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -159,12 +160,11 @@ func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pa
 	return tick, nil
 }
 
-// observed returns the keys of objects whose states are followed.
+// observed returns the keys of objects whose states are looked at when a change of them is announced.
 func observed(keys []catalog.Key) []catalog.Key {
 	var kept []catalog.Key
 	for _, key := range keys {
-		switch key.Kind { //nolint:exhaustive // the others have no state
-		case catalog.KindCluster, catalog.KindRepository, catalog.KindService:
+		if slices.Contains(announcedKinds, key.Kind) {
 			kept = append(kept, key)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -20,10 +21,11 @@ const presenceGrace = 2 * time.Minute
 // maxStep bounds the objects that are looked at before what they tell is stored.
 const maxStep = 2000
 
+// announcedKinds are those of whose states the view announces every change.
+var announcedKinds = []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}
+
 // observedKinds are those whose states are followed.
-func observedKinds() []catalog.Kind {
-	return append([]catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}, standingKinds()...)
-}
+func observedKinds() []catalog.Kind { return slices.Concat(announcedKinds, standingKinds()) }
 
 // Observer follows the states of objects for one term. It is for one goroutine.
 type Observer struct {

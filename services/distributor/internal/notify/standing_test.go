@@ -4,6 +4,7 @@
 package notify_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,5 +72,22 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 	backend := notify.Seen{Kind: catalog.KindConfigBackend, Project: "shop", Class: notify.Failing}
 	if notify.Covers(notifier(), backend) {
 		t.Error("a project's notifier is told of a back end of the hub")
+	}
+}
+
+// TestEveryKindIsFollowedOrNot enforces that it is decided of each kind whether notifiers are told of its objects.
+func TestEveryKindIsFollowedOrNot(t *testing.T) {
+	t.Parallel()
+	unfollowed := []catalog.Kind{
+		catalog.KindProject, catalog.KindConfigSet, catalog.KindUser, catalog.KindRole, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule,
+	}
+	for _, kind := range catalog.Kinds() {
+		isFollowed := slices.Contains(notify.ObservedKinds(), kind)
+		if isFollowed == slices.Contains(unfollowed, kind) {
+			t.Errorf("%s: followed: %t, and in the list of those that are not: %t", kind, isFollowed, !isFollowed)
+		}
+		if want := slices.Contains(notify.StandingKinds(), kind); notify.HasStandingEvents(kind) != want {
+			t.Errorf("%s: has events in the table: %t, want %t", kind, !want, want)
+		}
 	}
 }

@@ -59,24 +59,37 @@ type Item struct {
 
 // Of returns the problems of an object. uses has the services that use its cluster; nil: none does.
 func Of(row *find.Row, uses *Uses) []Item {
-	switch o := row.Object.(type) {
-	case *catalog.Service:
-		items := ofService(row, o)
-		if row.Pin != nil {
-			items = append(items, ofPin(o, row.Pin))
-		}
-		return items
-	case *catalog.GlobalService:
-		return OfGlobal(o, row.Problem)
-	case *catalog.Cluster:
-		return ofCluster(row, o, uses)
-	case *catalog.Repository:
-		return ofRepository(row, o)
+	if of := inRows[row.Object.Key().Kind]; of != nil {
+		return of(row, uses)
 	}
 	return nil
 }
 
-func ofService(row *find.Row, service *catalog.Service) []Item {
+// inRows find the problems of the objects of each kind in their rows. Nil: there are none, or only the database has
+// them, as package standing does.
+var inRows = map[catalog.Kind]func(*find.Row, *Uses) []Item{
+	catalog.KindService: ofService, catalog.KindGlobalService: ofGlobal, catalog.KindCluster: ofCluster, catalog.KindRepository: ofRepository,
+	catalog.KindRolloutPolicy: nil, catalog.KindFleetSource: nil, catalog.KindConfigBackend: nil, catalog.KindNotifier: nil,
+	catalog.KindProject: nil, catalog.KindConfigSet: nil, catalog.KindUser: nil, catalog.KindRole: nil, catalog.KindAccessBinding: nil,
+	catalog.KindIdentityProvider: nil, catalog.KindTrustRule: nil,
+}
+
+func ofService(row *find.Row, _ *Uses) []Item {
+	service, _ := row.Object.(*catalog.Service)
+	items := ofState(row, service)
+	if row.Pin != nil {
+		items = append(items, ofPin(service, row.Pin))
+	}
+	return items
+}
+
+func ofGlobal(row *find.Row, _ *Uses) []Item {
+	global, _ := row.Object.(*catalog.GlobalService)
+	return OfGlobal(global, row.Problem)
+}
+
+// ofState returns what is wrong with a service by its phase and its report.
+func ofState(row *find.Row, service *catalog.Service) []Item {
 	phase, problem := catalog.Phase(row.Phase), row.Problem
 	item := Item{Kind: catalog.KindService, Path: service.Name, Cluster: service.Spec.Cluster, Since: row.Since}
 	source := 0
@@ -144,7 +157,8 @@ func severityOf(phase catalog.Phase, why reason.Reason) Severity {
 	return Warning
 }
 
-func ofCluster(row *find.Row, cluster *catalog.Cluster, uses *Uses) []Item {
+func ofCluster(row *find.Row, uses *Uses) []Item {
+	cluster, _ := row.Object.(*catalog.Cluster)
 	_, name := objectname.Split(cluster.Name)
 	item := Item{
 		Kind: catalog.KindCluster, Path: cluster.Name, Cluster: cluster.Name, Since: row.Since, Filter: "phase=" + row.Phase,
@@ -177,10 +191,11 @@ func ofCluster(row *find.Row, cluster *catalog.Cluster, uses *Uses) []Item {
 	return items
 }
 
-func ofRepository(row *find.Row, repository *catalog.Repository) []Item {
+func ofRepository(row *find.Row, _ *Uses) []Item {
 	if row.Problem == nil {
 		return nil
 	}
+	repository, _ := row.Object.(*catalog.Repository)
 	_, name := objectname.Split(repository.Name)
 	item := Item{
 		Kind: catalog.KindRepository, Path: repository.Name, Since: row.Since, Reason: row.Problem.Reason, Message: row.Problem.Message,

@@ -63,9 +63,27 @@ type knownRelease struct {
 // New returns a Reader that knows nothing yet.
 func New(p Params) *Reader { return &Reader{p: p} }
 
+// reading reads the states of objects of one kind, given by their uids, and returns what finds their problems.
+type reading func(r *Reader, ctx context.Context, uids []string) (of func(catalog.Object) []problems.Item, err error)
+
+// readings are those of the kinds whose states are read, in this order.
+var readings = []struct {
+	kind catalog.Kind
+	read reading
+}{
+	{catalog.KindRolloutPolicy, (*Reader).ofPolicies},
+	{catalog.KindFleetSource, (*Reader).ofFleetSources},
+	{catalog.KindNotifier, (*Reader).ofNotifiers},
+	{catalog.KindConfigBackend, (*Reader).ofBackends},
+}
+
 // Kinds are the kinds of objects that a Reader knows about.
 func Kinds() []catalog.Kind {
-	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindNotifier, catalog.KindConfigBackend}
+	kinds := make([]catalog.Kind, len(readings))
+	for i := range readings {
+		kinds[i] = readings[i].kind
+	}
+	return kinds
 }
 
 // Problems returns what is wrong with objects of its kinds. It asks the database once for each kind that
@@ -76,48 +94,51 @@ func (r *Reader) Problems(ctx context.Context, objects []catalog.Object) ([]prob
 		seen[object.Key().Kind] = append(seen[object.Key().Kind], object)
 	}
 	var all []problems.Item
-	for _, kind := range Kinds() {
-		if len(seen[kind]) == 0 {
+	for _, reading := range readings {
+		objects := seen[reading.kind]
+		if len(objects) == 0 {
 			continue
 		}
-		of, err := r.kind(ctx, kind, seen[kind])
+		of, err := reading.read(r, ctx, uidsOf(objects))
 		if err != nil {
 			return nil, err
 		}
-		for _, object := range seen[kind] {
+		for _, object := range objects {
 			all = append(all, of(object)...)
 		}
 	}
 	return all, nil
 }
 
-// kind reads the states of objects of one kind, and returns what gives their problems.
-func (r *Reader) kind(ctx context.Context, kind catalog.Kind, objects []catalog.Object) (of func(catalog.Object) []problems.Item, err error) {
-	switch kind {
-	case catalog.KindRolloutPolicy:
-		latest, err := r.releases(ctx)
-		tooLarge := r.p.TooLarge()
-		return each(func(p *catalog.RolloutPolicy) []problems.Item {
-			return append(problems.OfRollout(p, latest[p.UID]), problems.OfSize(p, tooLarge[p.UID])...)
-		}), err
-	case catalog.KindFleetSource:
-		states, err := r.p.FleetSources.States(ctx, uidsOf(objects))
-		return each(func(s *catalog.FleetSource) []problems.Item {
-			return problems.OfFleetSource(s, states[s.UID].Problem, states[s.UID].Held)
-		}), err
-	case catalog.KindNotifier:
-		bags, err := r.p.Mail.Mailbags(ctx, uidsOf(objects))
-		return each(func(n *catalog.Notifier) []problems.Item {
-			bag := bags[n.UID]
-			return problems.OfNotifier(n, bag.Dead, bag.Waiting, bag.LastError, bag.LastErrorAt)
-		}), err
-	default:
-		states, err := r.p.Backends.Status(ctx)
-		return each(func(b *catalog.ConfigBackend) []problems.Item {
-			state := states[b.UID]
-			return problems.OfBackend(b, state.Problem, state.Failing, state.Entries, state.ReadAt)
-		}), err
-	}
+func (r *Reader) ofPolicies(ctx context.Context, _ []string) (func(catalog.Object) []problems.Item, error) {
+	latest, err := r.releases(ctx)
+	tooLarge := r.p.TooLarge()
+	return each(func(p *catalog.RolloutPolicy) []problems.Item {
+		return append(problems.OfRollout(p, latest[p.UID]), problems.OfSize(p, tooLarge[p.UID])...)
+	}), err
+}
+
+func (r *Reader) ofFleetSources(ctx context.Context, uids []string) (func(catalog.Object) []problems.Item, error) {
+	states, err := r.p.FleetSources.States(ctx, uids)
+	return each(func(s *catalog.FleetSource) []problems.Item {
+		return problems.OfFleetSource(s, states[s.UID].Problem, states[s.UID].Held)
+	}), err
+}
+
+func (r *Reader) ofNotifiers(ctx context.Context, uids []string) (func(catalog.Object) []problems.Item, error) {
+	bags, err := r.p.Mail.Mailbags(ctx, uids)
+	return each(func(n *catalog.Notifier) []problems.Item {
+		bag := bags[n.UID]
+		return problems.OfNotifier(n, bag.Dead, bag.Waiting, bag.LastError, bag.LastErrorAt)
+	}), err
+}
+
+func (r *Reader) ofBackends(ctx context.Context, _ []string) (func(catalog.Object) []problems.Item, error) {
+	states, err := r.p.Backends.Status(ctx)
+	return each(func(b *catalog.ConfigBackend) []problems.Item {
+		state := states[b.UID]
+		return problems.OfBackend(b, state.Problem, state.Failing, state.Entries, state.ReadAt)
+	}), err
 }
 
 // releases returns the latest rollouts by the uid of their policy. It reads each of their versions once.
