@@ -192,7 +192,7 @@ func (c *Catalog) User(name string) (*catalog.User, bool) {
 // which annotations its cluster is lent with.
 func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
 	_, path := objectname.SplitService(service)
-	own, limits := projectBy(c.Object, objectname.Project(service)), (*syncpolicy.Limits)(nil)
+	own, limits := c.project(objectname.Project(service)), (*syncpolicy.Limits)(nil)
 	if own != nil {
 		limits = own.AgentLimits()
 	}
@@ -200,7 +200,7 @@ func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
 	if !ok {
 		return limits
 	}
-	if known := cluster.AnnotationsFor(own, projectBy(c.Object, objectname.Project(path))); known != nil {
+	if known := cluster.AnnotationsFor(own, c.project(objectname.Project(path))); known != nil {
 		all := syncpolicy.Limits{}
 		if limits != nil {
 			all = *limits
@@ -211,10 +211,9 @@ func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
 	return limits
 }
 
-// projectBy returns a project by its name, or nil.
-func projectBy(find func(catalog.Key) (catalog.Object, bool), name string) *catalog.Project {
-	object, _ := find(catalog.Key{Kind: catalog.KindProject, Name: name})
-	project, _ := object.(*catalog.Project)
+// project returns a project by its name, or nil.
+func (c *Catalog) project(name string) *catalog.Project {
+	project, _ := named(c, c.projects, name)
 	return project
 }
 

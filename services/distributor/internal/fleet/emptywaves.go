@@ -80,7 +80,7 @@ func newWaveSight(v *View, policy *catalog.RolloutPolicy, applied []catalog.Obje
 	for _, object := range applied {
 		s.applied[object.Key()] = object
 	}
-	s.own = projectBy(s.object, objectname.Project(policy.Name))
+	s.own = s.project(objectname.Project(policy.Name))
 	s.policies = slices.DeleteFunc(policies(v.Catalog), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
 	s.policies = append(s.policies, policy)
 	slices.SortStableFunc(s.policies, catalog.ComparePolicies)
@@ -110,6 +110,13 @@ func (s *waveSight) cluster(name string) *catalog.Cluster {
 	object, _ := s.object(catalog.Key{Kind: catalog.KindCluster, Name: name})
 	cluster, _ := object.(*catalog.Cluster)
 	return cluster
+}
+
+// project returns a project by its name, or nil.
+func (s *waveSight) project(name string) *catalog.Project {
+	object, _ := s.object(catalog.Key{Kind: catalog.KindProject, Name: name})
+	project, _ := object.(*catalog.Project)
+	return project
 }
 
 // policyOf returns the name of the policy that decides about a service; empty: none does.
@@ -148,7 +155,7 @@ func (s *waveSight) clusters(yield func(*catalog.Cluster) bool) {
 	}
 	for _, key := range keys {
 		cluster := s.cluster(key.Name)
-		if cluster == nil || s.own == nil || !s.own.MayUseCluster(projectBy(s.object, objectname.Project(key.Name)), cluster) {
+		if cluster == nil || s.own == nil || !s.own.MayUseCluster(s.project(objectname.Project(key.Name)), cluster) {
 			continue
 		}
 		if !yield(cluster) {

@@ -180,7 +180,7 @@ func SeenCluster(v *View, service *catalog.Service) (cluster *catalog.Cluster, o
 	if cluster, ok = v.Cluster(service.Spec.Cluster); !ok {
 		return nil, false
 	}
-	return cluster.SeenBy(projectBy(v.Object, objectname.Project(service.Name)), projectBy(v.Object, objectname.Project(cluster.Name))), true
+	return cluster.SeenBy(v.project(objectname.Project(service.Name)), v.project(objectname.Project(cluster.Name))), true
 }
 
 // Configs are the configurations of all services, with their secrets, which the view does not keep. It

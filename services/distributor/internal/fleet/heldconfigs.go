@@ -106,7 +106,7 @@ func hasSets(v *View, service *catalog.Service) bool {
 	if len(service.Spec.ConfigSets) > 0 || service.Spec.Config.NamesSets() {
 		return true
 	}
-	own := projectBy(v.Object, objectname.Project(service.Name))
+	own := v.project(objectname.Project(service.Name))
 	return own != nil && len(own.Spec.ConfigSets) > 0
 }
 
@@ -114,7 +114,7 @@ func hasSets(v *View, service *catalog.Service) bool {
 func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
 	project := objectname.Project(service.Name)
 	var listed []string
-	if own := projectBy(v.Object, project); own != nil {
+	if own := v.project(project); own != nil {
 		listed = own.Spec.ConfigSets
 	}
 	for set := range sets {

@@ -198,11 +198,10 @@ func (b *BundleBooks) reserve(source catalog.Source, last, next *catalog.Snapsho
 }
 
 func (b *BundleBooks) quotasOf(name string) catalog.ProjectQuotas {
-	project, ok := b.catalog.find(catalog.Key{Kind: catalog.KindProject, Name: name}).(*catalog.Project)
-	if !ok {
-		return catalog.ProjectQuotas{}
+	if project := b.catalog.project(name); project != nil {
+		return project.Spec.Quotas
 	}
-	return project.Spec.Quotas
+	return catalog.ProjectQuotas{}
 }
 
 // wantedOf returns the sources of a project's repositories that hold content and that services name.

@@ -85,7 +85,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 		project := objectname.Project(service.Name)
 		if _, isKnown := projects[project]; !isKnown {
 			projects[project] = struct{}{}
-			if own := projectBy(v.Object, project); own != nil {
+			if own := v.project(project); own != nil {
 				uids = append(uids, own.UID)
 			}
 		}
