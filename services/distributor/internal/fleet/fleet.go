@@ -33,6 +33,12 @@
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
 //
+// # Kinds
+//
+// What follows from the objects of a kind is said in newShelves, what is known of one in tellers, and
+// what rollouts have to do with one in edits and announced. A new kind needs a line in each of them,
+// which tests ask for.
+//
 // # Writers and locks
 //
 // The view follows the store's log of changes. An edit goes to the store first and comes back
