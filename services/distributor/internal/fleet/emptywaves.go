@@ -98,24 +98,23 @@ func (s *waveSight) looks() int {
 	return (s.view.Totals().Services + len(s.applied)) * len(s.policies) * together
 }
 
-func (s *waveSight) object(key catalog.Key) (catalog.Object, bool) {
+// object returns the object of a key, or nil.
+func (s *waveSight) object(key catalog.Key) catalog.Object {
 	if object, ok := s.applied[key]; ok {
-		return object, true
+		return object
 	}
-	return s.view.Object(key)
+	return s.view.find(key)
 }
 
 // cluster returns a cluster by its path, or nil.
 func (s *waveSight) cluster(name string) *catalog.Cluster {
-	object, _ := s.object(catalog.Key{Kind: catalog.KindCluster, Name: name})
-	cluster, _ := object.(*catalog.Cluster)
+	cluster, _ := s.object(catalog.Key{Kind: catalog.KindCluster, Name: name}).(*catalog.Cluster)
 	return cluster
 }
 
 // project returns a project by its name, or nil.
 func (s *waveSight) project(name string) *catalog.Project {
-	object, _ := s.object(catalog.Key{Kind: catalog.KindProject, Name: name})
-	project, _ := object.(*catalog.Project)
+	project, _ := s.object(catalog.Key{Kind: catalog.KindProject, Name: name}).(*catalog.Project)
 	return project
 }
 

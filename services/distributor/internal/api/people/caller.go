@@ -106,33 +106,47 @@ func (c *caller) allower(verb string) func(catalog.Object) bool {
 // visibleIf is visible for what bindings allow, and repositories that isRead reports as made into
 // services that the caller may see.
 func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead func(repository string) bool) func(catalog.Object) bool {
-	// People who hold a permission in a project may read what the project is.
-	allowsIn := func(project *catalog.Project) bool {
-		return c.rights.Allows(catalog.Permission{Verb: verb, Resource: catalog.ResourceProjects}, authz.OfProject(project.Name))
-	}
 	return func(object catalog.Object) bool {
 		if allows(object) {
 			return true
 		}
-		// What is about themselves needs no binding, and still the leave of their token's limit.
-		isLeft := func() bool {
-			p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
-			return c.rights.LimitAllows(p, authz.ObjectOf(c.view, object))
-		}
-		switch o := object.(type) {
-		case *catalog.User:
-			return o.Name == c.Name && isLeft()
-		case *catalog.AccessBinding:
-			return names(o, c.Identity) && isLeft()
-		case *catalog.Project:
-			return allowsIn(o)
-		case *catalog.Repository:
-			return isRead(o.Name)
-		case *catalog.RolloutPolicy:
-			return o.HasApprover(c.Groups) && isLeft()
-		}
-		return false
+		sees := kinds[object.Key().Kind].sees
+		return sees != nil && sees(sight{caller: c, verb: verb, isRead: isRead}, object)
 	}
+}
+
+// sight is what somebody sees by other things than bindings that are about the object.
+type sight struct {
+	*caller
+	verb   string
+	isRead func(repository string) bool
+}
+
+// isLeft reports whether the limit of the caller's token leaves them what needs no binding.
+func (s sight) isLeft(object catalog.Object) bool {
+	p := catalog.Permission{Verb: s.verb, Resource: catalog.ResourceOf(object.Key().Kind)}
+	return s.rights.LimitAllows(p, authz.ObjectOf(s.view, object))
+}
+
+// user reports whether the user is the caller.
+func (s sight) user(user *catalog.User) bool { return user.Name == s.Name && s.isLeft(user) }
+
+// binding reports whether the binding names the caller.
+func (s sight) binding(binding *catalog.AccessBinding) bool {
+	return names(binding, s.Identity) && s.isLeft(binding)
+}
+
+// project reports whether the caller holds the permission in the project: they may read what the project is.
+func (s sight) project(project *catalog.Project) bool {
+	return s.rights.Allows(catalog.Permission{Verb: s.verb, Resource: catalog.ResourceProjects}, authz.OfProject(project.Name))
+}
+
+// repository reports whether a service that the caller sees is made of the repository.
+func (s sight) repository(repository *catalog.Repository) bool { return s.isRead(repository.Name) }
+
+// policy reports whether the policy asks a group of the caller's to approve.
+func (s sight) policy(policy *catalog.RolloutPolicy) bool {
+	return policy.HasApprover(s.Groups) && s.isLeft(policy)
 }
 
 // manyReaders is how many readers of repositories are looked at one by one, before a caller's own
@@ -201,34 +215,49 @@ func (c *caller) allows(object catalog.Object) bool {
 // other people; of a repository that only a service of theirs is made of, not how it is reached; and
 // clusters count the services that they may see.
 func (c *caller) shown(record fleet.Record) fleet.Record {
-	if record.Object != nil && !c.may(catalog.VerbUpdate, record.Object) {
+	if record.Object == nil {
+		return record
+	}
+	if !c.may(catalog.VerbUpdate, record.Object) {
 		record.Object = catalog.WithoutAuthors(record.Object)
 	}
-	switch o := record.Object.(type) {
-	case *catalog.AccessBinding:
-		if c.may(catalog.VerbGet, o) {
-			return record
-		}
-		own := *o
-		own.Spec.Users = slices.DeleteFunc(slices.Clone(o.Spec.Users), func(user string) bool { return user != c.Name })
-		own.Spec.Groups = slices.DeleteFunc(slices.Clone(o.Spec.Groups), func(group string) bool { return !slices.Contains(c.Groups, group) })
-		record.Object = &own
-	case *catalog.Repository:
-		if c.may(catalog.VerbGet, o) {
-			return record
-		}
-		public := &catalog.Repository{Metadata: o.Metadata}
-		public.Spec.Type, public.Spec.URL = o.Spec.Type, o.Spec.URL
-		record.Object = public
-	case *catalog.Project:
-		if !c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceRepositories}, authz.OfProject(o.Name)) {
-			record.Bundles.Largest = nil
-		}
-	case *catalog.Cluster:
-		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, authz.OfEveryService(o)) {
-			return record
-		}
-		record.Cluster.Services, record.Cluster.ServicesHealthy = c.count(o)
+	if trim := kinds[record.Object.Key().Kind].trim; trim != nil {
+		return trim(c, record)
+	}
+	return record
+}
+
+func trimBinding(c *caller, binding *catalog.AccessBinding, record fleet.Record) fleet.Record {
+	if c.may(catalog.VerbGet, binding) {
+		return record
+	}
+	own := *binding
+	own.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != c.Name })
+	own.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups), func(group string) bool { return !slices.Contains(c.Groups, group) })
+	record.Object = &own
+	return record
+}
+
+func trimRepository(c *caller, repository *catalog.Repository, record fleet.Record) fleet.Record {
+	if c.may(catalog.VerbGet, repository) {
+		return record
+	}
+	public := &catalog.Repository{Metadata: repository.Metadata}
+	public.Spec.Type, public.Spec.URL = repository.Spec.Type, repository.Spec.URL
+	record.Object = public
+	return record
+}
+
+func trimProject(c *caller, project *catalog.Project, record fleet.Record) fleet.Record {
+	if !c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceRepositories}, authz.OfProject(project.Name)) {
+		record.Bundles.Largest = nil
+	}
+	return record
+}
+
+func trimCluster(c *caller, cluster *catalog.Cluster, record fleet.Record) fleet.Record {
+	if !c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, authz.OfEveryService(cluster)) {
+		record.Cluster.Services, record.Cluster.ServicesHealthy = c.count(cluster)
 	}
 	return record
 }

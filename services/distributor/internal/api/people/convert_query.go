@@ -35,21 +35,27 @@ func rowMessage(row *find.Row) *fleetv1.FleetRow {
 	if row.Problem != nil {
 		m.Reason, m.Message = errorsv1.Reason(row.Problem.Reason), firstOf(row.Problem.Message, maxRowMessage)
 	}
-	switch o := row.Object.(type) {
-	case *catalog.Service:
-		addService(m, row, o)
-	case *catalog.Cluster:
-		m.LastSeenAt, m.KubernetesVersion = catalogwire.Timestamp(row.LastSeenAt), o.Agent.Report.KubernetesVersion
-		if version := o.Agent.Report.AgentVersion; version != "" {
-			m.Versions = []string{version}
-		}
-	case *catalog.Repository:
-		m.Url = o.Spec.URL
+	if addTo := kinds[key.Kind].addTo; addTo != nil {
+		addTo(m, row)
 	}
 	return m
 }
 
-func addService(m *fleetv1.FleetRow, row *find.Row, service *catalog.Service) {
+func addCluster(m *fleetv1.FleetRow, row *find.Row) {
+	cluster, _ := row.Object.(*catalog.Cluster)
+	m.LastSeenAt, m.KubernetesVersion = catalogwire.Timestamp(row.LastSeenAt), cluster.Agent.Report.KubernetesVersion
+	if version := cluster.Agent.Report.AgentVersion; version != "" {
+		m.Versions = []string{version}
+	}
+}
+
+func addRepository(m *fleetv1.FleetRow, row *find.Row) {
+	repository, _ := row.Object.(*catalog.Repository)
+	m.Url = repository.Spec.URL
+}
+
+func addService(m *fleetv1.FleetRow, row *find.Row) {
+	service, _ := row.Object.(*catalog.Service)
 	m.Cluster, m.Namespace = refOf(service.Spec.Cluster), service.Spec.Wanted().NamespaceOrDefault()
 	m.Synced, m.Paused = row.Synced, service.Spec.Wanted().Paused
 	for i, source := range service.Spec.Sources {

@@ -186,37 +186,48 @@ func (e editing) undecided(edit permission.Edit) error {
 
 // checkKind decides about needs that depend on what kind of object is edited.
 func (e editing) checkKind(edit permission.Edit, current, next catalog.Object) error {
-	switch o := next.(type) {
-	case *catalog.Service:
-		return e.checkProject(current, o)
-	case *catalog.GlobalService:
-		return e.checkGlobal(o)
-	case *catalog.AccessBinding:
-		role, _ := e.directory.Role(o.Spec.Role)
-		return e.rights.MayGive(o.Spec, role)
-	case *catalog.Project:
-		last, _ := current.(*catalog.Project)
-		return e.rights.MayChangeProject(last, o)
-	case *catalog.Role:
-		return e.rights.MayDefine(o.Spec)
-	case *catalog.TrustRule:
-		// The editor decides who becomes a user of the rule.
-		return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(o))
-	case *catalog.User:
-		return e.rights.MayBecome(e.view.Rights(fleet.Named(o.Name, o.Spec.Groups)))
-	case *catalog.FleetSource:
-		last, _ := current.(*catalog.FleetSource)
-		return e.mayDirect(last, o)
-	case *catalog.Repository:
-		if current == nil {
-			return nil
-		}
-		// Who says what the repository holds says what its fleet sources write.
-		return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.view}.FleetSources(), func(f *catalog.FleetSource) bool {
-			return f.Spec.Source.Repository != o.Name
-		})...)
+	if mayWrite := kinds[next.Key().Kind].mayWrite; mayWrite != nil {
+		return mayWrite(e, current, next)
 	}
 	return e.undecided(edit)
+}
+
+// mayWriteBinding returns an error unless the caller holds what the binding gives.
+func (e editing) mayWriteBinding(_, next *catalog.AccessBinding) error {
+	role, _ := e.directory.Role(next.Spec.Role)
+	return e.rights.MayGive(next.Spec, role)
+}
+
+func (e editing) mayWriteProject(current, next *catalog.Project) error {
+	return e.rights.MayChangeProject(current, next)
+}
+
+// mayWriteRole returns an error unless the caller holds what the role is made of.
+func (e editing) mayWriteRole(_, next *catalog.Role) error { return e.rights.MayDefine(next.Spec) }
+
+// mayWriteRule returns an error unless the caller holds what the users of the rule do, who are whom its editor lets in.
+func (e editing) mayWriteRule(_, next *catalog.TrustRule) error {
+	return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(next))
+}
+
+// mayWriteUser returns an error unless the caller holds what the user does.
+func (e editing) mayWriteUser(_, next *catalog.User) error {
+	return e.rights.MayBecome(e.view.Rights(fleet.Named(next.Name, next.Spec.Groups)))
+}
+
+func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {
+	return e.mayDirect(current, next)
+}
+
+// mayWriteRepository returns an error unless the caller holds what the fleet sources do that read the repository: who
+// says what it holds says what they write.
+func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
+	if current == nil {
+		return nil
+	}
+	return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.view}.FleetSources(), func(f *catalog.FleetSource) bool {
+		return f.Spec.Source.Repository != next.Name
+	})...)
 }
 
 // mayDirect returns an error unless the caller holds everything that the fleet sources may do. Those that
@@ -235,9 +246,9 @@ func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
 	return nil
 }
 
-// checkGlobal returns an error if somebody writes a global service who may not write services in its whole
+// mayWriteGlobal returns an error if somebody writes a global service who may not write services in its whole
 // project. Which clusters it reaches is the project's to say.
-func (e editing) checkGlobal(next *catalog.GlobalService) error {
+func (e editing) mayWriteGlobal(_, next *catalog.GlobalService) error {
 	project := authz.OfProject(objectname.Project(next.Name))
 	for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate, catalog.VerbDelete} {
 		p := catalog.Permission{Verb: verb, Resource: catalog.ResourceServices}
@@ -250,10 +261,10 @@ func (e editing) checkGlobal(next *catalog.GlobalService) error {
 	return nil
 }
 
-// checkProject returns an error if somebody who may not create services in the project creates one there
+// mayWriteService returns an error if somebody who may not create services in the project creates one there
 // because they may do so in its cluster, which belongs to another project: the limits of the one would
 // not hold for the people of the other.
-func (e editing) checkProject(current catalog.Object, next *catalog.Service) error {
+func (e editing) mayWriteService(current, next *catalog.Service) error {
 	project := objectname.Project(next.Name)
 	create := catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceServices}
 	inProject := authz.Object{Project: project, Service: next.Name, Namespace: next.Spec.Wanted().NamespaceOrDefault()}

@@ -66,10 +66,10 @@ func (e editing) mayUse(use catalog.Use) bool {
 // ownerOf returns where the permission for a use counts. Back ends belong to no project: they are open
 // to projects, and the people of the document's project use them.
 func ownerOf(use catalog.Use) authz.Object {
-	switch use.Key.Kind { //nolint:exhaustive // nothing else is used
-	case catalog.KindRepository:
+	if use.Key.Kind == catalog.KindRepository {
 		return authz.OfRepository(use.Key.Name)
-	case catalog.KindConfigSet:
+	}
+	if use.Key.Kind.InProject() {
 		return authz.OfProject(objectname.Project(use.Key.Name))
 	}
 	return authz.OfProject(use.Project)

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -155,15 +158,73 @@ func (s *Service) holders(ctx context.Context, q holdersQuery) (*holdersFound, e
 	}
 }
 
-// decisive returns the kinds whose objects decide who reaches a cluster.
-func decisive() []string {
-	return []string{string(catalog.KindCluster), string(catalog.KindAccessBinding), string(catalog.KindRole), string(catalog.KindUser)}
+// decisive are the kinds whose objects decide who reaches a cluster.
+var decisive = map[string]decisiveKind{
+	string(catalog.KindCluster): decides(clusterOfRecord, func(at *state, cluster string, o *catalog.Cluster) {
+		if o.Name == cluster {
+			at.Target = o
+		}
+	}),
+	string(catalog.KindAccessBinding): decides(namedRecord(bindingOf), func(at *state, _ string, o *catalog.AccessBinding) {
+		at.Bindings = append(at.Bindings, o)
+	}),
+	string(catalog.KindRole): decides(namedRecord(roleObjectOf), func(at *state, _ string, o *catalog.Role) {
+		at.Roles[catalog.RoleName(o.Name)] = o.Spec
+	}),
+	string(catalog.KindUser): decides(namedRecord(userOf), func(at *state, _ string, o *catalog.User) {
+		at.users = append(at.users, o)
+	}),
 }
+
+// decisiveKind is one of them.
+type decisiveKind struct {
+	// read returns the object of a document that is made of records, which has no name of its own.
+	read func(name string, document []byte) (catalog.Object, error)
+	// add adds an object to what decides about a cluster, which is given by its path.
+	add func(at *state, cluster string, object catalog.Object)
+}
+
+func decides[M proto.Message, O catalog.Object](of func(name string, m M) (O, error), add func(at *state, cluster string, o O)) decisiveKind {
+	return decisiveKind{
+		read: func(name string, document []byte) (catalog.Object, error) {
+			var none M
+			m, _ := none.ProtoReflect().New().Interface().(M)
+			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(document, m); err != nil {
+				return nil, err
+			}
+			return of(name, m)
+		},
+		add: func(at *state, cluster string, object catalog.Object) {
+			o, _ := object.(O)
+			add(at, cluster, o)
+		},
+	}
+}
+
+// clusterOfRecord returns of a cluster what bindings select it by.
+func clusterOfRecord(name string, m *fleetv1.Cluster) (*catalog.Cluster, error) {
+	path, err := optionalPath("name", name)
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: path, Labels: m.GetMetadata().GetLabels()}}, err
+}
+
+// namedRecord reads a message, and names the object.
+func namedRecord[M proto.Message, O catalog.Object](read func(M) (O, error)) func(string, M) (O, error) {
+	return func(name string, m M) (O, error) {
+		object, err := read(m)
+		if err == nil {
+			object.Meta().Name = name
+		}
+		return object, err
+	}
+}
+
+// decisiveKinds returns the names of those kinds, sorted.
+func decisiveKinds() []string { return slices.Sorted(maps.Keys(decisive)) }
 
 // present returns what decides about a cluster now.
 func (s *Service) present(cluster string) (*journal.Past, error) {
-	past := journal.NewPast(decisive()...)
-	for _, kind := range decisive() {
+	past := journal.NewPast(decisiveKinds()...)
+	for _, kind := range decisiveKinds() {
 		query := fleet.Query{Kind: catalog.Kind(kind), Limit: math.MaxInt32}
 		if query.Kind == catalog.KindCluster {
 			query.Keep = func(object catalog.Object) bool { return object.Key().Name == cluster }
@@ -214,7 +275,7 @@ func (s *Service) undo(ctx context.Context, q holdersQuery, past *journal.Past, 
 		return err
 	}
 	// Clocks of replicas differ, so the first record that is too old by its own time ends the search.
-	kinds := append(decisive(), catalog.RecordHub)
+	kinds := append(decisiveKinds(), catalog.RecordHub)
 	query := journal.Query{Kinds: kinds, Outcome: journal.OutcomeOK, Since: q.since.Add(-clockSkew), Limit: recordsPage}
 	err := s.eachRecord(ctx, query, func(e journal.Entry) error {
 		if e.Time.Before(q.since) {
@@ -281,24 +342,17 @@ type state struct {
 func (c *stateCache) at(cluster journal.ObjectName) (state, error) {
 	var at state
 	at.Roles = map[catalog.RoleName]catalog.RoleSpec{}
-	for _, kind := range decisive() {
+	path, err := optionalPath("name", cluster.Name)
+	if err != nil {
+		return at, err
+	}
+	for _, kind := range decisiveKinds() {
 		for _, name := range c.past.Names(kind) {
 			object, err := c.object(journal.ObjectName{Kind: kind, Name: name})
 			if err != nil {
 				return at, err
 			}
-			switch o := object.(type) {
-			case *catalog.Cluster:
-				if name == cluster.Name {
-					at.Target = o
-				}
-			case *catalog.AccessBinding:
-				at.Bindings = append(at.Bindings, o)
-			case *catalog.Role:
-				at.Roles[catalog.RoleName(o.Name)] = o.Spec
-			case *catalog.User:
-				at.users = append(at.users, o)
-			}
+			decisive[kind].add(&at, path, object)
 		}
 	}
 	return at, nil
@@ -312,53 +366,10 @@ func (c *stateCache) object(name journal.ObjectName) (catalog.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := objectOfRecord(name, document)
+	object, err := decisive[name.Kind].read(name.Name, document)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", journal.ErrInconsistent, name.Kind, name.Name, err)
 	}
 	c.objects[name] = object
 	return object, nil
-}
-
-// objectOfRecord returns the object of a document that is made of records, which has no name of its own.
-func objectOfRecord(name journal.ObjectName, document []byte) (catalog.Object, error) {
-	read := protojson.UnmarshalOptions{DiscardUnknown: true}
-	switch name.Kind {
-	case string(catalog.KindCluster):
-		m := &fleetv1.Cluster{}
-		if err := read.Unmarshal(document, m); err != nil {
-			return nil, err
-		}
-		path, err := optionalPath("name", name.Name)
-		return &catalog.Cluster{Metadata: catalog.Metadata{Name: path, Labels: m.GetMetadata().GetLabels()}}, err
-	case string(catalog.KindAccessBinding):
-		m := &fleetv1.AccessBinding{}
-		if err := read.Unmarshal(document, m); err != nil {
-			return nil, err
-		}
-		binding, err := bindingOf(m)
-		if err == nil {
-			binding.Name = name.Name
-		}
-		return binding, err
-	case string(catalog.KindRole):
-		m := &fleetv1.Role{}
-		if err := read.Unmarshal(document, m); err != nil {
-			return nil, err
-		}
-		role, err := roleObjectOf(m)
-		if err == nil {
-			role.Name = name.Name
-		}
-		return role, err
-	}
-	m := &fleetv1.User{}
-	if err := read.Unmarshal(document, m); err != nil {
-		return nil, err
-	}
-	user, err := userOf(m)
-	if err == nil {
-		user.Name = name.Name
-	}
-	return user, err
 }

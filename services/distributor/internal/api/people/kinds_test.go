@@ -13,9 +13,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// TestEveryKindHasACodec reads an empty document of each kind that documents can hold, and shows it again. A kind
-// without one would end the process of the hub when somebody applies it.
-func TestEveryKindHasACodec(t *testing.T) {
+// TestEveryKindIsReadAndShown reads an empty document of each kind that documents can hold, and shows it again. A kind
+// that the table lacks would end the process of the hub when somebody applies it.
+func TestEveryKindIsReadAndShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range catalog.Kinds() {
 		field := fleetdoc.Kinds()[string(kind)]
@@ -23,15 +23,15 @@ func TestEveryKindHasACodec(t *testing.T) {
 			t.Errorf("no document holds a %s", kind)
 			continue
 		}
-		c, ok := codecs[kind]
+		own, ok := kinds[kind]
 		if !ok {
-			t.Errorf("%s has no codec", kind)
+			t.Errorf("%s is not in the table", kind)
 			continue
 		}
 		message := fleetdoc.Object(fleetdoc.Named(string(kind), nil))
 		metadata := message.Mutable(field.Message().Fields().ByName("metadata")).Message()
 		metadata.Set(metadata.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("one"))
-		object, err := c.read(message.Interface())
+		object, err := own.read(message.Interface())
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
@@ -39,11 +39,11 @@ func TestEveryKindHasACodec(t *testing.T) {
 		if object.Key().Kind != kind {
 			t.Errorf("a document of a %s is read as %s", kind, object.Key())
 		}
-		if got := c.show(fleet.Record{Object: object}).ProtoReflect().Descriptor(); got != field.Message() {
+		if got := own.show(fleet.Record{Object: object}).ProtoReflect().Descriptor(); got != field.Message() {
 			t.Errorf("%s is shown as %s", kind, got.FullName())
 		}
 	}
-	if len(codecs) != len(catalog.Kinds()) || len(codecs) != len(fleetdoc.Kinds()) {
-		t.Errorf("there are %d codecs, %d kinds of objects and %d of documents", len(codecs), len(catalog.Kinds()), len(fleetdoc.Kinds()))
+	if len(kinds) != len(catalog.Kinds()) || len(kinds) != len(fleetdoc.Kinds()) {
+		t.Errorf("the table has %d kinds, and there are %d of objects and %d of documents", len(kinds), len(catalog.Kinds()), len(fleetdoc.Kinds()))
 	}
 }

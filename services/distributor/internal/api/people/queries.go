@@ -158,19 +158,15 @@ func (s *Queries) run(ctx context.Context, c *caller, q *find.Query) (*find.Resu
 // ask is run for callers that have begun.
 func (s *Queries) ask(ctx context.Context, c *caller, q *find.Query) (*find.Result, error) {
 	viewer := func() find.Viewer { return c.viewer(q) }
-	var result *find.Result
-	var err error
-	switch q.Kind() {
-	case catalog.KindService, catalog.KindCluster, catalog.KindRepository:
-		result, err = s.views.Run(ctx, q, c.rights, viewer)
-	default:
-		snapshot, err := s.snapshot(ctx, q.Kind())
-		if err != nil {
-			return nil, err
-		}
-		result, err = q.Run(ctx, snapshot, viewer(), time.Now())
+	if kinds[q.Kind()].isViewed {
+		result, err := s.views.Run(ctx, q, c.rights, viewer)
 		return result, queryError(err)
 	}
+	snapshot, err := s.snapshot(ctx, q.Kind())
+	if err != nil {
+		return nil, err
+	}
+	result, err := q.Run(ctx, snapshot, viewer(), time.Now())
 	return result, queryError(err)
 }
 

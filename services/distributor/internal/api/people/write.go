@@ -60,11 +60,8 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		} else if warning := (fleet.Rollouts{View: s.d.View}).Warning(outcome.Object); warning != "" {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}
-		switch o := outcome.Object.(type) {
-		case *catalog.AccessBinding:
-			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, missingOf(s.d.View, o, all)...)
-		case *catalog.RolloutPolicy:
-			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, fleet.EmptyWaves(s.d.View, o, all)...)
+		if warn := kinds[outcome.Object.Key().Kind].warn; warn != nil {
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warn(s.d.View, outcome.Object, all)...)
 		}
 	}
 	return res, nil
