@@ -59,7 +59,7 @@ GENERATED := ./gen/... ./internal/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -74,7 +74,7 @@ demo: system $(BIN)/leat ## Record the demo of README again, from a real leat up
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system browser kube registry $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
+test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; $(TEST) outside "$$($(GO) list work | grep -E '^$(OUTSIDE)$$')" $(FLAGS) || failed=1; \
@@ -187,6 +187,9 @@ kube: ## Build the Kubernetes control plane for tests and demos, once
 registry: ## Build the OCI registry for tests, once
 	@echo "==> OCI registry (built once, two minutes; then cached)"
 	@tools/registry/build.sh >/dev/null
+
+grpcurl: ## Build the grpcurl with which examples are tried, once
+	@tools/grpcurl/build.sh >/dev/null
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, openssl, nginx)
 	@tools/system.sh

@@ -50,6 +50,8 @@ const (
 
 // hub is a distributor and a tunnel behind one front that ends TLS, and a provider.
 type hub struct {
+	// base is the administrator's connection, without TLS.
+	base     rpc.Client
 	fleet    fleetv1connect.FleetServiceClient
 	sessions fleetv1connect.SessionServiceClient
 	front    *front
@@ -95,6 +97,7 @@ func start(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.base = client
 	h.fleet = fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 	h.sessions = fleetv1connect.NewSessionServiceClient(client.HTTP, client.BaseURL, client.Options...)
 	provider := startProvider(t, h.front.url(hubName))
