@@ -141,7 +141,7 @@ type View struct {
 	// deriving wakes the deriver.
 	deriving wake.Signal
 
-	// refreshing serialises Refresh, so that changes are taken in their order.
+	// refreshing serialises Refresh, so that changes are taken in their order. Rollouts.Still holds it, too.
 	refreshing sync.Mutex
 	// sharing is for what Refresh reads from the store. refreshing guards it.
 	sharing *sharing

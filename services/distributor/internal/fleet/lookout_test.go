@@ -357,3 +357,63 @@ func TestLookingAgainSeesEverything(t *testing.T) {
 		t.Errorf("saw %d services under policies, and %d changes: too little happens to show anything", members, changes)
 	}
 }
+
+// TestLooksSeeWholeEdits edits services together, again and again, while a leader looks at the fleet. All that it sees
+// of them at one time is of one edit: a rollout that began with a part of one would bring the rest in another one.
+func TestLooksSeeWholeEdits(t *testing.T) {
+	t.Parallel()
+	const edits, services = 100, 50
+	hub, l := fanout.NewHub[catalog.Key](0), &log{}
+	view := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""), Plans: fanout.NewHub[string](0), Objects: hub,
+		PollInterval: time.Second,
+	})
+	edit := func(n int) {
+		c := catalog.Changes{Revision: view.Revision() + 1}
+		for i := range services {
+			s := service(fmt.Sprintf("app-%d@one", i), "one", benchSource(0))
+			s.Generation = int64(n)
+			c.Services = append(c.Services, s)
+		}
+		if n == 1 {
+			c.Clusters = []*catalog.Cluster{cluster("one")}
+			c.Policies = []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "waves"}}}
+		}
+		l.changes = []catalog.Changes{c}
+		if err := view.Refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	edit(1)
+	announced, leader := hub.WatchAll(), fleet.Rollouts{View: view}
+	watch, done := leader.Watch(), make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range edits {
+			edit(n + 2)
+		}
+	}()
+	looks := 0
+	for isOver := false; !isOver; looks++ {
+		select {
+		case <-done:
+			isOver = true // and look once more
+		default:
+		}
+		var sight rollouts.Sight
+		leader.Still(func() {
+			keys, lagged := announced.Take()
+			sight = watch.Look(keys, lagged)
+		})
+		seen := map[int64]int{}
+		for _, member := range sight.Members["waves"] {
+			seen[member.Service.Generation]++
+		}
+		if len(seen) != 1 {
+			t.Fatalf("look %d saw services by generation %v, want all of one edit", looks, seen)
+		}
+	}
+	if looks < 10 {
+		t.Errorf("looked %d times during %d edits", looks, edits)
+	}
+}

@@ -34,6 +34,13 @@ func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
 	return cluster
 }
 
+// Still implements rollouts.Fleet.
+func (r Rollouts) Still(look func()) {
+	r.View.refreshing.Lock()
+	defer r.View.refreshing.Unlock()
+	look()
+}
+
 // Revision implements rollouts.Fleet.
 func (r Rollouts) Revision() int64 { return r.View.Revision() }
 

@@ -163,19 +163,30 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	return true, nil
 }
 
-// look returns what is seen now. Keys are taken after the view was refreshed, so nothing that it took over is
-// missed.
-func (w *Work) look(now time.Time) Sight {
-	var keys []catalog.Key
-	isAll := w.announced == nil || now.Sub(w.lookedAll) >= fullEvery
-	if w.announced != nil {
-		taken, lagged := w.announced()
-		keys, isAll = taken, isAll || lagged
+// look returns what is seen now, which is one state of the catalog: a rollout that began with a part of an edit would
+// bring the rest in another one. Keys are taken after the view was refreshed, so nothing that it took over is missed.
+// A look at each service takes long, so nothing stands still for it; what is edited meanwhile is looked at after it.
+func (w *Work) look(now time.Time) (sight Sight) {
+	if w.announced == nil {
+		w.p.Fleet.Still(func() { sight = w.watch.Look(nil, true) })
+		return sight
 	}
+	isAll := now.Sub(w.lookedAll) >= fullEvery
 	if isAll {
 		w.lookedAll = now
+		keys, _ := w.announced()
+		w.watch.Look(keys, true)
 	}
-	return w.watch.Look(keys, isAll)
+	w.p.Fleet.Still(func() {
+		keys, lagged := w.announced()
+		if sight = w.watch.Look(keys, lagged); lagged {
+			w.lookedAll = now
+		}
+	})
+	if isAll {
+		sight.Changes = nil // they are those since the look before, of which nothing was kept
+	}
+	return sight
 }
 
 // recall returns the memory of a policy with what is seen of it now, and forgets policies that are gone.

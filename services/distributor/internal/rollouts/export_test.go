@@ -3,8 +3,13 @@
 
 package rollouts
 
+import "github.com/leatdev/leat/services/distributor/internal/catalog"
+
 // Decisions about members, which the driver makes in each round.
 var (
 	Begin    = begin
 	TakeOver = takeOver
 )
+
+// Announce has rounds ask which objects were announced.
+func (w *Work) Announce(take func() (keys []catalog.Key, lagged bool)) { w.announced = take }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,7 @@ type idle struct {
 func (*idle) Heads(context.Context) ([]rollouts.Head, error) { return nil, nil }
 func (*idle) Refresh(context.Context) error                  { return nil }
 func (*idle) IsNeeded() bool                                 { return true }
+func (*idle) Still(look func())                              { look() }
 func (*idle) Layers([]*catalog.Service) []string             { return nil }
 
 func (*idle) Revision() int64 { return 0 }
@@ -84,4 +87,56 @@ func TestSilentUpstreamHoldsNoRoundUp(t *testing.T) {
 			t.Errorf("asked %d times in three rounds, want one question that is given up in each", f.asked)
 		}
 	})
+}
+
+// calm is idle, and notes what is asked of it while it stands still.
+type calm struct {
+	idle
+
+	isStill bool
+	asked   []string
+}
+
+func (f *calm) Watch() rollouts.Watch { return f }
+
+func (f *calm) Still(look func()) {
+	f.isStill = true
+	look()
+	f.isStill = false
+}
+
+func (f *calm) Look(_ []catalog.Key, isAll bool) rollouts.Sight {
+	f.asked = append(f.asked, fmt.Sprintf("look at all: %t, still: %t", isAll, f.isStill))
+	return f.sight
+}
+
+func (f *calm) announced() ([]catalog.Key, bool) {
+	f.asked = append(f.asked, fmt.Sprintf("keys, still: %t", f.isStill))
+	return nil, false
+}
+
+// TestRoundsLookAtOneState makes rounds: what one acts on was announced and looked at while nothing changed, and
+// nothing stands still for the long look at each service that comes before.
+func TestRoundsLookAtOneState(t *testing.T) {
+	t.Parallel()
+	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &calm{}
+	w := rollouts.NewWork(rollouts.Params{Store: f, Fleet: f, Sources: f, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, 1)
+	w.Announce(f.announced)
+	now := time.Now()
+	for range 2 {
+		if _, err := w.Round(t.Context(), now, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"keys, still: false", "look at all: true, still: false", "keys, still: true", "look at all: false, still: true",
+		"keys, still: true", "look at all: false, still: true",
+	}
+	if !slices.Equal(f.asked, want) {
+		t.Errorf("got\n%s", strings.Join(f.asked, "\n"))
+	}
 }

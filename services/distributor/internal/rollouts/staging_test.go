@@ -220,7 +220,8 @@ func (y *yard) Authors(_ context.Context, since int64) (after []catalog.Author, 
 	return after, nil
 }
 
-func (*yard) IsNeeded() bool { return true }
+func (*yard) IsNeeded() bool    { return true }
+func (*yard) Still(look func()) { look() }
 
 func (y *yard) Revision() int64 { return y.revision }
 

@@ -288,6 +288,9 @@ type Fleet interface {
 	ClusterOf(service *catalog.Service) *catalog.Cluster
 	// Watch returns a Watch that has seen nothing yet.
 	Watch() Watch
+	// Still runs look while the view takes nothing over from the store. What it took over before, it has announced, so a
+	// look sees an edit of many services whole, or not at all. Edits wait meanwhile.
+	Still(look func())
 }
 
 // Watch looks at the fleet again and again. It is for one goroutine.

@@ -107,7 +107,8 @@ func (v *stagedView) Refresh(ctx context.Context) error {
 	})
 }
 
-func (*stagedView) IsNeeded() bool { return true }
+func (*stagedView) IsNeeded() bool    { return true }
+func (*stagedView) Still(look func()) { look() }
 
 func (*stagedView) Layers([]*catalog.Service) []string { return nil }
 

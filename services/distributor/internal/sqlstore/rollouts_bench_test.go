@@ -92,6 +92,7 @@ func newCrowd(t testing.TB, services int) *crowd {
 }
 
 func (*crowd) IsNeeded() bool                              { return true }
+func (*crowd) Still(look func())                           { look() }
 func (*crowd) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
 func (*crowd) Refresh(context.Context) error               { return nil }
 
