@@ -92,7 +92,7 @@ type CacheConfig struct {
 	Encodings config.Bytes
 }
 
-// Intervals are times between two polls. Each is spread by a quarter.
+// Intervals are times between two polls, each spread by a quarter, and how long an answer waits.
 type Intervals struct {
 	// PlanPoll is how often agents that hold no stream ask for their plan.
 	PlanPoll time.Duration
@@ -102,6 +102,9 @@ type Intervals struct {
 	Resync time.Duration
 	// Reconcile is how often gitcache's repository definitions are compared with the catalog.
 	Reconcile time.Duration
+	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it. Zero means 3 s. It has no
+	// flag: it is for tests on busy machines.
+	RolloutWait time.Duration
 }
 
 // Bind binds the fields.

@@ -85,7 +85,7 @@ func TestSecConfigurationsWaitForTheWaves(t *testing.T) {
 
 func testConfigurationsWait(t *testing.T, isDerived bool) {
 	url := postgrestest.New(t).Database(t)
-	shared := func(c *distributor.Config) { c.DatabaseURL = url }
+	shared := func(c *distributor.Config) { c.DatabaseURL, c.Intervals.RolloutWait = url, await.Patience }
 	h := startHub(t, shared, quickly)
 	vault := vaultdouble.Start(t)
 	put := func(path, password string) {

@@ -8,6 +8,7 @@
 package distributor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,9 @@ const (
 	// agentFrame bounds what each agent's connection holds after a report of everything, of which there are ten
 	// thousand after a start of a large fleet.
 	agentFrame = 16 << 10
+
+	// rolloutWait is how long the answer to an edit waits for its rollout: a person sits before it.
+	rolloutWait = 3 * time.Second
 
 	resolveWorkers = 16
 	resolveTimeout = time.Minute
@@ -259,7 +263,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store),
 			Objects: objects,
 			States:  people.States{Rollouts: sqlstore.RolloutsOf(store), Releases: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Mail: sqlstore.NotificationsOf(store)},
-			Logger:  logger, Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
+			Logger:  logger,
+			Settings: people.Settings{
+				Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(), RolloutWait: cmp.Or(cfg.Intervals.RolloutWait, rolloutWait),
+			},
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{

@@ -95,7 +95,7 @@ func checkNamed(t *testing.T, edit string, res *fleetv1.ApplyResponse, number in
 func TestSecEditsWaitForTheWaves(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
-	shared := func(c *distributor.Config) { c.DatabaseURL = url }
+	shared := func(c *distributor.Config) { c.DatabaseURL, c.Intervals.RolloutWait = url, await.Patience }
 	h := startHub(t, shared)
 	clusters := []string{"one", "two", "three", "four", "five"}
 	h.git.set("demo", "app@next", newFolder(t, "c1n", "the same folder of another branch"))

@@ -23,12 +23,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
 
-const (
-	// beginTimeout bounds how long the answer to an edit waits for the rollout that brings it, which another
-	// replica may begin. None begins while another one is under way, or while something of the edit is missing.
-	beginTimeout = 3 * time.Second
-)
-
 // lookAgain spaces the looks meanwhile. One at a global service reads all its members, so there are few.
 var lookAgain = backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second}
 
@@ -80,7 +74,7 @@ func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome)
 		}
 	}
 	waiting := map[catalog.Key]bool{} // edits that have waited for a rollout
-	deadline := time.Now().Add(beginTimeout)
+	deadline := time.Now().Add(s.d.Settings.RolloutWait)
 	for attempt := 0; ; attempt++ {
 		if err := s.findRollouts(ctx, open, waiting, found); err != nil {
 			s.d.Logger.WarnContext(ctx, "edit stored, but its rollout is not known", slog.Any("error", err))

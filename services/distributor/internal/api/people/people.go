@@ -54,7 +54,7 @@ type Mirrors interface {
 	Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error)
 }
 
-// Deps are the collaborators and settings of the service, all required unless noted.
+// Deps are the collaborators of the service, all required, and its settings.
 type Deps struct {
 	View       *fleet.View
 	Editor     *catalog.Editor
@@ -73,12 +73,20 @@ type Deps struct {
 	Objects    *fanout.Hub[catalog.Key]
 	States     States
 	Logger     *slog.Logger
+	Settings   Settings
+}
+
+// Settings are those of the service.
+type Settings struct {
 	// Version is the hub's.
 	Version string
 	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
 	TunnelURL string
 	// RedirectURI is what identity providers send people back to. Empty: the hub has no public URL.
 	RedirectURI string
+	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it, which another replica may
+	// begin. None begins while another one is under way, or while something of the edit is missing.
+	RolloutWait time.Duration
 }
 
 // States knows the states of objects that the view does not know, all required.

@@ -15,7 +15,7 @@ import (
 func (s *Service) providersShown(_ context.Context, records []fleet.Record) ([]*fleetv1.IdentityProvider, error) {
 	shown := wire.Each(records, messageOf[*fleetv1.IdentityProvider])
 	for _, provider := range shown {
-		provider.Status.RedirectUri = s.d.RedirectURI
+		provider.Status.RedirectUri = s.d.Settings.RedirectURI
 	}
 	return shown, nil
 }
