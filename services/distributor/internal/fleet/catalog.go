@@ -52,7 +52,7 @@ func newCatalog() *Catalog {
 	return c
 }
 
-// addDefaultLocked adds the project default if nobody has edited it.
+// addDefaultLocked adds the project default unless the store holds one, which a person has edited.
 func (c *Catalog) addDefaultLocked() {
 	if standing := catalog.DefaultProject(); c.projects.objects[standing.Name] == nil {
 		c.projects.objects[standing.Name] = standing

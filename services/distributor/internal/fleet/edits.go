@@ -111,7 +111,7 @@ func (r Rollouts) heldMember(global *catalog.GlobalService) *catalog.Service {
 	return held
 }
 
-// members returns the first derived service of a global service, and the first that is held; nil: there is none.
+// members returns the first derived service of a global service, and the first one that a rollout holds. Each may be nil.
 func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.Service) {
 	for _, member := range GlobalMembers(r.View, global.Name, "") {
 		if service := member.Service; service.Derived != nil {

@@ -5,6 +5,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -60,4 +61,12 @@ func RequestedPlan(ctx context.Context, s *Store) (string, error) {
 		lines[i] = step.Detail
 	}
 	return strings.Join(lines, "\n"), err
+}
+
+// SealedPlaces describes the columns of sealed values, with what that of a key is bound to.
+func SealedPlaces(key string) (all []string) {
+	for _, c := range sealedColumns(newTables()) {
+		all = append(all, fmt.Sprintf("%s.%s by %s: %s, %s", c.table, c.column, c.key, c.purpose, c.bound(key)))
+	}
+	return all
 }

@@ -93,7 +93,7 @@ type sealedPart[T catalog.Object, R row] struct {
 	put, give func(k *keyStore, object T, row R) error
 }
 
-// sealedText is a column of one secret, which an empty text stands for if there is none. at returns the column in a row.
+// sealedText is a column of one secret. An object without the secret has an empty text. at returns the column in a row.
 func sealedText[T catalog.Object, R row](column sealedColumn, at func(R) *[]byte, text func(T) *secret.Text) sealedPart[T, R] {
 	return sealedTextIf(column, at, text, func(object T, _ R) bool { return *text(object) != "" })
 }
