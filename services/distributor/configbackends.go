@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -82,7 +83,7 @@ func (c *BackendConfig) check() error {
 	seen := map[string]bool{}
 	for _, folder := range c.Folders {
 		name, path, _ := strings.Cut(folder, "=")
-		if catalog.ValidateName("", name) != nil || !filepath.IsAbs(path) || seen[name] {
+		if objectname.ValidateLabel("", name) != nil || !filepath.IsAbs(path) || seen[name] {
 			errs = append(errs, fmt.Errorf("--distributor-config-folders: got %q, want NAME=/path, and each name once", folder))
 		}
 		seen[name] = true

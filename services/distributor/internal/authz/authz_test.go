@@ -335,7 +335,7 @@ func TestSecGivingNeverAddsAnything(t *testing.T) {
 				continue
 			}
 			groups := func(r *authz.Rights) []string {
-				return authz.ClusterGroups(r.Grants(), func(g authz.Grant) bool { return g.Reaches(o.Cluster) })
+				return authz.ClusterGroups(r.Grants(), func(g authz.Grant) bool { return g.Reaches(&catalog.Cluster{Metadata: *o.Cluster}) })
 			}
 			for _, group := range groups(after) {
 				if !slices.Contains(groups(before), group) && !slices.Contains(groups(before), "leat:admins") && group != "leat:viewers" {

@@ -15,7 +15,7 @@ import (
 // whole, such as a user.
 type Object struct {
 	// Cluster is the cluster itself, or the one that the object belongs to. Nil: none.
-	Cluster *catalog.Cluster
+	Cluster *catalog.Metadata
 	// Project is the project that the object is in, or that it is itself. Empty: it is in none, or in
 	// one that only a binding for all projects covers.
 	Project string
@@ -45,11 +45,11 @@ func ObjectOf(directory Directory, object catalog.Object) Object {
 }
 
 // clusterOf returns a cluster. One that does not exist can still be in a scope by its name.
-func clusterOf(directory Directory, name string) *catalog.Cluster {
+func clusterOf(directory Directory, name string) *catalog.Metadata {
 	if cluster, ok := directory.Cluster(name); ok {
-		return cluster
+		return &cluster.Metadata
 	}
-	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name}}
+	return &catalog.Metadata{Name: name}
 }
 
 // OfProject returns a project as a whole: what anything in it needs.
@@ -57,7 +57,7 @@ func OfProject(name string) Object { return Object{Project: name} }
 
 // OfCluster returns a cluster's.
 func OfCluster(cluster *catalog.Cluster) Object {
-	return Object{Project: objectname.Project(cluster.Name), Cluster: cluster}
+	return Object{Project: objectname.Project(cluster.Name), Cluster: &cluster.Metadata}
 }
 
 // OfRepository returns a repository's.
@@ -67,13 +67,13 @@ func OfRepository(name string) Object {
 
 // OfEveryService returns the services of a cluster together, whatever their projects are.
 func OfEveryService(cluster *catalog.Cluster) Object {
-	return Object{Cluster: cluster, Service: anyService}
+	return Object{Cluster: &cluster.Metadata, Service: anyService}
 }
 
 // OfServicesIn returns those services of a cluster that belong to a project and have a namespace, as far
 // as no binding names them one by one.
 func OfServicesIn(cluster *catalog.Cluster, project, namespace string) Object {
-	return Object{Cluster: cluster, Project: project, Namespace: namespace, Service: anyService}
+	return Object{Cluster: &cluster.Metadata, Project: project, Namespace: namespace, Service: anyService}
 }
 
 // isHub reports whether the grant's scope is everything.
@@ -215,7 +215,7 @@ func namesService(paths []string, service string) bool {
 
 func coversNow(directory Directory, clusters catalog.ClusterSelection, name string) bool {
 	cluster, ok := directory.Cluster(name)
-	return ok && clusters.Covers(cluster)
+	return ok && clusters.Covers(&cluster.Metadata)
 }
 
 // implies reports whether every object that the first selector matches is matched by the second one,

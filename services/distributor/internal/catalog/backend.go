@@ -9,10 +9,14 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 )
 
@@ -95,15 +99,15 @@ func (b *ConfigBackend) reachable() error {
 		return nil
 	}
 	field, text := b.Spec.kind().dials()
-	if host := hostOf(text); isLocal(host) {
+	if host := check.Host(text); check.IsLocal(host) {
 		return fielderr.New(field, "%q is an address of the hub's own machine or its link, which it does not dial", host)
 	}
 	return nil
 }
 
-func (b *ConfigBackend) checkReferences(context.Context, Tx) error      { return nil }
-func (b *ConfigBackend) checkSettled(context.Context, Tx) error         { return nil }
-func (b *ConfigBackend) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (b *ConfigBackend) checkReferences(context.Context, Reader) error { return nil }
+func (b *ConfigBackend) checkSettled(context.Context, Reader) error    { return nil }
+func (b *ConfigBackend) room(ProjectQuotas) Room                       { return Room{} }
 
 func (b *ConfigBackend) secrets() map[string]any {
 	secrets := map[string]any{}
@@ -189,17 +193,17 @@ func (b *ConfigBackend) Validate() error {
 	return cmp.Or(
 		b.validate(KindConfigBackend),
 		b.validateBackendName(),
-		validateDescription(s.Description),
+		check.Description(s.Description),
 		s.validateKind(),
 		validateHookSecret(s.WebhookSecret),
-		validateWithin("spec.refresh", s.Refresh, minConfigRefresh, maxConfigRefresh),
-		validateWithin("spec.max_stale", s.MaxStale, s.RefreshEvery(), maxConfigStale),
+		check.Within("spec.refresh", s.Refresh, minConfigRefresh, maxConfigRefresh),
+		check.Within("spec.max_stale", s.MaxStale, s.RefreshEvery(), maxConfigStale),
 		fielderr.Each("spec.allowed_paths", "items", s.AllowedPaths, maxAllowedPaths, validateGlob),
 		fielderr.Each("spec.projects", "items", s.Projects, maxBackendProjects, func(field, name string) error {
 			if name == accessrule.All {
 				return nil
 			}
-			return ValidateName(field, name)
+			return objectname.ValidateLabel(field, name)
 		}),
 	)
 }
@@ -221,7 +225,7 @@ func validateHookSecret(text secret.Text) error {
 
 // checkBackendReference refuses a reference to a back end that does not exist or is closed to the
 // project, in the same words, and to a path that the back end does not allow.
-func checkBackendReference(ctx context.Context, tx Tx, field, text, project string) error {
+func checkBackendReference(ctx context.Context, tx Reader, field, text, project string) error {
 	reference, err := ParseReference(text)
 	if err != nil {
 		return fielderr.Within(field, err)
@@ -240,7 +244,7 @@ func checkBackendReference(ctx context.Context, tx Tx, field, text, project stri
 }
 
 // openBackend returns a back end that is open to the project.
-func openBackend(ctx context.Context, tx Tx, field, name, project string) (*ConfigBackend, error) {
+func openBackend(ctx context.Context, tx Reader, field, name, project string) (*ConfigBackend, error) {
 	at := Key{KindConfigBackend, name}
 	object, err := tx.Get(ctx, at)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -251,4 +255,15 @@ func openBackend(ctx context.Context, tx Tx, field, name, project string) (*Conf
 		return nil, &ReferenceError{Key: at, Path: field, Closed: true}
 	}
 	return backend, nil
+}
+
+// camelCase returns a path of a field as documents write it.
+func camelCase(path string) string {
+	parts := strings.Split(path, "_")
+	for i, part := range parts[1:] {
+		if part != "" {
+			parts[i+1] = strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return strings.Join(parts, "")
 }

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 )
 
@@ -89,7 +92,7 @@ func validateCredential(kind backendKind, credential secret.Text) error {
 }
 
 func validateBackendCA(field, pem string) error {
-	if validateCA(pem) != nil {
+	if check.CA(pem) != nil {
 		return fielderr.New(field+".ca_pem", "holds no PEM certificate, or is too long")
 	}
 	return nil
@@ -104,7 +107,7 @@ func validateBackendURL(field, text string) error {
 		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxBackendURL)
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, ".."):
 		return fielderr.New(field, "%.80q is not a base URL: scheme, host and path", text)
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !check.IsLoopback(u.Hostname())):
 		return fielderr.New(field, "%.80q does not begin with https://, which is required where secrets are read", text)
 	}
 	return nil
@@ -138,7 +141,7 @@ type EnvironmentBackend struct {
 func (b *FilesBackend) name() string                 { return "files" }
 func (b *FilesBackend) normalize(*ConfigBackendSpec) {}
 func (b *FilesBackend) validate(secret.Text) error {
-	return ValidateName("spec.files.root", b.Root)
+	return objectname.ValidateLabel("spec.files.root", b.Root)
 }
 
 func (b *EnvironmentBackend) name() string                 { return "environment" }

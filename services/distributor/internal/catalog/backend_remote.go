@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 )
@@ -199,7 +201,7 @@ func (b *AzureBackend) validate(secret.Text) error {
 		return err
 	}
 	u, err := url.Parse(b.URL)
-	if err != nil || !isLoopback(u.Hostname()) && (!azureVaultAt.MatchString(u.Host) || u.Path != "") {
+	if err != nil || !check.IsLoopback(u.Hostname()) && (!azureVaultAt.MatchString(u.Host) || u.Path != "") {
 		return fielderr.New("spec.azure.url", "%.80q is not the URL of a vault, such as https://team.vault.azure.net", b.URL)
 	}
 	return nil

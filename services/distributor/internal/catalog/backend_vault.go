@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 )
@@ -90,7 +92,7 @@ func (b *VaultBackend) validate(credential secret.Text) error {
 	if err := validateCredential(b, credential); err != nil {
 		return err
 	}
-	if err := validateLine("spec.vault."+b.authField(), b.Role, maxBackendWord); err != nil {
+	if err := check.Line("spec.vault."+b.authField(), b.Role, maxBackendWord); err != nil {
 		return err
 	}
 	return validateBackendCA("spec.vault", b.CAPEM)

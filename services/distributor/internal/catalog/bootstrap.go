@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 )
@@ -32,7 +34,7 @@ const (
 
 	// derivedDigits are how many digits of a uid a derived name ends with.
 	derivedDigits      = 10
-	maxNamePrefix      = maxNameBytes - derivedDigits - 1
+	maxNamePrefix      = check.MaxName - derivedDigits - 1
 	maxBootstrapLabels = 64
 )
 
@@ -79,12 +81,12 @@ func (t BootstrapToken) Validate() error {
 		return fielderr.New("name_prefix", "must be lower-case letters, digits and hyphens, and begin with a letter or digit")
 	case len(t.Labels) > maxBootstrapLabels:
 		return fielderr.New("labels", "has %d labels; at most %d are allowed", len(t.Labels), maxBootstrapLabels)
-	case len(t.Description) > maxDescription:
-		return fielderr.New("description", "has %d bytes; at most %d are allowed", len(t.Description), maxDescription)
+	case len(t.Description) > check.MaxDescription:
+		return fielderr.New("description", "has %d bytes; at most %d are allowed", len(t.Description), check.MaxDescription)
 	case t.MaxUses < 1 || t.MaxUses > MaxBootstrapUses:
 		return fielderr.New("max_uses", "must be between 1 and %d", MaxBootstrapUses)
 	}
-	err := cmp.Or(ValidateName("project", t.Project), validateLabels("labels", t.Labels), checkReserved(nil, t.Sample()))
+	err := cmp.Or(objectname.ValidateLabel("project", t.Project), check.Labels("labels", t.Labels), checkReserved(nil, t.Sample()))
 	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		return &fielderr.Error{Path: strings.TrimPrefix(e.Path, "metadata."), Message: e.Message}
 	}
@@ -123,7 +125,7 @@ func (n Newcomer) Validate() error {
 	if n.Name == "" {
 		return nil
 	}
-	return ValidateName("cluster_name", n.Name)
+	return objectname.ValidateLabel("cluster_name", n.Name)
 }
 
 // nameOf returns the name that the newcomer's cluster has by the token, without its project. ok is

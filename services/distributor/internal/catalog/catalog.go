@@ -9,14 +9,20 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 )
+
+const maxAnnotationBytes = 256 << 10
 
 // Kind names a kind of catalogued object.
 type Kind string
@@ -50,6 +56,12 @@ const (
 	KindRolloutPolicy Kind = "RolloutPolicy"
 )
 
+// The kinds of tombstones of API tokens and of sessions, which are not objects.
+const (
+	KindToken   Kind = "Token"
+	KindSession Kind = "Session"
+)
+
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
 	return []Kind{
@@ -70,9 +82,9 @@ func (k Kind) validateName(field, name string) error {
 	case k == KindService:
 		return objectname.ValidateService(field, name)
 	case k.InProject():
-		return ValidatePath(field, name)
+		return objectname.Validate(field, name)
 	}
-	return ValidateName(field, name)
+	return objectname.ValidateLabel(field, name)
 }
 
 // Key names one object. It is comparable.
@@ -139,11 +151,11 @@ type Object interface {
 	// for, or that something else is fixed.
 	settle(stored Object) error
 	// checkReferences refuses what the object names and does not exist, or its project may not use.
-	checkReferences(ctx context.Context, tx Tx) error
+	checkReferences(ctx context.Context, tx Reader) error
 	// checkSettled checks what a written object says of objects that the same edit may write after it.
-	checkSettled(ctx context.Context, tx Tx) error
-	// checkQuota refuses a new object for which its project, own, has no room. Only kinds in projects are asked.
-	checkQuota(ctx context.Context, tx Tx, own *Project) error
+	checkSettled(ctx context.Context, tx Reader) error
+	// room returns how many objects of the kind a project with these quotas may have.
+	room(quotas ProjectQuotas) Room
 	// secrets returns values that differ if and only if the secrets do, by the paths of their fields.
 	secrets() map[string]any
 	// changesRelease reports whether this edit of the stored object, which is nil for a new one, can change what services run
@@ -162,4 +174,33 @@ type Object interface {
 // sameLabels reports whether two objects carry the same labels and annotations.
 func sameLabels(a, b *Metadata) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}
+
+// SourceRef names a fleet source that manages an object. The hub sets it; no document can. The uid
+// tells the source from a later one of the same path, which inherits nothing.
+type SourceRef struct{ Path, UID string }
+
+// validate checks the metadata of an object of that kind.
+func (m *Metadata) validate(kind Kind) error {
+	if err := kind.validateName("metadata.name", m.Name); err != nil {
+		return err
+	}
+	if m.ResourceVersion < 0 {
+		return fielderr.New("metadata.resource_version", "is negative")
+	}
+	return cmp.Or(check.Labels("metadata.labels", m.Labels), validateAnnotations(m.Annotations))
+}
+
+func validateAnnotations(annotations map[string]string) error {
+	total := 0
+	for key, value := range annotations {
+		if err := check.Qualified("metadata.annotations["+key+"]", strings.ToLower(key)); err != nil {
+			return err
+		}
+		total += len(key) + len(value)
+	}
+	if total > maxAnnotationBytes {
+		return fielderr.New("metadata.annotations", "have %d bytes; at most %d are allowed", total, maxAnnotationBytes)
+	}
+	return nil
 }

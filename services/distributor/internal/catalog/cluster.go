@@ -4,11 +4,14 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"net"
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -95,16 +98,16 @@ func (c *Cluster) reachable() error {
 		return nil
 	}
 	host, _, _ := net.SplitHostPort(c.Spec.AgentEndpoint) // Validate has looked at it
-	if isLocal(host) {
+	if check.IsLocal(host) {
 		return fielderr.New("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
 	}
 	return nil
 }
 
-func (c *Cluster) checkReferences(context.Context, Tx) error      { return nil }
-func (c *Cluster) checkSettled(context.Context, Tx) error         { return nil }
-func (c *Cluster) checkQuota(context.Context, Tx, *Project) error { return nil }
-func (c *Cluster) secrets() map[string]any                        { return nil }
+func (c *Cluster) checkReferences(context.Context, Reader) error { return nil }
+func (c *Cluster) checkSettled(context.Context, Reader) error    { return nil }
+func (c *Cluster) room(ProjectQuotas) Room                       { return Room{} }
+func (c *Cluster) secrets() map[string]any                       { return nil }
 
 func (c *Cluster) changesRelease(stored Object) bool {
 	have, ok := stored.(*Cluster)
@@ -113,5 +116,15 @@ func (c *Cluster) changesRelease(stored Object) bool {
 
 // Place implements Object.
 func (c *Cluster) Place() Place {
-	return Place{Project: objectname.Project(c.Name), Self: c}
+	return Place{Project: objectname.Project(c.Name), Self: &c.Metadata}
+}
+
+// Validate implements Object.
+func (c *Cluster) Validate() error {
+	return cmp.Or(
+		c.validate(KindCluster),
+		check.Description(c.Spec.Description),
+		check.Endpoint("spec.agent_endpoint", c.Spec.AgentEndpoint),
+		fielderr.Within("spec.agent", c.Spec.Settings.Validate()),
+	)
 }

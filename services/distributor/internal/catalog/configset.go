@@ -9,18 +9,14 @@ import (
 	"errors"
 	"maps"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// MaxConfigSets bounds the sets that one project or one service lists.
-const MaxConfigSets = 16
-
 // maxSetsOfProject bounds the sets that a project has.
 const maxSetsOfProject = 1000
-
-// setListField is the field of a project and of a service that lists sets.
-const setListField = "spec.config_sets"
 
 // ConfigSet is a named set of values, secrets and references. Projects and services list sets, and
 // references name single keys of them.
@@ -53,7 +49,7 @@ func (s *ConfigSet) Key() Key { return Key{KindConfigSet, s.Name} }
 
 // Validate implements Object.
 func (s *ConfigSet) Validate() error {
-	return cmp.Or(s.validate(KindConfigSet), validateDescription(s.Spec.Description), s.Spec.Config.validate(), s.Spec.Config.validateShared())
+	return cmp.Or(s.validate(KindConfigSet), check.Description(s.Spec.Description), s.Spec.Config.validate(), s.Spec.Config.validateShared())
 }
 
 func (s *ConfigSet) sameSpec(other Object) bool {
@@ -75,10 +71,10 @@ func (s *ConfigSet) settle(stored Object) (err error) {
 	return err
 }
 
-func (s *ConfigSet) reachable() error                          { return nil }
-func (s *ConfigSet) checkReferences(context.Context, Tx) error { return nil }
+func (s *ConfigSet) reachable() error                              { return nil }
+func (s *ConfigSet) checkReferences(context.Context, Reader) error { return nil }
 
-func (s *ConfigSet) checkSettled(ctx context.Context, tx Tx) error {
+func (s *ConfigSet) checkSettled(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, s.Name)
 	if err != nil {
 		return err
@@ -86,8 +82,8 @@ func (s *ConfigSet) checkSettled(ctx context.Context, tx Tx) error {
 	return checkConfig(ctx, tx, configPath, s.Spec.Config, own, nil)
 }
 
-func (s *ConfigSet) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkMost(ctx, tx, own, KindConfigSet, maxSetsOfProject, "sets of configuration")
+func (s *ConfigSet) room(ProjectQuotas) Room {
+	return Room{Most: maxSetsOfProject, Words: "sets of configuration"}
 }
 
 func (s *ConfigSet) secrets() map[string]any { return s.Spec.Config.secrets() }
@@ -100,57 +96,9 @@ func (s *ConfigSet) changesRelease(stored Object) bool {
 // Place implements Object.
 func (s *ConfigSet) Place() Place { return Place{Project: objectname.Project(s.Name)} }
 
-// validateSetList checks the names of sets that a project or a service lists.
-func validateSetList(field string, paths []string) error {
-	seen := make(map[string]struct{}, len(paths))
-	return fielderr.Each(field, "sets", paths, MaxConfigSets, func(field, path string) error {
-		if _, twice := seen[path]; twice {
-			return fielderr.New(field, "%q is listed twice", objectname.Display(path))
-		}
-		seen[path] = struct{}{}
-		return ValidatePath(field, path)
-	})
-}
-
-// ProjectOf returns the project that an object belongs to, or is.
-func ProjectOf(object Object) string {
-	if key := object.Key(); key.Kind == KindProject {
-		return key.Name
-	}
-	return objectname.Project(object.Meta().Name)
-}
-
-// SharesSet reports whether services of a project may use a set of this one.
-func (p *Project) SharesSet(with *Project, set *ConfigSet) bool {
-	project, name := objectname.Split(set.Name)
-	return project == with.Name || p.shares(with, KindConfigSet, name, set.Labels)
-}
-
-// checkSetList refuses sets that do not exist, or that another project does not share.
-func checkSetList(ctx context.Context, tx Tx, own *Project, field string, paths []string) error {
-	for i, path := range paths {
-		if _, err := own.referred(ctx, tx, Key{KindConfigSet, path}, fielderr.Indexed(field, i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkServiceConfig checks what the configuration of a service names.
-func checkServiceConfig(ctx context.Context, tx Tx, service *Service, own *Project, cluster *Cluster) error {
-	if err := checkSetList(ctx, tx, own, setListField, service.Spec.ConfigSets); err != nil {
-		return err
-	}
-	owner, err := ownProject(ctx, tx, cluster.Name)
-	if err != nil {
-		return err
-	}
-	return checkConfig(ctx, tx, configPath, service.Spec.Config, own, new(FactsOf(service.Name, cluster, own, owner)))
-}
-
 // checkConfig refuses references that lead nowhere for objects of a project. field is that of the
 // configuration. Without facts it leaves references that hold facts to the services that use them.
-func checkConfig(ctx context.Context, tx Tx, field string, config *Config, own *Project, facts *ConfigFacts) error {
+func checkConfig(ctx context.Context, tx Reader, field string, config *Config, own *Project, facts *ConfigFacts) error {
 	if config == nil {
 		return nil
 	}
@@ -162,7 +110,7 @@ func checkConfig(ctx context.Context, tx Tx, field string, config *Config, own *
 	return nil
 }
 
-func checkConfigReference(ctx context.Context, tx Tx, field, text string, own *Project, facts *ConfigFacts) error {
+func checkConfigReference(ctx context.Context, tx Reader, field, text string, own *Project, facts *ConfigFacts) error {
 	switch {
 	case HasFacts(text) && facts == nil:
 		return checkOpenBackend(ctx, tx, field, text, own)
@@ -183,7 +131,7 @@ func checkConfigReference(ctx context.Context, tx Tx, field, text string, own *P
 }
 
 // checkOpenBackend is checkConfigReference for a reference whose path is not known yet.
-func checkOpenBackend(ctx context.Context, tx Tx, field, text string, own *Project) error {
+func checkOpenBackend(ctx context.Context, tx Reader, field, text string, own *Project) error {
 	if IsHubReference(text) {
 		return nil
 	}
@@ -197,7 +145,7 @@ func checkOpenBackend(ctx context.Context, tx Tx, field, text string, own *Proje
 
 // checkHubReference refuses a reference to a set that does not exist or is not shared, or to a key
 // that the set does not have, and references that form a circle or a long chain.
-func checkHubReference(ctx context.Context, tx Tx, field, text string, own *Project) error {
+func checkHubReference(ctx context.Context, tx Reader, field, text string, own *Project) error {
 	author := own
 	seen := map[HubReference]struct{}{}
 	for IsHubReference(text) && !HasFacts(text) {

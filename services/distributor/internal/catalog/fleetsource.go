@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -74,7 +76,7 @@ func (f *FleetSource) settle(Object) error { return nil }
 func (f *FleetSource) reachable() error    { return nil }
 
 // checkReferences implements Object: the repository exists, and has folders.
-func (f *FleetSource) checkReferences(ctx context.Context, tx Tx) error {
+func (f *FleetSource) checkReferences(ctx context.Context, tx Reader) error {
 	key := Key{KindRepository, f.Spec.Source.Repository}
 	object, err := tx.Get(ctx, key)
 	if errors.Is(err, ErrNotFound) {
@@ -87,10 +89,10 @@ func (f *FleetSource) checkReferences(ctx context.Context, tx Tx) error {
 	return f.Spec.Source.fits("spec.source", repository)
 }
 
-func (f *FleetSource) checkSettled(context.Context, Tx) error { return nil }
+func (f *FleetSource) checkSettled(context.Context, Reader) error { return nil }
 
-func (f *FleetSource) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkMost(ctx, tx, own, KindFleetSource, maxFleetSources, "fleet sources")
+func (f *FleetSource) room(ProjectQuotas) Room {
+	return Room{Most: maxFleetSources, Words: "fleet sources"}
 }
 
 func (f *FleetSource) secrets() map[string]any { return nil }
@@ -161,10 +163,10 @@ func (f *FleetSource) Validate() error {
 	s := f.Spec
 	return cmp.Or(
 		f.validate(KindFleetSource),
-		validateDescription(s.Description),
+		check.Description(s.Description),
 		validateSource("spec.source", s.Source),
 		f.validatePlace(),
-		validateWithin("spec.interval", s.Interval, minLookInterval, maxLookInterval),
+		check.Within("spec.interval", s.Interval, minLookInterval, maxLookInterval),
 		s.validateLimit(),
 		fielderr.Each("spec.kinds", "items", s.Kinds, len(Kinds()), validateKind),
 		fielderr.Each("spec.projects", "items", s.Projects, maxSourceProjects, validateProjectOrAll),
@@ -221,7 +223,7 @@ func validateProjectOrAll(field, name string) error {
 	if name == accessrule.All {
 		return nil
 	}
-	return ValidateName(field, name)
+	return objectname.ValidateLabel(field, name)
 }
 
 // directing returns the part of the spec of a fleet source that decides what it writes.

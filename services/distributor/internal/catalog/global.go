@@ -5,13 +5,10 @@ package catalog
 
 import (
 	"cmp"
-	"context"
-	"crypto/sha1" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
+	"context" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
 	"maps"
 	"reflect"
 	"slices"
-
-	"github.com/google/uuid"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -117,35 +114,6 @@ func (p RemovalPolicy) MaxRemoved(members int) int {
 	return max(1, members*percent/100)
 }
 
-// Derivation says what a service is derived from. Services share equal ones.
-type Derivation struct {
-	// Global and GlobalUID are the path and the uid of the global service.
-	Global, GlobalUID string
-	// Matched says why the cluster is selected.
-	Matched string
-	// Overrides are the indices of those that select the cluster.
-	Overrides []int
-	// OverrideNames are their names.
-	OverrideNames []string
-	// Config is nil if the configuration leads to no back end.
-	Config *DerivedConfig
-}
-
-// DerivedUID returns the uid of the service that is derived for a cluster, given both uids: the same
-// on every replica and after every restart. It is a UUID of version 5.
-func DerivedUID(globalUID, clusterUID string) string {
-	return DerivedUUID(globalUID, clusterUID).String()
-}
-
-// DerivedUUID returns what DerivedUID returns the text of.
-func DerivedUUID(globalUID, clusterUID string) uuid.UUID {
-	h := sha1.New() //nolint:gosec // see the import
-	h.Write([]byte("leat.derived.v1\x00" + globalUID + "\x00" + clusterUID))
-	id := uuid.UUID(h.Sum(nil)[:16])
-	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80
-	return id
-}
-
 // Key implements Object.
 func (g *GlobalService) Key() Key { return Key{KindGlobalService, g.Name} }
 
@@ -179,7 +147,7 @@ func (g *GlobalService) settle(stored Object) error {
 func (g *GlobalService) reachable() error { return nil }
 
 // checkReferences implements Object, as that of a service, but for the clusters.
-func (g *GlobalService) checkReferences(ctx context.Context, tx Tx) error {
+func (g *GlobalService) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, g.Name)
 	if err != nil {
 		return err
@@ -200,11 +168,10 @@ func (g *GlobalService) checkReferences(ctx context.Context, tx Tx) error {
 	return checkGlobalConfig(ctx, tx, g, own)
 }
 
-func (g *GlobalService) checkSettled(context.Context, Tx) error { return nil }
+func (g *GlobalService) checkSettled(context.Context, Reader) error { return nil }
 
-func (g *GlobalService) checkQuota(context.Context, Tx, *Project) error {
-	return nil // its derived services count, see Derivations
-}
+// room implements Object: its derived services count, see Derivations.
+func (g *GlobalService) room(ProjectQuotas) Room { return Room{} }
 
 func (g *GlobalService) secrets() map[string]any {
 	secrets := map[string]any{}
@@ -366,3 +333,15 @@ func stagedOverrides(all []ServiceOverride) []ServiceOverride {
 	}
 	return slices.Clip(staged)
 }
+
+// globalSecretField is the path of a secret in the document of its global service. Overrides have names,
+// which stay when others come before them.
+func globalSecretField(g *GlobalService, layer int, key string) string {
+	if layer == 0 {
+		return "spec.template.config.secrets." + key
+	}
+	return "spec.overrides." + g.Spec.Overrides[layer-1].Name + ".config.secrets." + key
+}
+
+// Admits returns an error for a service that the limits of its project do not allow.
+func (p *Project) Admits(s *Service) error { return p.Spec.Limits.admitService(s) }

@@ -95,3 +95,18 @@ func (p *Project) AnnotationShares() []ProjectShare {
 	}
 	return shares
 }
+
+// FactsOf returns the facts of the service with that path, of the project own, in a cluster of the
+// project owner.
+func FactsOf(service string, cluster *Cluster, own, owner *Project) ConfigFacts {
+	return FactsOfSeen(service, cluster.SeenBy(own, owner))
+}
+
+// FactsOfSeen is FactsOf for a cluster as the service's project knows it: see [Cluster.SeenBy].
+func FactsOfSeen(service string, cluster *Cluster) ConfigFacts {
+	project, name := objectname.Split(objectname.LocalPath(service))
+	facts := ConfigFacts{Project: project, Service: name}
+	facts.ClusterProject, facts.Cluster = objectname.Split(cluster.Name)
+	facts.Labels, facts.Annotations = cluster.Labels, cluster.Annotations
+	return facts
+}

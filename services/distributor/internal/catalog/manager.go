@@ -15,10 +15,6 @@ import (
 // KindOfManager is the only kind of objects that manage others.
 const KindOfManager = KindFleetSource
 
-// SourceRef names a fleet source that manages an object. The hub sets it; no document can. The uid
-// tells the source from a later one of the same path, which inherits nothing.
-type SourceRef struct{ Path, UID string }
-
 // ManagerText returns how people are shown the fleet source of that path as a manager.
 func ManagerText(source string) string { return "fleetsource/" + objectname.Display(source) }
 

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
@@ -148,25 +150,23 @@ func (n *Notifier) reachable() error {
 	field, host := "spec."+string(n.Spec.Sink.Type)+".url", ""
 	switch n.Spec.Sink.Type {
 	case SinkSlack, SinkWebhook:
-		host = hostOf(n.Spec.Secrets.URL.Reveal())
+		host = check.Host(n.Spec.Secrets.URL.Reveal())
 	case SinkCommitStatus:
-		field, host = "spec.commit_status.url", hostOf(n.Spec.Sink.Commit.URL)
+		field, host = "spec.commit_status.url", check.Host(n.Spec.Sink.Commit.URL)
 	case SinkEmail:
 		field = "spec.email.server"
 		host, _, _ = net.SplitHostPort(n.Spec.Sink.Email.Server) // Validate has looked at it
 	}
-	if isLocal(host) {
+	if check.IsLocal(host) {
 		return fielderr.New(field, "is an address of the hub's own machine or its link, which it does not dial")
 	}
 	return nil
 }
 
-func (n *Notifier) checkReferences(context.Context, Tx) error { return nil }
-func (n *Notifier) checkSettled(context.Context, Tx) error    { return nil }
+func (n *Notifier) checkReferences(context.Context, Reader) error { return nil }
+func (n *Notifier) checkSettled(context.Context, Reader) error    { return nil }
 
-func (n *Notifier) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkMost(ctx, tx, own, KindNotifier, maxNotifiers, "notifiers")
-}
+func (n *Notifier) room(ProjectQuotas) Room { return Room{Most: maxNotifiers, Words: "notifiers"} }
 
 func (n *Notifier) secrets() map[string]any {
 	secrets := map[string]any{}

@@ -44,14 +44,6 @@ type ProjectShare struct {
 	ClusterAnnotations syncpolicy.AllowList `json:"clusterAnnotations,omitzero"`
 }
 
-// Selection selects objects of one kind: those of the names and those of the labels together. The zero
-// Selection selects none.
-type Selection struct {
-	All    bool           `json:"all,omitempty"`
-	Names  []string       `json:"names,omitempty"`
-	Labels *LabelSelector `json:"labels,omitempty"`
-}
-
 // ProjectLimits are what a project's own services may be. A nil list allows everything.
 type ProjectLimits struct {
 	// Limits are those that the clusters' agents check, too.
@@ -66,21 +58,6 @@ type ProjectLimits struct {
 // IsZero reports whether everything is allowed. It is not that of the embedded Limits alone.
 func (l ProjectLimits) IsZero() bool {
 	return l.Limits.IsZero() && l.Repositories == nil && l.Clusters == nil
-}
-
-// ProjectQuotas bound the number of a project's objects, and the bytes of its bundles. Nil: there is no
-// bound.
-//
-// A bundle belongs to the project of the repository that it is made of, whichever services name it: each
-// one has one owner, who decides what it holds.
-type ProjectQuotas struct {
-	Services     *int32 `json:"services,omitempty"`
-	Repositories *int32 `json:"repositories,omitempty"`
-	// BundleBytes bounds all bundles that services name now, before compression; those with equal
-	// content count once.
-	BundleBytes *int64 `json:"bundleBytes,omitempty"`
-	// BytesPerBundle bounds each of them.
-	BytesPerBundle *int64 `json:"bytesPerBundle,omitempty"`
 }
 
 // defaultUID is the uid of the project default. It is the same in every hub.
@@ -102,17 +79,17 @@ func (p *Project) sameSpec(other Object) bool {
 
 func (p *Project) clone() Object { return new(*p) }
 
-func (p *Project) normalize()                                { p.Spec.normalize() }
-func (p *Project) settle(Object) error                       { return nil }
-func (p *Project) reachable() error                          { return nil }
-func (p *Project) checkReferences(context.Context, Tx) error { return nil }
+func (p *Project) normalize()                                    { p.Spec.normalize() }
+func (p *Project) settle(Object) error                           { return nil }
+func (p *Project) reachable() error                              { return nil }
+func (p *Project) checkReferences(context.Context, Reader) error { return nil }
 
-func (p *Project) checkSettled(ctx context.Context, tx Tx) error {
+func (p *Project) checkSettled(ctx context.Context, tx Reader) error {
 	return checkSetList(ctx, tx, p, setListField, p.Spec.ConfigSets)
 }
 
-func (p *Project) checkQuota(context.Context, Tx, *Project) error { return nil }
-func (p *Project) secrets() map[string]any                        { return nil }
+func (p *Project) room(ProjectQuotas) Room { return Room{} }
+func (p *Project) secrets() map[string]any { return nil }
 
 func (p *Project) changesRelease(stored Object) bool {
 	have, ok := stored.(*Project)
@@ -129,14 +106,6 @@ func (p *Project) AgentLimits() *syncpolicy.Limits {
 		return nil
 	}
 	return &p.Spec.Limits.Limits
-}
-
-// isZero reports whether nothing is selected.
-func (s Selection) isZero() bool { return !s.All && len(s.Names) == 0 && s.Labels == nil }
-
-// covers reports whether the object of that name in its project, with those labels, is selected.
-func (s Selection) covers(name string, labels map[string]string) bool {
-	return s.All || slices.Contains(s.Names, name) || s.Labels != nil && s.Labels.Matches(labels)
 }
 
 // shares reports whether services of another project may use an object of this one.
@@ -170,7 +139,26 @@ func (s *ProjectSpec) normalize() {
 	}
 }
 
-func (s Selection) settled() Selection {
-	s.Names, s.Labels = asSet(s.Names), s.Labels.settled()
-	return s
+// ProjectOf returns the project that an object belongs to, or is.
+func ProjectOf(object Object) string {
+	if key := object.Key(); key.Kind == KindProject {
+		return key.Name
+	}
+	return objectname.Project(object.Meta().Name)
+}
+
+// SharesSet reports whether services of a project may use a set of this one.
+func (p *Project) SharesSet(with *Project, set *ConfigSet) bool {
+	project, name := objectname.Split(set.Name)
+	return project == with.Name || p.shares(with, KindConfigSet, name, set.Labels)
+}
+
+// MayUseCluster reports whether services of a project may be in a cluster: the cluster is the project's own,
+// or one that its project, the owner, shares with it, and the limits of the project allow it.
+func (p *Project) MayUseCluster(owner *Project, cluster *Cluster) bool {
+	project, name := objectname.Split(cluster.Name)
+	if project != p.Name && (owner == nil || !owner.shares(p, KindCluster, name, cluster.Labels)) {
+		return false
+	}
+	return p.Spec.Limits.Clusters.Allows(objectname.Format(cluster.Name, p.Name))
 }

@@ -9,10 +9,22 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
+)
+
+const (
+	maxTitle         = 64
+	maxClientBytes   = 1024
+	maxScopes        = 32
+	maxScopeBytes    = 256
+	maxPrefixBytes   = 64
+	maxGroupMappings = 256
 )
 
 // Defaults and bounds of an identity provider's times.
@@ -87,10 +99,10 @@ func (p *IdentityProvider) settle(stored Object) error {
 	return p.settleSecret(have)
 }
 
-func (p *IdentityProvider) reachable() error                               { return reachableIssuer(p.Spec.Issuer) }
-func (p *IdentityProvider) checkReferences(context.Context, Tx) error      { return nil }
-func (p *IdentityProvider) checkSettled(context.Context, Tx) error         { return nil }
-func (p *IdentityProvider) checkQuota(context.Context, Tx, *Project) error { return nil }
+func (p *IdentityProvider) reachable() error                              { return reachableIssuer(p.Spec.Issuer) }
+func (p *IdentityProvider) checkReferences(context.Context, Reader) error { return nil }
+func (p *IdentityProvider) checkSettled(context.Context, Reader) error    { return nil }
+func (p *IdentityProvider) room(ProjectQuotas) Room                       { return Room{} }
 
 func (p *IdentityProvider) secrets() map[string]any {
 	if p.Spec.ClientSecret == "" {
@@ -151,5 +163,70 @@ func (p *IdentityProvider) settleSecret(stored *IdentityProvider) error {
 		}
 	}
 	p.Spec.RemoveSecret = false
+	return nil
+}
+
+// Validate implements Object.
+func (p *IdentityProvider) Validate() error {
+	s := p.Spec
+	return cmp.Or(
+		p.validate(KindIdentityProvider),
+		check.Line("spec.title", s.Title, maxTitle),
+		validateIssuer(s.Issuer),
+		s.validateClient(),
+		fielderr.Each("spec.scopes", "items", s.Scopes, maxScopes, validateScope),
+		check.Line("spec.username_claim", s.UsernameClaim, maxClaimBytes),
+		check.Line("spec.groups_claim", s.GroupsClaim, maxClaimBytes),
+		p.validateGroups(),
+		fielderr.Each("spec.require", "conditions", s.Require, maxRequirements, validateClaim),
+		check.Within("spec.session", s.Session, minSession, DefaultSession),
+		check.Within("spec.renew", s.Renew, minRenew, maxRenew),
+		check.CA(s.CAPEM),
+	)
+}
+
+func (s IdentityProviderSpec) validateClient() error {
+	if s.ClientID == "" {
+		return fielderr.New("spec.client_id", "is required: register the hub at the provider, with the redirect URI HUB/login/callback")
+	}
+	if len(s.ClientSecret) > maxClientBytes {
+		return fielderr.New("spec.client_secret", "has %d bytes; at most %d are allowed", len(s.ClientSecret), maxClientBytes)
+	}
+	return check.Line("spec.client_id", s.ClientID, maxClientBytes)
+}
+
+func (p *IdentityProvider) validateGroups() error {
+	s := p.Spec
+	prefix := p.Name + ":"
+	if s.GroupPrefix != nil {
+		prefix = *s.GroupPrefix
+	}
+	if len(prefix) > maxPrefixBytes || prefix != "" && !groupName.MatchString(prefix+"x") {
+		return fielderr.New("spec.group_prefix", "%q cannot begin the name of a group: at most %d letters, digits and ._@+:/-", prefix, maxPrefixBytes)
+	}
+	for _, reserved := range []string{reservedPrefix, kubernetesPrefix} {
+		if strings.HasPrefix(prefix, reserved) {
+			return fielderr.New("spec.group_prefix", "begins with %q, which is reserved; set another one, and name single groups under spec.groups", reserved)
+		}
+	}
+	if len(s.Groups) > maxGroupMappings {
+		return fielderr.New("spec.groups", "has %d items; at most %d are allowed", len(s.Groups), maxGroupMappings)
+	}
+	for _, theirs := range slices.Sorted(maps.Keys(s.Groups)) {
+		at := "spec.groups[" + theirs + "]"
+		if theirs == "" {
+			return fielderr.New("spec.groups", "names a group of the provider that is empty")
+		}
+		if err := cmp.Or(check.Line("spec.groups", theirs, maxSubjectBytes), validateGroup(at, s.Groups[theirs])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateScope(field, scope string) error {
+	if scope == "" || len(scope) > maxScopeBytes || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
+		return fielderr.New(field, "%q is not a scope: at most %d printable characters without spaces", scope, maxScopeBytes)
+	}
 	return nil
 }

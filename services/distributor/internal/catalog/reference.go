@@ -10,6 +10,7 @@ import (
 
 	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Bounds of a reference.
@@ -49,7 +50,7 @@ func ParseReference(text string) (Reference, error) {
 	if !ok {
 		return Reference{}, fielderr.New("", "%.80q is not a reference; write BACKEND://PATH#KEY", text)
 	}
-	if ValidateName("", backend) != nil || isReservedBackend(backend) {
+	if objectname.ValidateLabel("", backend) != nil || isReservedBackend(backend) {
 		return Reference{}, fielderr.New("", "%.80q is not the name of a back end", backend)
 	}
 	place, key, hasKey := strings.Cut(rest, "#")

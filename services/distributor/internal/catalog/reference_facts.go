@@ -40,21 +40,6 @@ type ConfigFacts struct {
 	Labels, Annotations     map[string]string
 }
 
-// FactsOf returns the facts of the service with that path, of the project own, in a cluster of the
-// project owner.
-func FactsOf(service string, cluster *Cluster, own, owner *Project) ConfigFacts {
-	return FactsOfSeen(service, cluster.SeenBy(own, owner))
-}
-
-// FactsOfSeen is FactsOf for a cluster as the service's project knows it: see [Cluster.SeenBy].
-func FactsOfSeen(service string, cluster *Cluster) ConfigFacts {
-	project, name := objectname.Split(objectname.LocalPath(service))
-	facts := ConfigFacts{Project: project, Service: name}
-	facts.ClusterProject, facts.Cluster = objectname.Split(cluster.Name)
-	facts.Labels, facts.Annotations = cluster.Labels, cluster.Annotations
-	return facts
-}
-
 // FactError says why a fact cannot stand in a reference. It does not repeat the value.
 type FactError struct {
 	Fact string
@@ -215,7 +200,7 @@ func ParseHubReference(text, project string) (HubReference, error) {
 	}
 	set, key := place[:i], place[i+1:]
 	path, err := objectname.Parse("", set, project)
-	if err != nil || ValidatePath("", path) != nil {
+	if err != nil || objectname.Validate("", path) != nil {
 		return HubReference{}, fielderr.New("", "%.80q is not the name of a set", set)
 	}
 	if validatePair("", key, "") != nil {

@@ -62,7 +62,7 @@ func (r *Repository) reachable() error { return nil }
 
 // checkReferences implements Object: the limits of the project, and that the repository may use those of other projects
 // that its charts take dependencies from. Those of its own project need not exist yet.
-func (r *Repository) checkReferences(ctx context.Context, tx Tx) error {
+func (r *Repository) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, r.Name)
 	if err != nil {
 		return err
@@ -81,11 +81,9 @@ func (r *Repository) checkReferences(ctx context.Context, tx Tx) error {
 	return nil
 }
 
-func (r *Repository) checkSettled(context.Context, Tx) error { return nil }
+func (r *Repository) checkSettled(context.Context, Reader) error { return nil }
 
-func (r *Repository) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkQuota(ctx, tx, own, KindRepository, own.Spec.Quotas.Repositories)
-}
+func (r *Repository) room(quotas ProjectQuotas) Room { return Room{Quota: quotas.Repositories} }
 
 func (r *Repository) secrets() map[string]any {
 	secrets := map[string]any{}
@@ -197,4 +195,38 @@ func serverOf(raw string) string {
 		port = map[string]string{"http": "80", "https": "443", "ssh": "22", "oci": "443", "oci+http": "80", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
 	}
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// admitURL checks the URL of a repository that an object of the project names in field.
+func (l ProjectLimits) admitURL(field, project string, r *Repository) error {
+	if l.Repositories == nil || l.Repositories.Allows(oneSpelling(r.Spec.URL)) {
+		return nil
+	}
+	return fielderr.New(field, "%s is not among the repositories that project %s allows: %s", r.Spec.URL, project, l.Repositories)
+}
+
+// oneSpelling returns the one spelling of a URL that patterns are compared with. A URL that could mean
+// another one to its server, because of dots or escapes in its path, has none: it is "".
+func oneSpelling(raw string) string {
+	scheme, rest, isURL := strings.Cut(raw, "://")
+	if strings.ContainsAny(raw, `%\?#`) {
+		return ""
+	}
+	for segment := range strings.SplitSeq(strings.ReplaceAll(raw, ":", "/"), "/") {
+		if segment == "." || segment == ".." {
+			return ""
+		}
+	}
+	if !isURL {
+		host, path, _ := strings.Cut(raw, ":")
+		return strings.ToLower(host) + ":" + path
+	}
+	if _, err := url.Parse(raw); err != nil {
+		return ""
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if hasPath {
+		path = "/" + path
+	}
+	return strings.ToLower(scheme) + "://" + strings.ToLower(host) + path
 }

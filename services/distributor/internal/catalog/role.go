@@ -9,20 +9,10 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
-)
-
-// RoleName is the name of a built-in role or of a Role.
-type RoleName string
-
-// The built-in roles. Each but RoleNone includes the ones before it.
-const (
-	RoleNone     RoleName = ""
-	RoleViewer   RoleName = "viewer"
-	RoleOperator RoleName = "operator"
-	RoleEditor   RoleName = "editor"
-	RoleAdmin    RoleName = "admin"
 )
 
 // maxPermissions bounds the entries of one role.
@@ -90,21 +80,21 @@ func (r *Role) sameSpec(other Object) bool {
 
 func (r *Role) clone() Object { return new(*r) }
 
-func (r *Role) normalize()                                     { r.Spec.normalize() }
-func (r *Role) settle(Object) error                            { return nil }
-func (r *Role) reachable() error                               { return nil }
-func (r *Role) checkReferences(context.Context, Tx) error      { return nil }
-func (r *Role) checkSettled(context.Context, Tx) error         { return nil }
-func (r *Role) checkQuota(context.Context, Tx, *Project) error { return nil }
-func (r *Role) secrets() map[string]any                        { return nil }
-func (r *Role) changesRelease(Object) bool                     { return false }
+func (r *Role) normalize()                                    { r.Spec.normalize() }
+func (r *Role) settle(Object) error                           { return nil }
+func (r *Role) reachable() error                              { return nil }
+func (r *Role) checkReferences(context.Context, Reader) error { return nil }
+func (r *Role) checkSettled(context.Context, Reader) error    { return nil }
+func (r *Role) room(ProjectQuotas) Room                       { return Room{} }
+func (r *Role) secrets() map[string]any                       { return nil }
+func (r *Role) changesRelease(Object) bool                    { return false }
 
 // Place implements Object: it is the hub's.
 func (r *Role) Place() Place { return Place{} }
 
 // Validate implements Object.
 func (r *Role) Validate() error {
-	if err := cmp.Or(r.validate(KindRole), validateDescription(r.Spec.Description)); err != nil {
+	if err := cmp.Or(r.validate(KindRole), check.Description(r.Spec.Description)); err != nil {
 		return err
 	}
 	if _, isBuiltin := BuiltinRole(RoleName(r.Name)); isBuiltin {

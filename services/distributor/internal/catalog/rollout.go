@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -69,7 +71,7 @@ func (p *RolloutPolicy) reachable() error    { return nil }
 
 // checkReferences implements Object: a wave that names a cluster which its project does not have, and that nobody shares
 // with it, would select fewer members than its author means.
-func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Tx) error {
+func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, p.Name)
 	if err != nil {
 		return err
@@ -94,12 +96,8 @@ func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Tx) error {
 	}
 	for i, wave := range p.Spec.Strategy.Waves {
 		for j, name := range wave.Clusters {
-			var cluster Object // nil unless it is found
-			if found[name] != nil {
-				cluster = found[name]
-			}
 			field := fielderr.Indexed(fielderr.Indexed("spec.waves", i)+".clusters", j)
-			if err := own.mayName(Key{KindCluster, name}, cluster, field, projectOf); err != nil {
+			if err := own.mayName(Key{KindCluster, name}, found[name], field, projectOf); err != nil {
 				return err
 			}
 		}
@@ -107,10 +105,10 @@ func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Tx) error {
 	return nil
 }
 
-func (p *RolloutPolicy) checkSettled(context.Context, Tx) error { return nil }
+func (p *RolloutPolicy) checkSettled(context.Context, Reader) error { return nil }
 
-func (p *RolloutPolicy) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkMost(ctx, tx, own, KindRolloutPolicy, maxRolloutPolicies, "rollout policies")
+func (p *RolloutPolicy) room(ProjectQuotas) Room {
+	return Room{Most: maxRolloutPolicies, Words: "rollout policies"}
 }
 
 func (p *RolloutPolicy) secrets() map[string]any    { return nil }
@@ -180,8 +178,8 @@ func (p *RolloutPolicy) Validate() error {
 	s := p.Spec
 	return cmp.Or(
 		p.validate(KindRolloutPolicy),
-		validateDescription(s.Description),
-		fielderr.Each("spec.services", "items", s.Services, maxPolicyPatterns, validateNamePattern),
+		check.Description(s.Description),
+		fielderr.Each("spec.services", "items", s.Services, maxPolicyPatterns, check.NamePattern),
 		validateFewLabels("spec.labels", s.Labels),
 		validateFewLabels("spec.cluster_labels", s.ClusterLabels),
 		validateStrategy(s.Strategy),
@@ -192,18 +190,18 @@ func validateFewLabels(field string, labels map[string]string) error {
 	if len(labels) > maxPolicyLabels {
 		return fielderr.New(field, "has %d items; at most %d are allowed", len(labels), maxPolicyLabels)
 	}
-	return validateLabels(field, labels)
+	return check.Labels(field, labels)
 }
 
 func validateStrategy(s rollout.Strategy) error {
 	return cmp.Or(
 		validateWaves(s.Waves),
 		validateUnavailable("spec.max_unavailable", s.MaxUnavailable),
-		validateWithin("spec.offline_after", s.OfflineAfter, time.Second, maxRolloutTime),
-		validateWithin("spec.fail_after", s.FailAfter, time.Second, maxRolloutTime),
-		validateWithin("spec.health_timeout", s.HealthTimeout, time.Second, maxRolloutTime),
+		check.Within("spec.offline_after", s.OfflineAfter, time.Second, maxRolloutTime),
+		check.Within("spec.fail_after", s.FailAfter, time.Second, maxRolloutTime),
+		check.Within("spec.health_timeout", s.HealthTimeout, time.Second, maxRolloutTime),
 		validateNumber("spec.error_budget.failed", s.Budget.Failed, maxRolloutMembers),
-		validateWithin("spec.error_budget.window", s.Budget.Window, time.Second, maxRolloutTime),
+		check.Within("spec.error_budget.window", s.Budget.Window, time.Second, maxRolloutTime),
 		fielderr.Each("spec.windows", "items", s.Windows, maxWaves, syncpolicy.ValidateWindow),
 		fielderr.Each("spec.freezes", "items", s.Freezes, maxFreezes, validateFreeze),
 	)
@@ -217,13 +215,13 @@ func validateWaves(waves []rollout.Wave) error {
 		}
 		seen[w.Name] = true
 		return cmp.Or(
-			ValidateName(field+".name", w.Name),
-			fielderr.Each(field+".clusters", "items", w.Clusters, maxWaveClusters, ValidatePath),
+			objectname.ValidateLabel(field+".name", w.Name),
+			fielderr.Each(field+".clusters", "items", w.Clusters, maxWaveClusters, objectname.Validate),
 			validateFewLabels(field+".labels", w.Labels),
 			validateEachOf(field, w),
 			validateNumber(field+".percent", w.Percent, 100),
 			validateNumber(field+".concurrent", w.Concurrent, maxRolloutMembers),
-			validateWithin(field+".soak", w.Soak, time.Second, maxRolloutTime),
+			check.Within(field+".soak", w.Soak, time.Second, maxRolloutTime),
 			validateApproval(field+".approval", w.Approval),
 		)
 	})
@@ -237,7 +235,7 @@ func validateEachOf(field string, w rollout.Wave) error {
 		if label == "" {
 			continue
 		}
-		if err := validateLabels(field+"."+name, map[string]string{label: ""}); err != nil {
+		if err := check.Labels(field+"."+name, map[string]string{label: ""}); err != nil {
 			return fielderr.New(field+"."+name, "%.80q is not the key of a label", label)
 		}
 	}
@@ -283,14 +281,6 @@ func validateFreeze(field string, f rollout.Freeze) error {
 		return fielderr.New(field+".reason", "has %d bytes; at most %d are allowed", len(f.Reason), maxFreezeReason)
 	}
 	return nil
-}
-
-// HeldSource is what a service has of a source instead of what the source holds now. Its JSON is its
-// stored form. It is comparable.
-type HeldSource struct {
-	// Source is in its normal spelling.
-	Source   Source   `json:"source"`
-	Snapshot Snapshot `json:"snapshot"`
 }
 
 // Admission is what a service is planned with instead of its own spec, and of what its sources hold now.

@@ -12,12 +12,8 @@ import (
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
-
-// MaxSources bounds the sources of one service.
-const MaxSources = 16
 
 // Service is what one cluster runs from one or more sources. Its name holds its cluster, so another
 // cluster may have a service that people call the same.
@@ -55,67 +51,6 @@ type Service struct {
 	DerivedOptions *syncpolicy.Options
 }
 
-// ServiceSpec is what is wanted of a service.
-type ServiceSpec struct {
-	// Cluster is the path of the cluster, as it stands in the service's name.
-	Cluster string
-	Sources []Source
-	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They
-	// are never changed once they are set, so services share equal ones.
-	Options *syncpolicy.Options
-	// Config is nil where none is given: none for a new service, the stored one in an update. The
-	// store keeps it apart.
-	Config *Config
-	// ConfigSets are paths of sets, lowest first. Nil or not empty, and not changed once they are set.
-	ConfigSets []string
-}
-
-// Wanted returns the options, which are zero where none are given.
-func (s ServiceSpec) Wanted() syncpolicy.Options {
-	if s.Options == nil {
-		return syncpolicy.Options{}
-	}
-	return *s.Options
-}
-
-// Requires returns the capability words of the agents that can carry the spec out, sorted; none if
-// every agent can.
-//
-// A chart that nothing but its own files makes a chart is no business of the hub, which does not
-// look into content. A chart of a Helm repository is one by its spec, and an agent that does not
-// know Helm would read its templates as manifests.
-func (s ServiceSpec) Requires() []string {
-	words := s.renderWords()
-	if len(s.Config.ClusterReferences()) > 0 {
-		words = append(words, renderstep.ClusterReferencesWord)
-	}
-	if s.Config != nil && s.Config.Restart {
-		words = append(words, renderstep.RestartWord)
-	}
-	slices.Sort(words)
-	return words
-}
-
-// renderWords returns the words that the sources and their rendering need.
-func (s ServiceSpec) renderWords() []string {
-	hasMount := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Mount != "" })
-	hasChart := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Chart != "" })
-	hasSteps := s.Options != nil && len(s.Options.Render) > 0
-	if !hasMount && !hasChart && !hasSteps {
-		return nil // as nearly all
-	}
-	options := s.Wanted()
-	renderers := renderstep.Renderers(options.Render)
-	isDetected := !hasSteps && options.Renderer == syncpolicy.RenderAuto || slices.Contains(renderers, renderstep.Auto)
-	if hasChart && isDetected {
-		renderers = append(renderers, renderstep.Helm)
-	}
-	if len(renderers) == 0 && !hasMount {
-		return nil
-	}
-	return renderstep.Words(renderers...)
-}
-
 // LocalName returns the name by which the cluster's agent knows the service: its path without the
 // cluster.
 func (s *Service) LocalName() string { return objectname.LocalPath(s.Name) }
@@ -149,7 +84,7 @@ func (s *Service) settle(stored Object) (err error) {
 
 func (s *Service) reachable() error { return nil }
 
-func (s *Service) checkReferences(ctx context.Context, tx Tx) error {
+func (s *Service) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, s.Name)
 	if err != nil {
 		return err
@@ -178,11 +113,9 @@ func (s *Service) checkReferences(ctx context.Context, tx Tx) error {
 	return cmp.Or(checkServiceConfig(ctx, tx, s, own, cluster), checkRoom(ctx, tx, s))
 }
 
-func (s *Service) checkSettled(context.Context, Tx) error { return nil }
+func (s *Service) checkSettled(context.Context, Reader) error { return nil }
 
-func (s *Service) checkQuota(ctx context.Context, tx Tx, own *Project) error {
-	return checkQuota(ctx, tx, own, KindService, own.Spec.Quotas.Services)
-}
+func (s *Service) room(quotas ProjectQuotas) Room { return Room{Quota: quotas.Services} }
 
 func (s *Service) secrets() map[string]any { return s.Spec.Config.secrets() }
 
@@ -196,11 +129,6 @@ func (s *Service) Place() Place {
 	return Place{Project: objectname.Project(s.Name), Cluster: s.Spec.Cluster, Service: s.Name, Namespace: s.Spec.Wanted().NamespaceOrDefault()}
 }
 
-// sameConfig reports whether two specs have the same configuration and the same sets.
-func sameConfig(a, b ServiceSpec) bool {
-	return a.Config.equal(b.Config) && slices.Equal(a.ConfigSets, b.ConfigSets)
-}
-
 const (
 	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
 	// them in one message of 8 MiB, with what the hub adds to each.
@@ -212,7 +140,7 @@ const (
 
 // checkRoom refuses a large service for which the cluster's plan has no room left: without a plan,
 // the agent would get no change of any service.
-func checkRoom(ctx context.Context, tx Tx, service *Service) error {
+func checkRoom(ctx context.Context, tx Reader, service *Service) error {
 	text, err := json.Marshal(service.Spec.Options)
 	if err != nil || len(text) < smallSpec {
 		return err
@@ -226,4 +154,38 @@ func checkRoom(ctx context.Context, tx Tx, service *Service) error {
 			len(text), objectname.Display(service.Spec.Cluster), others, maxClusterBytes)
 	}
 	return nil
+}
+
+// Validate implements Object.
+func (s *Service) Validate() error {
+	return cmp.Or(
+		objectname.Validate("spec.cluster", s.Spec.Cluster),
+		s.validate(KindService),
+		s.validateCluster(),
+		fielderr.Within("spec", s.Spec.Wanted().Validate(s.LocalName())),
+		s.Spec.Config.validate(),
+		validateSetList(setListField, s.Spec.ConfigSets),
+		validateSources(s.Spec.Sources),
+	)
+}
+
+// validateCluster checks that the service is named by its own cluster.
+func (s *Service) validateCluster() error {
+	if _, cluster := objectname.SplitService(s.Name); cluster != s.Spec.Cluster {
+		return fielderr.New("spec.cluster", "%q is not the cluster %q that the service's name holds",
+			objectname.Display(s.Spec.Cluster), objectname.Display(cluster))
+	}
+	return nil
+}
+
+// checkServiceConfig checks what the configuration of a service names.
+func checkServiceConfig(ctx context.Context, tx Reader, service *Service, own *Project, cluster *Cluster) error {
+	if err := checkSetList(ctx, tx, own, setListField, service.Spec.ConfigSets); err != nil {
+		return err
+	}
+	owner, err := ownProject(ctx, tx, cluster.Name)
+	if err != nil {
+		return err
+	}
+	return checkConfig(ctx, tx, configPath, service.Spec.Config, own, new(FactsOf(service.Name, cluster, own, owner)))
 }

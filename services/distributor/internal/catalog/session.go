@@ -5,9 +5,6 @@ package catalog
 
 import "time"
 
-// KindSession is the kind of tombstones of sessions, which are not objects.
-const KindSession Kind = "Session"
-
 // SessionClient is a kind of holder of a session.
 type SessionClient string
 

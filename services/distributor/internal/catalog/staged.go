@@ -131,3 +131,11 @@ func (r Release) Name() string {
 func (r Release) IsOf(spec *StagedSpec) bool {
 	return r.Spec != nil && spec != nil && r.Spec.Digest == spec.Digest
 }
+
+// HeldSource is what a service has of a source instead of what the source holds now. Its JSON is its
+// stored form. It is comparable.
+type HeldSource struct {
+	// Source is in its normal spelling.
+	Source   Source   `json:"source"`
+	Snapshot Snapshot `json:"snapshot"`
+}

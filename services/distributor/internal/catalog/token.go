@@ -16,8 +16,11 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// KindToken is the kind of tombstones of API tokens, which are not objects.
-const KindToken Kind = "Token"
+const (
+	// maxLimitNames is how many names of each kind a limit is described by.
+	maxLimitNames = 3
+	maxTokenLabel = 128
+)
 
 const (
 	// DefaultTokenLife is how long an API token is valid if its maker does not say.
@@ -95,9 +98,6 @@ func (l TokenLimit) Validate() error {
 	}
 	return err
 }
-
-// maxLimitNames is how many names of each kind a limit is described by.
-const maxLimitNames = 3
 
 // String describes the limit for people, such as "viewer in project shop".
 func (l TokenLimit) String() string {
@@ -194,4 +194,17 @@ func MadeWith(id string, all []Token) []Token {
 		made = append(made, MadeWith(token.ID, all)...)
 	}
 	return made
+}
+
+// ValidateTokenLabel checks what a token is called.
+func ValidateTokenLabel(label string) error {
+	switch {
+	case strings.TrimSpace(label) == "":
+		return fielderr.New("label", "is required: say what the token is for")
+	case len(label) > maxTokenLabel:
+		return fielderr.New("label", "has %d bytes; at most %d are allowed", len(label), maxTokenLabel)
+	case strings.ContainsFunc(label, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fielderr.New("label", "holds a control character")
+	}
+	return nil
 }

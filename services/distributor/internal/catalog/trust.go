@@ -6,12 +6,33 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/fielderr"
+)
+
+// trustCredential begins the credential of an identity that came by a trust rule.
+const trustCredential = "trust."
+
+// Bounds of a trust rule.
+const (
+	maxAudienceBytes    = 1024
+	maxUserTemplate     = 256
+	maxTrustGroups      = 16
+	maxRecorded         = 16
+	maxTrustExpression  = 4 << 10
+	minTrustLifetime    = time.Minute
+	maxTrustLifetime    = time.Hour
+	maxTrustKeySetBytes = 64 << 10
 )
 
 // DefaultTrustLifetime is how long a workload's access token lives where its rule says nothing.
@@ -79,11 +100,11 @@ func (r *TrustRule) reachable() error {
 	return reachableIssuer(r.Spec.Issuer)
 }
 
-func (r *TrustRule) checkReferences(context.Context, Tx) error      { return nil }
-func (r *TrustRule) checkSettled(context.Context, Tx) error         { return nil }
-func (r *TrustRule) checkQuota(context.Context, Tx, *Project) error { return nil }
-func (r *TrustRule) secrets() map[string]any                        { return nil }
-func (r *TrustRule) changesRelease(Object) bool                     { return false }
+func (r *TrustRule) checkReferences(context.Context, Reader) error { return nil }
+func (r *TrustRule) checkSettled(context.Context, Reader) error    { return nil }
+func (r *TrustRule) room(ProjectQuotas) Room                       { return Room{} }
+func (r *TrustRule) secrets() map[string]any                       { return nil }
+func (r *TrustRule) changesRelease(Object) bool                    { return false }
 
 // Place implements Object: it is the hub's.
 func (r *TrustRule) Place() Place { return Place{} }
@@ -128,36 +149,8 @@ func (r *TrustRule) Credential() string {
 	return trustCredential + r.UID + "." + strconv.FormatInt(r.Generation, 10)
 }
 
-// trustCredential begins the credential of an identity that came by a trust rule.
-const trustCredential = "trust."
-
 // IsTrustCredential reports whether a credential stands for a trust rule.
 func IsTrustCredential(credential string) bool { return strings.HasPrefix(credential, trustCredential) }
-
-// ClaimRequirement holds where the claim is one of the values, or a list that has one of them.
-type ClaimRequirement struct {
-	Claim  string   `json:"claim"`
-	Values []string `json:"values"`
-}
-
-// maxClaimItems bounds the values of a list claim that are looked at.
-const maxClaimItems = 10_000
-
-// Meets reports whether a claim, as JSON decodes it, meets the requirement.
-func (r ClaimRequirement) Meets(claim any) bool {
-	switch c := claim.(type) {
-	case string:
-		return slices.Contains(r.Values, c)
-	case bool:
-		return slices.Contains(r.Values, fmt.Sprint(c))
-	case []any:
-		return slices.ContainsFunc(c[:min(len(c), maxClaimItems)], func(item any) bool {
-			text, ok := item.(string)
-			return ok && slices.Contains(r.Values, text)
-		})
-	}
-	return false
-}
 
 // UserTemplate is a name with places for claims: literals[0] claims[0] literals[1] … The last literal
 // may be empty, and those between two claims may not.
@@ -210,4 +203,116 @@ func (t UserTemplate) Fill(values []string) (string, error) {
 	}
 	b.WriteString(t.literals[len(values)])
 	return b.String(), nil
+}
+
+// Validate implements Object.
+func (r *TrustRule) Validate() error {
+	s := r.Spec
+	return cmp.Or(
+		r.validate(KindTrustRule),
+		r.validateRuleName(),
+		check.Description(s.Description),
+		validateIssuer(s.Issuer),
+		s.validateAudience(),
+		fielderr.Each("spec.require", "conditions", s.Require, maxRequirements, validateClaim),
+		s.validateExpression(),
+		s.validateUser(),
+		fielderr.Each("spec.groups", "items", s.Groups, maxTrustGroups, validateTrustGroup),
+		fielderr.Each("spec.record", "items", s.Record, maxRecorded, validateRecorded),
+		check.Within("spec.lifetime", s.Lifetime, minTrustLifetime, maxTrustLifetime),
+		check.CA(s.CAPEM),
+		s.validateKeySet(),
+	)
+}
+
+// validateRuleName refuses names that would make users of Kubernetes' or of Leat's own.
+func (r *TrustRule) validateRuleName() error {
+	if prefix := r.UserPrefix(); prefix == reservedPrefix || prefix == kubernetesPrefix {
+		return fielderr.New("metadata.name", "%q is reserved, because the names of the rule's users would begin with %q; choose another name", r.Name, prefix)
+	}
+	return nil
+}
+
+func (s TrustRuleSpec) validateAudience() error {
+	if s.Audience == "" {
+		return fielderr.New("spec.audience", "is required: what the tokens are issued for, such as the hub's own URL")
+	}
+	return check.Line("spec.audience", s.Audience, maxAudienceBytes)
+}
+
+func (s TrustRuleSpec) validateExpression() error {
+	if s.Expression == "" {
+		if len(s.Require) == 0 {
+			return fielderr.New("spec.require", "is required, or an expression: without a condition, everybody who can obtain a token from the issuer gets in")
+		}
+		return nil
+	}
+	if len(s.Expression) > maxTrustExpression {
+		return fielderr.New("spec.expression", "has %d bytes; at most %d are allowed", len(s.Expression), maxTrustExpression)
+	}
+	if _, err := expression.Compile(s.Expression, expression.Bool); err != nil {
+		return fielderr.New("spec.expression", "%v; self holds the claims", err)
+	}
+	return nil
+}
+
+func (s TrustRuleSpec) validateUser() error {
+	if len(s.User) > maxUserTemplate {
+		return fielderr.New("spec.user", "has %d bytes; at most %d are allowed", len(s.User), maxUserTemplate)
+	}
+	template, err := ParseUserTemplate(cmp.Or(s.User, DefaultTrustUser))
+	if err != nil {
+		return fielderr.New("spec.user", "%v", err)
+	}
+	sample, err := template.Fill(slices.Repeat([]string{"x"}, len(template.claims)))
+	if err == nil && !workloadName.MatchString("rule:"+sample) {
+		return fielderr.New("spec.user", "makes no name: letters, digits and ._@+:/- are allowed beside claims, with a claim, a letter or a digit at both ends")
+	}
+	return nil
+}
+
+func validateTrustGroup(field, name string) error {
+	if name == AdminGroup {
+		return fielderr.New(field, "%q is reserved; bind the rule's users or a group of another name to the role admin", name)
+	}
+	return validateGroup(field, name)
+}
+
+func validateRecorded(field, claim string) error {
+	if claim == "" || strings.ContainsAny(claim, "= ") {
+		return fielderr.New(field, "%q is not the name of a claim that can go on record", claim)
+	}
+	return check.Line(field, claim, maxClaimBytes)
+}
+
+// validateKeySet checks the form of the keys. Which of them count is decided where they are used.
+func (s TrustRuleSpec) validateKeySet() error {
+	if s.JWKS == "" {
+		return nil
+	}
+	if len(s.JWKS) > maxTrustKeySetBytes {
+		return fielderr.New("spec.jwks", "has %d bytes; at most %d are allowed", len(s.JWKS), maxTrustKeySetBytes)
+	}
+	if s.CAPEM != "" {
+		return fielderr.New("spec.ca_pem", "has no meaning with jwks: the hub does not ask the issuer; leave out one of them")
+	}
+	var set struct {
+		Keys []struct {
+			Kid     string `json:"kid"`
+			Private string `json:"d"`
+			Secret  string `json:"k"`
+		} `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(s.JWKS), &set); err != nil || len(set.Keys) == 0 {
+		return fielderr.New("spec.jwks", `is not a key set: {"keys": [...]}`)
+	}
+	for i, key := range set.Keys {
+		if key.Private != "" || key.Secret != "" {
+			return fielderr.New("spec.jwks", "holds a private key at keys[%d]; write public keys alone", i)
+		}
+		if key.Kid == "" {
+			return fielderr.New("spec.jwks", "holds a key without a kid at keys[%d]; tokens name their key by it", i)
+		}
+	}
+	return nil
 }

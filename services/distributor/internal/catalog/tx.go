@@ -16,13 +16,9 @@ type Editable interface {
 
 // Tx is one edit. It is for one goroutine.
 type Tx interface {
+	Reader
 	// Revision is the revision of the catalog that this edit makes.
 	Revision() int64
-	// Get returns an object as stored, a repository with its credential, a service with its
-	// secrets. Error: *NotFoundError.
-	Get(ctx context.Context, key Key) (Object, error)
-	// Clusters returns those of the named clusters that exist, by name, as stored.
-	Clusters(ctx context.Context, names []string) (map[string]*Cluster, error)
 	// Put stores the object under its key; one with that key must be there if and only if it has
 	// the same UID. A cluster's Agent is not written; a service's SyncRequest is, and its
 	// ConfigDigest is made. Of a derived service nothing but the SyncRequest is written.
@@ -47,9 +43,4 @@ type Tx interface {
 	// a role. Of a project it returns the objects that
 	// it holds, at most ten of each kind.
 	Dependents(ctx context.Context, key Key) ([]Key, error)
-	// Count returns the number of the project's objects of that kind.
-	Count(ctx context.Context, project string, kind Kind) (int, error)
-	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, but for
-	// that of the service named except.
-	SpecBytes(ctx context.Context, cluster, except string) (int, error)
 }

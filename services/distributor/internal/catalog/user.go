@@ -4,16 +4,16 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
-// AdminGroup is the group whose members may do everything.
-const AdminGroup = "leat:admins"
-
-// BreakGlassUser is who acts for people in an emergency, when they cannot sign in: a member of
-// AdminGroup whose every call is on record.
-const BreakGlassUser = "break-glass"
+const maxUserGroups = 64
 
 // User is a person whom the hub knows itself.
 type User struct {
@@ -39,14 +39,23 @@ func (u *User) sameSpec(other Object) bool {
 
 func (u *User) clone() Object { return new(*u) }
 
-func (u *User) normalize()                                     { u.Spec.Groups = asSet(u.Spec.Groups) }
-func (u *User) settle(Object) error                            { return nil }
-func (u *User) reachable() error                               { return nil }
-func (u *User) checkReferences(context.Context, Tx) error      { return nil }
-func (u *User) checkSettled(context.Context, Tx) error         { return nil }
-func (u *User) checkQuota(context.Context, Tx, *Project) error { return nil }
-func (u *User) secrets() map[string]any                        { return nil }
-func (u *User) changesRelease(Object) bool                     { return false }
+func (u *User) normalize()                                    { u.Spec.Groups = asSet(u.Spec.Groups) }
+func (u *User) settle(Object) error                           { return nil }
+func (u *User) reachable() error                              { return nil }
+func (u *User) checkReferences(context.Context, Reader) error { return nil }
+func (u *User) checkSettled(context.Context, Reader) error    { return nil }
+func (u *User) room(ProjectQuotas) Room                       { return Room{} }
+func (u *User) secrets() map[string]any                       { return nil }
+func (u *User) changesRelease(Object) bool                    { return false }
 
 // Place implements Object: it is the hub's.
 func (u *User) Place() Place { return Place{} }
+
+// Validate implements Object.
+func (u *User) Validate() error {
+	return cmp.Or(
+		u.validate(KindUser),
+		check.Description(u.Spec.Description),
+		fielderr.Each("spec.groups", "items", u.Spec.Groups, maxUserGroups, validateGroup),
+	)
+}

@@ -119,7 +119,7 @@ func bindingStatus(c *Catalog, binding *catalog.AccessBinding) BindingStatus {
 	defer c.mu.RUnlock()
 	s := BindingStatus{Expired: binding.Expired(catalog.Now())}
 	for _, cluster := range c.clusters.objects {
-		if binding.Spec.Reaches(cluster) {
+		if binding.Spec.Reaches(&cluster.Metadata) {
 			s.Clusters++
 		}
 	}

@@ -234,7 +234,7 @@ func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
 	}
 	var covered []string
 	for name, cluster := range c.clusters.objects {
-		if selection.Covers(cluster) {
+		if selection.Covers(&cluster.Metadata) {
 			covered = append(covered, name)
 		}
 	}

@@ -162,9 +162,9 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 	return object, translate("read object", err)
 }
 
-// Clusters implements catalog.Tx.
-func (t *tx) Clusters(ctx context.Context, names []string) (map[string]*catalog.Cluster, error) {
-	found := make(map[string]*catalog.Cluster, len(names))
+// Clusters implements catalog.Reader.
+func (t *tx) Clusters(ctx context.Context, names []string) (map[string]catalog.Object, error) {
+	found := make(map[string]catalog.Object, len(names))
 	for some := range slices.Chunk(names, maxKeys) {
 		all, err := storedClusters.list(ctx, t.sql.NewSelect().Where("name IN (?)", bun.List(some)))
 		if err != nil {

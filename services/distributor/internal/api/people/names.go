@@ -19,18 +19,18 @@ import (
 // a bare name is one of the project default. A service may be named without its cluster: see isPrecise.
 func keyOf(kind catalog.Kind, field, reference string) (catalog.Key, error) {
 	if !kind.InProject() {
-		return catalog.Key{Kind: kind, Name: reference}, catalog.ValidateName(field, reference)
+		return catalog.Key{Kind: kind, Name: reference}, objectname.ValidateLabel(field, reference)
 	}
 	if kind == catalog.KindService {
 		path, err := objectname.ParseService(field, reference, objectname.Default)
 		if err == nil {
-			err = catalog.ValidatePath(field, objectname.LocalPath(path))
+			err = objectname.Validate(field, objectname.LocalPath(path))
 		}
 		return catalog.Key{Kind: kind, Name: path}, err
 	}
 	path, err := objectname.Parse(field, reference, objectname.Default)
 	if err == nil {
-		err = catalog.ValidatePath(field, path)
+		err = objectname.Validate(field, path)
 	}
 	return catalog.Key{Kind: kind, Name: path}, err
 }
@@ -78,7 +78,7 @@ func optionalProject(project string) error {
 	if project == "" {
 		return nil
 	}
-	return catalog.ValidateName("project", project)
+	return objectname.ValidateLabel("project", project)
 }
 
 // metadataMessage names the project only where it is not the default one.

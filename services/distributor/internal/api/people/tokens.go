@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -35,7 +36,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 	if !mayForAll && !mayForSelf {
 		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}
-	if err := catalog.ValidateName("user", req.GetUser()); err != nil {
+	if err := objectname.ValidateLabel("user", req.GetUser()); err != nil {
 		return nil, wire.Error(err)
 	}
 	if err := catalog.ValidateTokenLabel(req.GetLabel()); err != nil {

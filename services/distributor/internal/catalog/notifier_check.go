@@ -8,10 +8,11 @@ import (
 	"context"
 	"net/mail"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
@@ -42,18 +43,18 @@ func (n *Notifier) Validate() error {
 	s := n.Spec
 	return cmp.Or(
 		n.validate(KindNotifier),
-		validateDescription(s.Description),
+		check.Description(s.Description),
 		n.validatePlace(),
 		fielderr.Each("spec.events", "items", s.Events, len(notice.Kinds()), validateEvent),
-		fielderr.Each("spec.projects", "items", s.Projects, maxNotifierItems, ValidateName),
-		fielderr.Each("spec.services", "items", s.Services, maxNotifierItems, validateNamePattern),
+		fielderr.Each("spec.projects", "items", s.Projects, maxNotifierItems, objectname.ValidateLabel),
+		fielderr.Each("spec.services", "items", s.Services, maxNotifierItems, check.NamePattern),
 		validateSelectedLabels(s.ClusterLabels),
-		validateWithin("spec.after", s.After, time.Second, maxNotifierAfter),
-		validateWithin("spec.group_window", s.GroupWindow, minGroupWindow, maxGroupWindow),
+		check.Within("spec.after", s.After, time.Second, maxNotifierAfter),
+		check.Within("spec.group_window", s.GroupWindow, minGroupWindow, maxGroupWindow),
 		validateRate(s.MaxPerMinute),
 		s.validateText(),
 		s.validateSink(),
-		validateCA(s.CAPEM),
+		check.CA(s.CAPEM),
 	)
 }
 
@@ -79,19 +80,11 @@ func validateEvent(field string, kind notice.Kind) error {
 	return nil
 }
 
-// validateNamePattern checks a pattern of names, in which * stands for any text.
-func validateNamePattern(field, pattern string) error {
-	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > objectname.MaxLabel || strings.ContainsAny(pattern, "/[]?\\") {
-		return fielderr.New(field, "%.80q is not a pattern of names: letters, digits, - and *", pattern)
-	}
-	return nil
-}
-
 func validateSelectedLabels(labels map[string]string) error {
 	if len(labels) > maxNotifierLabels {
 		return fielderr.New("spec.cluster_labels", "has %d items; at most %d are allowed", len(labels), maxNotifierLabels)
 	}
-	return validateLabels("spec.cluster_labels", labels)
+	return check.Labels("spec.cluster_labels", labels)
 }
 
 func validateRate(perMinute int32) error {
@@ -150,7 +143,7 @@ func validateSinkURL(field, text string) error {
 		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxSinkURL)
 	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "":
 		return fielderr.New(field, "is not the URL of an endpoint: scheme, host and path")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !check.IsLoopback(u.Hostname())):
 		return fielderr.New(field, "does not begin with https://, which is required of a sink")
 	}
 	return nil
@@ -174,8 +167,8 @@ func (s NotifierSpec) validateCommit() error {
 	}
 	return cmp.Or(
 		validateSinkURL("spec.commit_status.url", c.URL),
-		fielderr.Each("spec.commit_status.repositories", "items", c.Repositories, maxNotifierItems, ValidatePath),
-		validateLine("spec.commit_status.context", c.Context, maxStatusContext),
+		fielderr.Each("spec.commit_status.repositories", "items", c.Repositories, maxNotifierItems, objectname.Validate),
+		check.Line("spec.commit_status.context", c.Context, maxStatusContext),
 		validateSinkSecret("spec.commit_status.token", s.Secrets.Token.Reveal()),
 	)
 }
@@ -199,7 +192,7 @@ func (s NotifierSpec) validateEmail() error {
 		return fielderr.New("spec.email.to", "is required: the receivers' addresses")
 	}
 	return cmp.Or(
-		validateEndpoint("spec.email.server", e.Server),
+		check.Endpoint("spec.email.server", e.Server),
 		validateSinkSecret("spec.email.username", e.Username),
 		validateSinkSecret("spec.email.password", s.Secrets.Password.Reveal()),
 		validateAddress("spec.email.from", e.From),
@@ -213,5 +206,5 @@ func validateAddress(field, address string) error {
 	if err != nil || parsed.Address != address || len(address) > maxSubjectBytes {
 		return fielderr.New(field, "%.80q is not an e-mail address, such as ops@example.com", address)
 	}
-	return validateLine(field, address, maxSubjectBytes)
+	return check.Line(field, address, maxSubjectBytes)
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
+
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/internal/objectname"
@@ -33,6 +35,103 @@ const maxSelected = 100
 
 // ignoreFile is the name of ignore files, which are never bundled.
 const ignoreFile = ".leatignore"
+
+// Limits of single fields.
+const (
+	maxFolderBytes = 4096
+	maxRefBytes    = 1024
+	maxRangeBytes  = 256
+)
+
+var (
+	commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+)
+
+func validateSource(field string, s Source) error {
+	err := cmp.Or(
+		objectname.Validate(field+".repository", s.Repository),
+		s.Ref.validate(field+".ref"),
+		validateFolder(field+".path", s.Path),
+		validateFolder(field+".root", s.Root),
+		validateChart(field+".chart", s.Chart),
+		validateMount(field+".mount", s.Mount),
+		s.Layer.validate(field+".layer"),
+	)
+	if err != nil {
+		return err
+	}
+	if !inside(cleanFolder(s.Path), s.bundled()) {
+		return fielderr.New(field+".root", "%q does not contain the path %q", s.Root, s.Path)
+	}
+	return s.validateSelection(field)
+}
+
+func (r Ref) validate(field string) error {
+	if r.Kind == RefHead {
+		return nil
+	}
+	field += "." + string(r.Kind)
+	if r.Kind == RefCommit {
+		if !commitName.MatchString(r.Value) {
+			return fielderr.New(field, "%q is not a commit id: at least 7 lower-case hexadecimal digits", r.Value)
+		}
+		return nil
+	}
+	if r.Kind == RefSemver {
+		return validateRange(field, r.Value)
+	}
+	if r.Kind == RefName && r.Value != "HEAD" && !strings.HasPrefix(r.Value, "refs/") {
+		return fielderr.New(field, "%q is not a full reference name such as refs/heads/main", r.Value)
+	}
+	return validateRefName(field, r.Value)
+}
+
+func validateRange(field, text string) error {
+	if len(text) > maxRangeBytes {
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxRangeBytes)
+	}
+	if _, err := semver.NewConstraint(text); err != nil || strings.TrimSpace(text) == "" {
+		return fielderr.New(field, "%q is not a range of versions such as ~1.4, >=2 <3 or 1.x", text)
+	}
+	return nil
+}
+
+// validateRefName follows git-check-ref-format.
+func validateRefName(field, name string) error {
+	switch {
+	case name == "":
+		return fielderr.New(field, "is empty")
+	case len(name) > maxRefBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(name), maxRefBytes)
+	case strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return fielderr.New(field, "%q holds a character that no reference name may hold", name)
+	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") || strings.HasSuffix(name, ".") ||
+		strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") || strings.HasPrefix(name, "-"):
+		return fielderr.New(field, "%q is not a reference name", name)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return fielderr.New(field, "%q is not a reference name", name)
+		}
+	}
+	return nil
+}
+
+func validateFolder(field, folder string) error {
+	switch {
+	case folder == "":
+		return nil
+	case len(folder) > maxFolderBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(folder), maxFolderBytes)
+	case strings.HasPrefix(folder, "/"):
+		return fielderr.New(field, "%q must be relative to the repository's root: leave out the leading slash", folder)
+	case strings.ContainsAny(folder, "\\\x00"):
+		return fielderr.New(field, "%q must use forward slashes", folder)
+	case path.Clean(folder) == ".." || strings.HasPrefix(path.Clean(folder), "../"):
+		return fielderr.New(field, "%q leaves the repository", folder)
+	}
+	return nil
+}
 
 func (s Source) validateSelection(field string) error {
 	return cmp.Or(
