@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -195,7 +197,7 @@ func Describe(object any) ([]byte, error) {
 	case catalog.BootstrapToken:
 		return describeBootstrapToken(o)
 	case catalog.Object:
-		message = objectMessage(fleet.Record{Object: o})
+		message = codec.Show(fleet.Record{Object: o})
 	}
 	if message == nil {
 		return nil, fmt.Errorf("no document of a %T", object)
@@ -205,7 +207,7 @@ func Describe(object any) ([]byte, error) {
 
 // describeToken returns the user, the label, the end and the limit of a token, as the spec of an object.
 func describeToken(t catalog.Token) ([]byte, error) {
-	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt), Limit: tokenLimitMessage(t.Limit), MadeWith: t.MadeWith})
+	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt), Limit: codec.TokenLimitMessage(t.Limit), MadeWith: t.MadeWith})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -121,7 +123,7 @@ func (s *Service) derived(record fleet.Record) (*catalog.Service, *catalog.Clust
 func explanation(x configs.Explained, project string) *fleetv1.ConfigExplanation {
 	m := &fleetv1.ConfigExplanation{
 		Key: x.Key, Layer: string(x.Layer.Kind), Set: setName(x.Layer, project), Reference: x.Reference, ResolvedReference: x.Resolved,
-		Through: formatNames(x.Through, project), SameAs: x.SameAs, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
+		Through: codec.FormatNames(x.Through, project), SameAs: x.SameAs, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
 		ReadTime: catalogwire.Timestamp(x.ReadAt), NextReadTime: catalogwire.Timestamp(x.NextAt), Problem: catalogwire.ProblemMessage(x.Problem),
 		Override: x.Layer.Override,
 	}
@@ -151,7 +153,7 @@ func setName(layer layers.Origin, project string) string {
 // backendsShown returns the messages of back ends with what is known of their reads. Without the database it is left
 // out.
 func (s *Service) backendsShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.ConfigBackend, error) {
-	shown := wire.Each(records, messageOf[*fleetv1.ConfigBackend])
+	shown := wire.Each(records, codec.MessageOf[*fleetv1.ConfigBackend])
 	states, err := s.d.Configs.Status(ctx)
 	if err != nil {
 		s.d.Logger.WarnContext(ctx, "configuration back ends are shown without their states", slog.Any("error", err))

@@ -296,3 +296,29 @@ func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
 	}
 	return total, healthy
 }
+
+// only returns the service of a name without a cluster that the caller may see. ok is false if there is
+// none. The error is a *catalog.AmbiguousError.
+func (c *caller) only(key catalog.Key) (_ catalog.Key, ok bool, err error) {
+	var found []string
+	sees := c.visible(catalog.VerbGet)
+	for _, service := range fleet.ServicesNamed(c.view, key.Name) {
+		if !sees(service) && !c.allows(service) {
+			continue
+		}
+		if found = append(found, service.Name); len(found) > maxCandidates {
+			break
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return key, false, nil
+	case len(found) == 1:
+		return catalog.Key{Kind: key.Kind, Name: found[0]}, true, nil
+	}
+	n := min(len(found), maxCandidates)
+	return key, true, &catalog.AmbiguousError{Key: key, Services: found[:n], More: n < len(found)}
+}
+
+// maxCandidates bounds the services that an ambiguous name lists.
+const maxCandidates = 10

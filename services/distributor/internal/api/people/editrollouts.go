@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -50,7 +52,7 @@ func (r *editRollout) says() string {
 }
 
 func (r *editRollout) message() *fleetv1.EditRollout {
-	m := rolloutMessage(r.policy, r.of)
+	m := codec.RolloutMessage(r.policy, r.of)
 	return &fleetv1.EditRollout{Policy: m.GetPolicy(), Number: m.GetNumber(), Total: m.GetTotal(), Arrived: m.GetArrived()}
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -99,7 +101,7 @@ func (f *FleetSources) ListFleetSourceDocuments(
 		documents = documents[:limit]
 		res.NextPageToken = pageToken(strconv.Itoa(max(from, 0) + limit))
 	}
-	res.Documents = wire.Each(documents, fleetSourceDocumentMessage)
+	res.Documents = wire.Each(documents, codec.FleetSourceDocumentMessage)
 	return res, nil
 }
 
@@ -140,15 +142,15 @@ func (s *Service) fleetSourcesShown(ctx context.Context, records []fleet.Record)
 	}
 	shown := make([]*fleetv1.FleetSource, len(records))
 	for i, record := range records {
-		shown[i] = messageOf[*fleetv1.FleetSource](record)
-		shown[i].Status = fleetSourceStatusMessage(states[uids[i]])
+		shown[i] = codec.MessageOf[*fleetv1.FleetSource](record)
+		shown[i].Status = codec.FleetSourceStatusMessage(states[uids[i]])
 	}
 	return shown, nil
 }
 
 // SamePublic reports whether two objects differ in nothing that people read: in secrets at most.
 func SamePublic(a, b catalog.Object) bool {
-	x, y := objectMessage(fleet.Record{Object: withoutVersion(a)}), objectMessage(fleet.Record{Object: withoutVersion(b)})
+	x, y := codec.Show(fleet.Record{Object: withoutVersion(a)}), codec.Show(fleet.Record{Object: withoutVersion(b)})
 	return x != nil && y != nil && proto.Equal(x, y)
 }
 
@@ -191,7 +193,7 @@ func (FleetDocuments) Parse(source *catalog.FleetSource, file string, content io
 			metadata.Project = project
 		}
 		locate := locator(d)
-		object, err := documentOf(d.Object)
+		object, err := codec.Read(d.Object)
 		if err != nil {
 			at, message := locate(fielderr.Within("documents[0]", err))
 			items[i] = fleetsync.Item{Position: cmp.Or(at, d.Start.String()), Problem: message}

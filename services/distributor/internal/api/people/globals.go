@@ -6,6 +6,8 @@ package people
 import (
 	"context"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/objectname"
@@ -47,8 +49,8 @@ func (g *Globals) ListGlobalServiceMembers(
 			res.NextPageToken = pageToken(last)
 			break
 		}
-		service := messageOf[*fleetv1.Service](c.shown(view.Describe(member.Service)))
-		res.Members = append(res.Members, memberMessage(member, objectname.Project(record.Object.Key().Name), service))
+		service := codec.MessageOf[*fleetv1.Service](c.shown(view.Describe(member.Service)))
+		res.Members = append(res.Members, codec.GlobalMember(member, objectname.Project(record.Object.Key().Name), service))
 		last = member.Cluster
 	}
 	return res, nil

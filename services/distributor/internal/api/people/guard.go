@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
@@ -139,11 +141,11 @@ func (e editing) checkContent(current, next catalog.Object) error {
 // documentsOf returns the documents of an object before and after an edit. The first one is empty for a
 // new object.
 func documentsOf(current, next catalog.Object) (from, to protoreflect.Message) {
-	to = objectMessage(fleet.Record{Object: next}).ProtoReflect()
+	to = codec.Show(fleet.Record{Object: next}).ProtoReflect()
 	if current == nil {
 		return to.Type().Zero(), to
 	}
-	return objectMessage(fleet.Record{Object: current}).ProtoReflect(), to
+	return codec.Show(fleet.Record{Object: current}).ProtoReflect(), to
 }
 
 // checkNeed returns an error unless the caller holds what the option beside a field says.

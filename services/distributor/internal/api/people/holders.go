@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -165,13 +167,13 @@ var decisive = map[string]decisiveKind{
 			at.Target = o
 		}
 	}),
-	string(catalog.KindAccessBinding): decides(namedRecord(bindingOf), func(at *state, _ string, o *catalog.AccessBinding) {
+	string(catalog.KindAccessBinding): decides(namedRecord(codec.BindingOf), func(at *state, _ string, o *catalog.AccessBinding) {
 		at.Bindings = append(at.Bindings, o)
 	}),
-	string(catalog.KindRole): decides(namedRecord(roleObjectOf), func(at *state, _ string, o *catalog.Role) {
+	string(catalog.KindRole): decides(namedRecord(codec.RoleObjectOf), func(at *state, _ string, o *catalog.Role) {
 		at.Roles[catalog.RoleName(o.Name)] = o.Spec
 	}),
-	string(catalog.KindUser): decides(namedRecord(userOf), func(at *state, _ string, o *catalog.User) {
+	string(catalog.KindUser): decides(namedRecord(codec.UserOf), func(at *state, _ string, o *catalog.User) {
 		at.users = append(at.users, o)
 	}),
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"connectrpc.com/connect"
 	"golang.org/x/time/rate"
 
@@ -134,7 +136,7 @@ func (s *Service) notifiersShown(ctx context.Context, records []fleet.Record) ([
 	}
 	shown := make([]*fleetv1.Notifier, len(records))
 	for i, record := range records {
-		shown[i] = messageOf[*fleetv1.Notifier](record)
+		shown[i] = codec.MessageOf[*fleetv1.Notifier](record)
 		bag, status := bags[uids[i]], shown[i].GetStatus()
 		status.Waiting, status.Dead, status.Sent, status.Lost = int32(bag.Waiting), int32(bag.Dead), bag.Sent, bag.Lost
 		status.LastSentAt, status.LastError, status.LastErrorAt = catalogwire.Timestamp(bag.LastSentAt), bag.LastError, catalogwire.Timestamp(bag.LastErrorAt)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -46,7 +48,7 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 		return nil, err
 	}
 	cluster := clusterOfService(record)
-	service := messageOf[*fleetv1.Service](record)
+	service := codec.MessageOf[*fleetv1.Service](record)
 	var config *catalog.Config
 	if entry.ConfigDigest != "" {
 		if service, cluster, ok := s.derived(record); ok {
@@ -59,7 +61,7 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 		}
 	}
 	res := &fleetv1.GetServicePlanResponse{
-		Cluster: objectname.Display(cluster), Service: wire.EntryMessage(&entry), Config: configMessage(config),
+		Cluster: objectname.Display(cluster), Service: wire.EntryMessage(&entry), Config: codec.ConfigMessage(config),
 		Installed: service.GetStatus().GetReport().GetAppliedAt() != nil,
 	}
 	if current, ok := s.d.View.Plan(cluster); ok {

@@ -6,6 +6,8 @@ package people
 import (
 	"context"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -13,7 +15,7 @@ import (
 
 // providersShown returns the messages of providers with the hub's redirect URI.
 func (s *Service) providersShown(_ context.Context, records []fleet.Record) ([]*fleetv1.IdentityProvider, error) {
-	shown := wire.Each(records, messageOf[*fleetv1.IdentityProvider])
+	shown := wire.Each(records, codec.MessageOf[*fleetv1.IdentityProvider])
 	for _, provider := range shown {
 		provider.Status.RedirectUri = s.d.Settings.RedirectURI
 	}

@@ -9,9 +9,12 @@ import (
 	"encoding/base64"
 	"log/slog"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -40,7 +43,7 @@ func (s *Service) Get(ctx context.Context, req *fleetv1.GetRequest) (*fleetv1.Ge
 	if err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(req.GetKind())
+	kind, err := codec.KindOf(req.GetKind())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -131,7 +134,7 @@ func (s *Service) repositoriesShown(ctx context.Context, records []fleet.Record)
 		if known := record.Mirror; ok && (known == nil || known.Epoch <= state.Epoch) {
 			record.Mirror = &state
 		}
-		return messageOf[*fleetv1.Repository](record)
+		return codec.MessageOf[*fleetv1.Repository](record)
 	}), nil
 }
 
@@ -161,7 +164,7 @@ func (s *Service) List(ctx context.Context, req *fleetv1.ListRequest) (*fleetv1.
 func selectionOfList(req *fleetv1.ListRequest) (fleet.Query, error) {
 	q := fleet.Query{Project: req.GetProject()}
 	var err error
-	if q.Kind, err = kindOf(req.GetKind()); err != nil {
+	if q.Kind, err = codec.KindOf(req.GetKind()); err != nil {
 		return q, err
 	}
 	switch {
@@ -204,3 +207,43 @@ func pageOf(page *typev1.Page) (after string, limit int, err error) {
 
 // pageToken returns the token of the page after an item.
 func pageToken(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
+
+// keyOf returns the key of the object that a request names in field. Requests stand in no project, so
+// a bare name is one of the project default. A service may be named without its cluster: see isPrecise.
+func keyOf(kind catalog.Kind, field, reference string) (catalog.Key, error) {
+	if !kind.InProject() {
+		return catalog.Key{Kind: kind, Name: reference}, objectname.ValidateLabel(field, reference)
+	}
+	if kind == catalog.KindService {
+		path, err := objectname.ParseService(field, reference, objectname.Default)
+		if err == nil {
+			err = objectname.Validate(field, objectname.LocalPath(path))
+		}
+		return catalog.Key{Kind: kind, Name: path}, err
+	}
+	path, err := objectname.Parse(field, reference, objectname.Default)
+	if err == nil {
+		err = objectname.Validate(field, path)
+	}
+	return catalog.Key{Kind: kind, Name: path}, err
+}
+
+// isPrecise reports whether a key names one object. That of a service without its cluster may lead to
+// several.
+func isPrecise(key catalog.Key) bool {
+	_, cluster := objectname.SplitService(key.Name)
+	return key.Kind != catalog.KindService || cluster != ""
+}
+
+// optionalPath is the path of keyOf for a field that may be empty.
+func optionalPath(field, reference string) (string, error) {
+	return objectname.Parse(field, reference, objectname.Default)
+}
+
+// optionalProject checks a request's filter by project.
+func optionalProject(project string) error {
+	if project == "" {
+		return nil
+	}
+	return objectname.ValidateLabel("project", project)
+}

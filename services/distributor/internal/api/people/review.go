@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/accessrule"
@@ -221,7 +223,7 @@ func reasonMessages(reasons []authz.Grant) []*fleetv1.AccessReason {
 	var messages []*fleetv1.AccessReason
 	for _, r := range reasons {
 		m := &fleetv1.AccessReason{
-			Binding: r.Name(), Subjects: r.Subjects, Role: roleMessage(r.Role()), RoleName: string(r.Role()), Groups: r.Groups(),
+			Binding: r.Name(), Subjects: r.Subjects, Role: codec.RoleMessage(r.Role()), RoleName: string(r.Role()), Groups: r.Groups(),
 			Rules: rulewire.Messages(r.Rules()), ExpireTime: catalogwire.Timestamp(r.Ends()),
 		}
 		messages = append(messages, m)

@@ -9,6 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 
 	"connectrpc.com/connect"
 
@@ -93,7 +97,7 @@ func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutReques
 				skipped++
 				continue
 			}
-			res.Members = append(res.Members, rolloutMember(policy, of, m.Progress))
+			res.Members = append(res.Members, codec.RolloutMember(policy, of, m.Progress))
 		}
 		if len(members) < chunk {
 			return res, nil
@@ -184,8 +188,8 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 
 // rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
 func (c *caller) rollout(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
-	m := rolloutMessage(policy, of)
-	m.Why, m.WaitsFor = of.Run.Says(c.cause()), waitsFor(&of.Run, c.cause())
+	m := codec.RolloutMessage(policy, of)
+	m.Why, m.WaitsFor = of.Run.Says(c.cause()), codec.WaitsFor(&of.Run, c.cause())
 	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
 		m.Authors = of.Run.Candidate.Authors
 	}
@@ -277,7 +281,7 @@ func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]
 	}
 	covered, held := fleet.Rollouts{View: s.d.View}.Count()
 	for i, record := range records {
-		shown[i] = messageOf[*fleetv1.RolloutPolicy](record)
+		shown[i] = codec.MessageOf[*fleetv1.RolloutPolicy](record)
 		policy, ok := record.Object.(*catalog.RolloutPolicy)
 		if !ok {
 			continue
@@ -287,7 +291,7 @@ func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]
 			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: message}
 		}
 		if of := latest[policy.UID]; of != nil {
-			shown[i].Status.Latest = rolloutMessage(policy, of)
+			shown[i].Status.Latest = codec.RolloutMessage(policy, of)
 		}
 	}
 	return shown, nil
@@ -400,4 +404,22 @@ func (r *Rollouts) contentOf(ctx context.Context, service *catalog.Service, revi
 		content[i] = catalog.HeldSource{Source: source.Normal(), Snapshot: snapshot}
 	}
 	return content, nil
+}
+
+// memberToken returns the token of the page after a place.
+func memberToken(after rollouts.Place) string {
+	return pageToken(fmt.Sprintf("%d/%s", after.Wave, after.UID))
+}
+
+// memberPlaceOf returns the place of a token.
+func memberPlaceOf(token string) (place rollouts.Place, err error) {
+	if token == "" {
+		return place, nil
+	}
+	wave, uid, _ := strings.Cut(token, "/")
+	if place.Wave, err = strconv.ParseInt(wave, 10, 64); err != nil {
+		return place, rpcerr.Field("page.token", "is not a token that a listing returned")
+	}
+	place.UID = uid
+	return place, nil
 }

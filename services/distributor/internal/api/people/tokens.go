@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -62,7 +64,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 		return nil, wire.Error(err)
 	}
 	s.follow(ctx)
-	return &fleetv1.CreateTokenResponse{Token: tokenMessage(token), Secret: secret}, nil
+	return &fleetv1.CreateTokenResponse{Token: codec.TokenMessage(token), Secret: secret}, nil
 }
 
 // isUser reports whether the caller is the user of the hub of that name. Somebody whom others sign in
@@ -74,7 +76,7 @@ func (c *caller) isUser(name string) bool {
 
 // limitOf returns the settled limit of a request; nil for none.
 func (s *Service) limitOf(ctx context.Context, m *fleetv1.TokenLimit) (*catalog.TokenLimit, error) {
-	limit, err := tokenLimitOf(m)
+	limit, err := codec.TokenLimitOf(m)
 	if err != nil || limit == nil {
 		return nil, err
 	}
@@ -171,7 +173,7 @@ func (s *Service) ListTokens(ctx context.Context, req *fleetv1.ListTokensRequest
 		tokens = tokens[:limit]
 		res.NextPageToken = pageToken(placeOf(tokens[limit-1]))
 	}
-	res.Tokens = wire.Each(tokens, func(t catalog.Token) *fleetv1.Token { return tokenMessage(s.d.Uses.Shown(t)) })
+	res.Tokens = wire.Each(tokens, func(t catalog.Token) *fleetv1.Token { return codec.TokenMessage(s.d.Uses.Shown(t)) })
 	return res, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -32,7 +34,7 @@ func TestSecVerbsOfUpdatesFollowTheOptions(t *testing.T) {
 			Repository: "demo", Path: "app", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
 		}}},
 	}
-	before, err := serviceOf(base)
+	before, err := codec.ServiceOf(base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestSecVerbsOfUpdatesFollowTheOptions(t *testing.T) {
 		for at, path := range leaves(base.ProtoReflect().Descriptor(), edit.Path) {
 			changed := proto.CloneOf(base)
 			set(changed.ProtoReflect(), strings.Split(path, "."))
-			after, err := serviceOf(changed)
+			after, err := codec.ServiceOf(changed)
 			verb, isNarrow := want[edit.Needs]
 			if err != nil {
 				if isNarrow {

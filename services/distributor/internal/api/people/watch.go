@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -85,7 +87,7 @@ func (s *Service) watched(ctx context.Context, c *caller, req *fleetv1.WatchRequ
 		}
 		return selection, nil
 	}
-	kind, err := kindOf(req.GetKind())
+	kind, err := codec.KindOf(req.GetKind())
 	if err != nil {
 		return selection, wire.Error(err)
 	}
@@ -325,7 +327,7 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 		if w.shown != nil {
 			w.shown[key] = struct{}{}
 		}
-		return w.send(&fleetv1.WatchResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(w.service.d.View.Describe(object))))})
+		return w.send(&fleetv1.WatchResponse{Document: fleetdoc.Of(codec.Show(w.caller.shown(w.service.d.View.Describe(object))))})
 	}
 	if _, isShown := w.shown[key]; !isShown && w.shown != nil {
 		return nil
@@ -337,7 +339,7 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 // nameOnly returns a document that says which object a key names, and nothing else: its metadata, and of
 // a service its cluster.
 func nameOnly(key catalog.Key) *fleetv1.Document {
-	document := fleetdoc.Named(string(key.Kind), metadataMessage(&catalog.Metadata{Name: key.Name}))
+	document := fleetdoc.Named(string(key.Kind), codec.MetadataMessage(&catalog.Metadata{Name: key.Name}))
 	if service := document.GetService(); service != nil {
 		local, cluster := objectname.SplitService(key.Name)
 		service.Spec = &fleetv1.ServiceSpec{Cluster: objectname.Format(cluster, objectname.Project(local))}

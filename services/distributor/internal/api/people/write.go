@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/fleetdoc"
@@ -26,7 +28,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	}
 	objects := make([]catalog.Object, len(req.GetDocuments()))
 	for i, document := range req.GetDocuments() {
-		object, err := documentOf(document)
+		object, err := codec.Read(document)
 		if err != nil {
 			return nil, wire.Error(fielderr.Within(fielderr.Indexed("documents", i), err))
 		}
@@ -52,7 +54,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
 			record.Global = fleet.PreviewGlobal(s.d.View, global, all...)
 		}
-		message := objectMessage(c.shown(record))
+		message := codec.Show(c.shown(record))
 		res.Outcomes[i] = &fleetv1.ApplyOutcome{Action: actionMessage(outcome.Action), Document: fleetdoc.Of(message)}
 		if rollout := begun[outcome.Object.Key()]; rollout != nil {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, rollout.says())
@@ -124,7 +126,7 @@ func (s *Service) Delete(ctx context.Context, req *fleetv1.DeleteRequest) (*flee
 	if err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(req.GetKind())
+	kind, err := codec.KindOf(req.GetKind())
 	if err == nil && req.GetCascade() && kind != catalog.KindGlobalService {
 		err = fielderr.New("cascade", "has a meaning for a GlobalService alone; leave it out")
 	}

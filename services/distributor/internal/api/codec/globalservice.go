@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -127,7 +127,7 @@ func overrideOf(field string, m *fleetv1.ServiceOverride, project string) (catal
 func globalMessage(g *catalog.GlobalService, status fleet.GlobalStatus) *fleetv1.GlobalService {
 	s, project := g.Spec, objectname.Project(g.Name)
 	return &fleetv1.GlobalService{
-		Metadata: metadataMessage(&g.Metadata),
+		Metadata: MetadataMessage(&g.Metadata),
 		Spec: &fleetv1.GlobalServiceSpec{
 			Description: s.Description, Clusters: targetMessage(s.Clusters, project), Template: templateMessage(s.Template.Spec, project),
 			TemplateLabels: s.Template.Labels, TemplateAnnotations: s.Template.Annotations, Paused: s.Paused, Removal: removalMessage(s.Removal),
@@ -154,12 +154,12 @@ func removalMessage(p catalog.RemovalPolicy) *fleetv1.RemovalPolicy {
 }
 
 func targetMessage(t catalog.ClusterTarget, project string) *fleetv1.ClusterTarget {
-	return &fleetv1.ClusterTarget{All: t.All, Names: formatNames(t.Names, project), Labels: selectorMessage(t.Labels), When: t.When}
+	return &fleetv1.ClusterTarget{All: t.All, Names: FormatNames(t.Names, project), Labels: selectorMessage(t.Labels), When: t.When}
 }
 
 func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.ServiceOverride {
 	m := &fleetv1.ServiceOverride{
-		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: configMessage(o.Config), ConfigSets: formatNames(o.ConfigSets, project),
+		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: ConfigMessage(o.Config), ConfigSets: FormatNames(o.ConfigSets, project),
 		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, DryRun: o.Patch.DryRun, Labels: o.Patch.Labels,
 	}
 	for _, patch := range o.Patch.Render {
@@ -184,8 +184,8 @@ func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.Service
 	return m
 }
 
-// memberMessage returns a cluster of a global service; service is nil if the caller may not see it.
-func memberMessage(m fleet.GlobalMember, project string, service *fleetv1.Service) *fleetv1.GlobalServiceMember {
+// GlobalMember returns a cluster of a global service; service is nil if the caller may not see it.
+func GlobalMember(m fleet.GlobalMember, project string, service *fleetv1.Service) *fleetv1.GlobalServiceMember {
 	return &fleetv1.GlobalServiceMember{
 		Cluster: objectname.Format(m.Cluster, project), Matched: m.Matched, Overrides: m.Overrides, Service: service, Problem: catalogwire.ProblemMessage(m.Problem), Held: m.IsHeld,
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"cmp"
@@ -50,10 +50,10 @@ func fleetSourceMessage(f *catalog.FleetSource) *fleetv1.FleetSource {
 	source := s.Source
 	source.Repository = objectname.Format(source.Repository, objectname.Project(f.Name))
 	m := &fleetv1.FleetSource{
-		Metadata: metadataMessage(&f.Metadata),
+		Metadata: MetadataMessage(&f.Metadata),
 		Spec: &fleetv1.FleetSourceSpec{
 			Description: s.Description, Suspended: s.Suspended, Source: catalogwire.SourceMessage(source), DryRun: s.DryRun, PruneLimit: s.PruneLimit, Adopt: s.Adopt,
-			Kinds: wire.Each(s.Kinds, func(kind catalog.Kind) string { return string(kind) }), Role: roleMessage(s.Role), Projects: s.Projects, Hub: s.Hub,
+			Kinds: wire.Each(s.Kinds, func(kind catalog.Kind) string { return string(kind) }), Role: RoleMessage(s.Role), Projects: s.Projects, Hub: s.Hub,
 		},
 		Status: &fleetv1.FleetSourceStatus{},
 	}
@@ -66,7 +66,8 @@ func fleetSourceMessage(f *catalog.FleetSource) *fleetv1.FleetSource {
 	return m
 }
 
-func fleetSourceStatusMessage(s fleetsync.State) *fleetv1.FleetSourceStatus {
+// FleetSourceStatusMessage returns the message of what a fleet source last did.
+func FleetSourceStatusMessage(s fleetsync.State) *fleetv1.FleetSourceStatus {
 	return &fleetv1.FleetSourceStatus{
 		Commit: s.Commit, LookedAt: catalogwire.Timestamp(s.LookedAt), SucceededAt: catalogwire.Timestamp(s.SucceededAt),
 		Problem: catalogwire.ProblemMessage(s.Problem), Documents: int32(s.Documents), Managed: int32(s.Managed), Failed: int32(s.Failed),
@@ -74,7 +75,8 @@ func fleetSourceStatusMessage(s fleetsync.State) *fleetv1.FleetSourceStatus {
 	}
 }
 
-func fleetSourceDocumentMessage(d fleetsync.Document) *fleetv1.FleetSourceDocument {
+// FleetSourceDocumentMessage returns the message of one document of a fleet source.
+func FleetSourceDocumentMessage(d fleetsync.Document) *fleetv1.FleetSourceDocument {
 	return &fleetv1.FleetSourceDocument{
 		Position: d.Position, Kind: string(d.Kind), Name: d.Name, Action: enumname.Value[fleetv1.FleetSourceAction](string(d.Action)), Message: d.Message,
 	}

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -40,7 +39,7 @@ func trustRuleOf(m *fleetv1.TrustRule) (*catalog.TrustRule, error) {
 func trustRuleMessage(r *catalog.TrustRule) *fleetv1.TrustRule {
 	s := r.Spec
 	m := &fleetv1.TrustRule{
-		Metadata: metadataMessage(&r.Metadata),
+		Metadata: MetadataMessage(&r.Metadata),
 		Spec: &fleetv1.TrustRuleSpec{
 			Description: s.Description, Issuer: s.Issuer, Audience: s.Audience, Require: requirementMessages(s.Require), Expression: s.Expression,
 			User: s.User, Groups: s.Groups, Record: s.Record, CaPem: s.CAPEM, Jwks: s.JWKS,
@@ -50,22 +49,4 @@ func trustRuleMessage(r *catalog.TrustRule) *fleetv1.TrustRule {
 		m.Spec.Lifetime = durationpb.New(s.Lifetime)
 	}
 	return m
-}
-
-// requirementsOf refuses conditions with unknown fields, because they narrow who is let in.
-func requirementsOf(messages []*fleetv1.ClaimRequirement) ([]catalog.ClaimRequirement, error) {
-	var all []catalog.ClaimRequirement
-	for i, r := range messages {
-		if len(r.ProtoReflect().GetUnknown()) > 0 {
-			return nil, fielderr.New(fielderr.Indexed("spec.require", i), "has a field that this version of the hub does not know")
-		}
-		all = append(all, catalog.ClaimRequirement{Claim: r.GetClaim(), Values: r.GetValues()})
-	}
-	return all, nil
-}
-
-func requirementMessages(all []catalog.ClaimRequirement) []*fleetv1.ClaimRequirement {
-	return wire.Each(all, func(r catalog.ClaimRequirement) *fleetv1.ClaimRequirement {
-		return &fleetv1.ClaimRequirement{Claim: r.Claim, Values: r.Values}
-	})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -102,7 +102,7 @@ func webServerOf(m *fleetv1.HttpBackend) (*catalog.HTTPBackend, secret.Text) {
 func backendMessage(b *catalog.ConfigBackend) *fleetv1.ConfigBackend {
 	s := b.Spec
 	m := &fleetv1.ConfigBackend{
-		Metadata: metadataMessage(&b.Metadata),
+		Metadata: MetadataMessage(&b.Metadata),
 		Spec: &fleetv1.ConfigBackendSpec{
 			Description: s.Description, AllowedPaths: s.AllowedPaths, Projects: s.Projects, Public: s.Public,
 		},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -21,7 +21,7 @@ func configSetOf(m *fleetv1.ConfigSet) (*catalog.ConfigSet, error) {
 // configSetMessage never carries a secret.
 func configSetMessage(set *catalog.ConfigSet) *fleetv1.ConfigSet {
 	return &fleetv1.ConfigSet{
-		Metadata: metadataMessage(&set.Metadata),
-		Spec:     &fleetv1.ConfigSetSpec{Description: set.Spec.Description, Config: configMessage(set.Spec.Config)},
+		Metadata: MetadataMessage(&set.Metadata),
+		Spec:     &fleetv1.ConfigSetSpec{Description: set.Spec.Description, Config: ConfigMessage(set.Spec.Config)},
 	}
 }

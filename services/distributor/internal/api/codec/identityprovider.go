@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -47,20 +45,11 @@ func providerOf(m *fleetv1.IdentityProvider) (*catalog.IdentityProvider, error) 
 	return p, err
 }
 
-// durationOf returns a duration; unset is zero. An explicit zero is refused, because it would mean
-// the default.
-func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
-	if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {
-		return 0, fielderr.New(field, "is not a positive duration")
-	}
-	return d.AsDuration(), nil
-}
-
 // providerMessage never carries the secret.
 func providerMessage(p *catalog.IdentityProvider, status fleet.ProviderStatus) *fleetv1.IdentityProvider {
 	s := p.Spec
 	m := &fleetv1.IdentityProvider{
-		Metadata: metadataMessage(&p.Metadata),
+		Metadata: MetadataMessage(&p.Metadata),
 		Spec: &fleetv1.IdentityProviderSpec{
 			Title: s.Title, Issuer: s.Issuer, ClientId: s.ClientID, Scopes: s.Scopes, UsernameClaim: s.UsernameClaim,
 			GroupsClaim: s.GroupsClaim, GroupPrefix: s.GroupPrefix, Groups: s.Groups, CaPem: s.CAPEM, Suspended: s.Suspended,

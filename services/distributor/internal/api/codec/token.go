@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"errors"
@@ -17,15 +17,17 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-func tokenMessage(t catalog.Token) *fleetv1.Token {
+// TokenMessage returns the message of an API token, without its secret.
+func TokenMessage(t catalog.Token) *fleetv1.Token {
 	return &fleetv1.Token{
 		Id: t.ID, User: t.User, Label: t.Label, CreateTime: catalogwire.Timestamp(t.CreatedAt), ExpireTime: catalogwire.Timestamp(t.ExpiresAt),
-		LastUsedTime: catalogwire.Timestamp(t.LastUsedAt), LastUsedAddress: t.LastUsedFrom, Limit: tokenLimitMessage(t.Limit),
+		LastUsedTime: catalogwire.Timestamp(t.LastUsedAt), LastUsedAddress: t.LastUsedFrom, Limit: TokenLimitMessage(t.Limit),
 		CreatedBy: t.CreatedBy, MadeWith: t.MadeWith,
 	}
 }
 
-func tokenLimitMessage(l *catalog.TokenLimit) *fleetv1.TokenLimit {
+// TokenLimitMessage returns the message of what a token is limited to; nil if it is not.
+func TokenLimitMessage(l *catalog.TokenLimit) *fleetv1.TokenLimit {
 	if l == nil {
 		return nil
 	}
@@ -36,16 +38,16 @@ func tokenLimitMessage(l *catalog.TokenLimit) *fleetv1.TokenLimit {
 	}
 }
 
-// tokenLimitOf returns the settled and valid limit of a message, which is read as a binding is; nil for
+// TokenLimitOf returns the settled and valid limit of a message, which is read as a binding is; nil for
 // none. It refuses an unknown field anywhere, because that may narrow the token.
-func tokenLimitOf(m *fleetv1.TokenLimit) (*catalog.TokenLimit, error) {
+func TokenLimitOf(m *fleetv1.TokenLimit) (*catalog.TokenLimit, error) {
 	if m == nil {
 		return nil, nil
 	}
 	if hasUnknown(m.ProtoReflect()) {
 		return nil, fielderr.New("limit", "has a field that this version of the hub does not know")
 	}
-	binding, err := bindingOf(&fleetv1.AccessBinding{Spec: &fleetv1.AccessBindingSpec{
+	binding, err := BindingOf(&fleetv1.AccessBinding{Spec: &fleetv1.AccessBindingSpec{
 		Role: m.GetRole(), RoleName: m.GetRoleName(), Hub: m.GetHub(), Projects: m.GetProjects(), Clusters: m.GetClusters(),
 		Services: m.GetServices(), Repositories: m.GetRepositories(),
 	}})

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -153,7 +152,7 @@ func waveOf(field string, m *fleetv1.RolloutWave, project string) (rollout.Wave,
 func rolloutPolicyMessage(p *catalog.RolloutPolicy) *fleetv1.RolloutPolicy {
 	s := p.Spec.Strategy
 	m := &fleetv1.RolloutPolicy{
-		Metadata: metadataMessage(&p.Metadata),
+		Metadata: MetadataMessage(&p.Metadata),
 		Spec: &fleetv1.RolloutPolicySpec{
 			Description: p.Spec.Description, Services: p.Spec.Services, Labels: p.Spec.Labels, ClusterLabels: p.Spec.ClusterLabels,
 			MaxUnavailable: shareText(s.MaxUnavailable), OfflineAfter: spanMessage(s.OfflineAfter), FailAfter: spanMessage(s.FailAfter),
@@ -184,7 +183,7 @@ func rolloutPolicyMessage(p *catalog.RolloutPolicy) *fleetv1.RolloutPolicy {
 
 func waveMessage(w rollout.Wave, project string) *fleetv1.RolloutWave {
 	m := &fleetv1.RolloutWave{
-		Name: w.Name, Clusters: formatNames(w.Clusters, project), Labels: w.Labels, EachOf: w.EachOf, Count: int32(w.Count), Percent: int32(w.Percent),
+		Name: w.Name, Clusters: FormatNames(w.Clusters, project), Labels: w.Labels, EachOf: w.EachOf, Count: int32(w.Count), Percent: int32(w.Percent),
 		OrderBy: w.OrderBy, Concurrent: int32(w.Concurrent), Soak: spanMessage(w.Soak),
 	}
 	if w.Approval != nil {
@@ -201,12 +200,12 @@ func spanMessage(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// rolloutMessage returns a rollout without its members.
-func rolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
+// RolloutMessage returns a rollout without its members.
+func RolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
 	run, project := &of.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
 		Id: of.ID, Policy: objectname.Format(policy.Name, project), Number: of.Number, State: string(run.State), Why: run.Says(shownName),
-		Wave: run.Current(), WaitsFor: waitsFor(run, shownName), WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
+		Wave: run.Current(), WaitsFor: WaitsFor(run, shownName), WaitsOn: string(run.Blocked.By), WaitsUntil: catalogwire.Timestamp(run.Blocked.Until),
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
 		Total: int32(run.Counts.Total), Arrived: int32(run.Counts.Arrived), Failed: int32(run.Counts.Failed),
 		Unavailable: int32(run.Counts.Unavailable), MaxUnavailable: int32(run.Limit()), Changes: of.Summary.Changes,
@@ -221,47 +220,6 @@ func rolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv
 		}
 	})
 	return m
-}
-
-func rolloutMember(policy *catalog.RolloutPolicy, of *rollouts.Outline, p *rollout.Progress) *fleetv1.RolloutMember {
-	stage, why := of.Run.Explain(p)
-	m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
-	if p.Wave >= 0 {
-		m.Wave = of.Run.Waves[p.Wave].Name
-	}
-	return m
-}
-
-// shownName returns the name of a member that failed as people write it.
-func shownName(f rollout.Failure) string { return objectname.Display(f.Name) }
-
-// waitsFor returns what a rollout waits for, with the members that failed as show returns them.
-func waitsFor(run *rollout.Header, show func(rollout.Failure) string) string {
-	switch {
-	case run.State == rollout.Halted:
-		return run.Says(show)
-	case run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0:
-		return run.Blocked.Why + ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
-	}
-	return run.Blocked.Why
-}
-
-// memberToken returns the token of the page after a place.
-func memberToken(after rollouts.Place) string {
-	return pageToken(fmt.Sprintf("%d/%s", after.Wave, after.UID))
-}
-
-// memberPlaceOf returns the place of a token.
-func memberPlaceOf(token string) (place rollouts.Place, err error) {
-	if token == "" {
-		return place, nil
-	}
-	wave, uid, _ := strings.Cut(token, "/")
-	if place.Wave, err = strconv.ParseInt(wave, 10, 64); err != nil {
-		return place, rpcerr.Field("page.token", "is not a token that a listing returned")
-	}
-	place.UID = uid
-	return place, nil
 }
 
 // holdMessage returns nil if nothing holds the service.
@@ -285,3 +243,27 @@ func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
 	}
 	return m
 }
+
+// RolloutMember returns the message of a member of a rollout.
+func RolloutMember(policy *catalog.RolloutPolicy, of *rollouts.Outline, p *rollout.Progress) *fleetv1.RolloutMember {
+	stage, why := of.Run.Explain(p)
+	m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
+	if p.Wave >= 0 {
+		m.Wave = of.Run.Waves[p.Wave].Name
+	}
+	return m
+}
+
+// WaitsFor returns what a rollout waits for, with the members that failed as show returns them.
+func WaitsFor(run *rollout.Header, show func(rollout.Failure) string) string {
+	switch {
+	case run.State == rollout.Halted:
+		return run.Says(show)
+	case run.Blocked.By == rollout.ByMember && len(run.Blocked.Names) > 0:
+		return run.Blocked.Why + ": " + strings.Join(wire.Each(run.Blocked.Names, objectname.Display), ", ")
+	}
+	return run.Blocked.Why
+}
+
+// shownName returns the name of a member that failed as people write it.
+func shownName(f rollout.Failure) string { return objectname.Display(f.Name) }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -52,21 +52,9 @@ func quotasOf(m *fleetv1.ProjectQuotas) catalog.ProjectQuotas {
 	return catalog.ProjectQuotas{Services: m.Services, Repositories: m.Repositories, BundleBytes: m.BundleBytes, BytesPerBundle: m.BytesPerBundle}
 }
 
-func selectionOf(m *fleetv1.Selection) catalog.Selection {
-	return catalog.Selection{All: m.GetAll(), Names: m.GetNames(), Labels: selectorOf(m.GetLabels())}
-}
-
-// selectionMessage returns nil for a selection of nothing.
-func selectionMessage(s catalog.Selection) *fleetv1.Selection {
-	if !s.All && len(s.Names) == 0 && s.Labels == nil {
-		return nil
-	}
-	return &fleetv1.Selection{All: s.All, Names: s.Names, Labels: selectorMessage(s.Labels)}
-}
-
 func projectMessage(p *catalog.Project, held fleet.Totals, use fleet.BundleUse) *fleetv1.Project {
 	return &fleetv1.Project{
-		Metadata: metadataMessage(&p.Metadata),
+		Metadata: MetadataMessage(&p.Metadata),
 		Spec: &fleetv1.ProjectSpec{
 			Description: p.Spec.Description,
 			Shares: wire.Each(p.Spec.Shares, func(share catalog.ProjectShare) *fleetv1.ProjectShare {
@@ -76,7 +64,7 @@ func projectMessage(p *catalog.Project, held fleet.Totals, use fleet.BundleUse) 
 				}
 			}),
 			Limits: projectLimitsMessage(p.Spec.Limits),
-			Quotas: quotasMessage(p.Spec.Quotas), ConfigSets: formatNames(p.Spec.ConfigSets, p.Name),
+			Quotas: quotasMessage(p.Spec.Quotas), ConfigSets: FormatNames(p.Spec.ConfigSets, p.Name),
 		},
 		Status: &fleetv1.ProjectStatus{
 			Clusters: int32(held.Clusters), Repositories: int32(held.Repositories), Services: int32(held.Services),

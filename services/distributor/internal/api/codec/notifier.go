@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package people
+package codec
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -70,7 +70,7 @@ func setSink(s *catalog.NotifierSpec, spec *fleetv1.NotifierSpec, project string
 func notifierMessage(n *catalog.Notifier) *fleetv1.Notifier {
 	s := n.Spec
 	m := &fleetv1.Notifier{
-		Metadata: metadataMessage(&n.Metadata),
+		Metadata: MetadataMessage(&n.Metadata),
 		Spec: &fleetv1.NotifierSpec{
 			Description: s.Description, Suspended: s.Suspended, AllProjects: s.AllProjects,
 			Events:   wire.Each(s.Events, func(kind notice.Kind) string { return string(kind) }),
@@ -92,7 +92,7 @@ func notifierMessage(n *catalog.Notifier) *fleetv1.Notifier {
 	case catalog.SinkCommitStatus:
 		c := s.Sink.Commit
 		m.Spec.Sink = &fleetv1.NotifierSpec_CommitStatus{CommitStatus: &fleetv1.CommitStatusSink{
-			Provider: c.Provider, Url: c.URL, Repositories: formatNames(c.Repositories, objectname.Project(n.Name)), Context: c.Context,
+			Provider: c.Provider, Url: c.URL, Repositories: FormatNames(c.Repositories, objectname.Project(n.Name)), Context: c.Context,
 		}}
 	case catalog.SinkEmail:
 		e := s.Sink.Email
