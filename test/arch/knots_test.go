@@ -83,8 +83,6 @@ var tangles = map[string]tangle{
 	"services/agent/internal/reconcile/execute": {7, measured, "a sync and its hooks call each other"},
 	"services/agent/internal/uplink":            {9, measured, "a connection, its requests and what it says of itself call each other"},
 	"services/distributor":                      {11, measured, "one assembly in pieces"},
-	"services/distributor/internal/api/people":  {23, measured, "calls and conversions of all kinds"},
-	"services/distributor/internal/catalog":     {56, measured, "values, checks and edits of all kinds"},
 	"services/distributor/internal/rollouts":    {8, measured, "one loop, its work and its sight"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 
@@ -28,14 +27,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
 )
-
-// Audit reads the records of changes; journal.Journal implements it.
-type Audit interface {
-	// Find returns the records that a query selects.
-	Find(ctx context.Context, q journal.Query) (journal.Page, error)
-	// Reach returns the time from which on every record is kept; zero: there are no records.
-	Reach(ctx context.Context) (time.Time, error)
-}
 
 // Bounds of a listing of records.
 const (

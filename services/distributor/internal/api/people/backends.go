@@ -21,24 +21,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/layers"
 )
 
-// Configs is what is known of configurations beside the catalog; sqlstore.Entries implements it.
-type Configs interface {
-	// Explain returns where the values of a service's configuration come from, by key.
-	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
-	// Shown returns what anybody may see of a service's configuration, of all layers together.
-	Shown(ctx context.Context, serviceUID string) (*catalog.Config, error)
-	// ExplainDerived and ShownDerived are these for a derived service, given its cluster as the service's project knows it.
-	ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]configs.Explained, error)
-	// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs from the
-	// service's own. cluster is as for ExplainDerived, and nil for a service that is not derived.
-	HeldKeys(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]string, error)
-	ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (*catalog.Config, error)
-	// Status returns what is known of the reads of back ends, by uid.
-	Status(ctx context.Context) (map[string]configs.Status, error)
-	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
-	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)
-}
-
 // RefreshConfigBackend implements FleetService.
 func (s *Service) RefreshConfigBackend(
 	ctx context.Context, req *fleetv1.RefreshConfigBackendRequest,

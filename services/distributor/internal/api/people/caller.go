@@ -4,15 +4,11 @@
 package people
 
 import (
-	"context"
 	"slices"
-
-	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -26,44 +22,6 @@ type caller struct {
 	rights *authz.Rights
 	// access is who may make the call, as its option says.
 	access permission.Access
-}
-
-// person returns the caller, with the groups and the rights that they have now: a token may be an
-// hour old. The server admits nobody but people to these calls.
-func (s *Service) person(ctx context.Context) (*caller, error) {
-	id, _ := identity.FromContext(ctx)
-	if id.Kind != identity.KindUser {
-		return nil, wire.Denied("only people may make this call")
-	}
-	person, ok := s.d.View.AdmitPerson(ctx, id)
-	if !ok {
-		return nil, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
-	}
-	s.noteUse(ctx, person.Identity())
-	return &caller{
-		Identity: person.Identity(), person: person, view: s.d.View, rights: s.d.View.Rights(person), access: permission.OfCall(ctx),
-	}, nil
-}
-
-// noteUse notices that the API token behind the call is in use.
-func (s *Service) noteUse(ctx context.Context, id identity.Identity) {
-	from := ""
-	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
-		from = call.Peer().Addr
-	}
-	s.d.Uses.Note(id, from)
-}
-
-// atHub returns an error unless the caller has the call's permission for the hub as a whole.
-func (s *Service) atHub(ctx context.Context) error {
-	c, err := s.person(ctx)
-	if err != nil {
-		return err
-	}
-	if !c.rights.Allows(c.needs(), authz.Object{}) {
-		return wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
-	}
-	return nil
 }
 
 // needs returns the permission that the call's option names. Its resource is permission.Each if each object needs that
@@ -110,7 +68,7 @@ func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead
 		if allows(object) {
 			return true
 		}
-		sees := kinds[object.Key().Kind].sees
+		sees := kindAnswers[object.Key().Kind].sees
 		return sees != nil && sees(sight{caller: c, verb: verb, isRead: isRead}, object)
 	}
 }
@@ -221,7 +179,7 @@ func (c *caller) shown(record fleet.Record) fleet.Record {
 	if !c.may(catalog.VerbUpdate, record.Object) {
 		record.Object = catalog.WithoutAuthors(record.Object)
 	}
-	if trim := kinds[record.Object.Key().Kind].trim; trim != nil {
+	if trim := kindAnswers[record.Object.Key().Kind].trim; trim != nil {
 		return trim(c, record)
 	}
 	return record

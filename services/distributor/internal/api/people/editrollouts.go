@@ -28,13 +28,6 @@ import (
 // lookAgain spaces the looks meanwhile. One at a global service reads all its members, so there are few.
 var lookAgain = backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second}
 
-// Releases knows what rollouts bring; sqlstore.Rollouts implements it.
-type Releases interface {
-	// Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their
-	// uids. Errors: rollouts.ErrNotFound.
-	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error)
-}
-
 // editRollout is the rollout that brings an edit.
 type editRollout struct {
 	policy *catalog.RolloutPolicy

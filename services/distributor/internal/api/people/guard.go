@@ -188,7 +188,7 @@ func (e editing) undecided(edit permission.Edit) error {
 
 // checkKind decides about needs that depend on what kind of object is edited.
 func (e editing) checkKind(edit permission.Edit, current, next catalog.Object) error {
-	if mayWrite := kinds[next.Key().Kind].mayWrite; mayWrite != nil {
+	if mayWrite := kindAnswers[next.Key().Kind].mayWrite; mayWrite != nil {
 		return mayWrite(e, current, next)
 	}
 	return e.undecided(edit)

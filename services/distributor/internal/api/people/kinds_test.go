@@ -9,8 +9,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// TestEveryKindAnswers asks for the answers of every kind. One that the table lacks would be seen by nobody.
-func TestEveryKindAnswers(t *testing.T) {
+// TestEveryKindIsListed looks every kind up in the table.
+func TestEveryKindIsListed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range catalog.Kinds() {
 		if _, ok := kinds[kind]; !ok {

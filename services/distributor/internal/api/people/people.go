@@ -15,13 +15,21 @@ import (
 	"log/slog"
 	"time"
 
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
 )
@@ -103,9 +111,55 @@ type Service struct {
 	stating map[catalog.Kind]stating
 }
 
-// New returns the service for people.
-func New(d Deps) *Service {
-	s := &Service{d: d}
-	s.stating = statingOf(s)
-	return s
+// Audit reads the records of changes; journal.Journal implements it.
+type Audit interface {
+	// Find returns the records that a query selects.
+	Find(ctx context.Context, q journal.Query) (journal.Page, error)
+	// Reach returns the time from which on every record is kept; zero: there are no records.
+	Reach(ctx context.Context) (time.Time, error)
+}
+
+// Configs is what is known of configurations beside the catalog; sqlstore.Entries implements it.
+type Configs interface {
+	// Explain returns where the values of a service's configuration come from, by key.
+	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
+	// Shown returns what anybody may see of a service's configuration, of all layers together.
+	Shown(ctx context.Context, serviceUID string) (*catalog.Config, error)
+	// ExplainDerived and ShownDerived are these for a derived service, given its cluster as the service's project knows it.
+	ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]configs.Explained, error)
+	// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs from the
+	// service's own. cluster is as for ExplainDerived, and nil for a service that is not derived.
+	HeldKeys(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]string, error)
+	ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (*catalog.Config, error)
+	// Status returns what is known of the reads of back ends, by uid.
+	Status(ctx context.Context) (map[string]configs.Status, error)
+	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
+	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)
+}
+
+// Bundles has the bundles of plans; bundles.Cache implements it.
+type Bundles interface {
+	// Open returns the whole bundle, which the caller closes. It waits for one that is missing.
+	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
+}
+
+// Releases knows what rollouts bring; sqlstore.Rollouts implements it.
+type Releases interface {
+	// Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their
+	// uids. Errors: rollouts.ErrNotFound.
+	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error)
+}
+
+// stating returns the documents of records of one kind, with states that others than the view know.
+type stating func(context.Context, []fleet.Record) ([]*fleetv1.Document, error)
+
+// documents returns the documents of records of one kind, with their states.
+func (s *Service) documents(ctx context.Context, records []fleet.Record) ([]*fleetv1.Document, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	if shown := s.stating[records[0].Object.Key().Kind]; shown != nil {
+		return shown(ctx, records)
+	}
+	return wire.Each(records, func(record fleet.Record) *fleetv1.Document { return fleetdoc.Of(codec.Show(record)) }), nil
 }

@@ -17,7 +17,6 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -33,12 +32,6 @@ const (
 	// downloadTimeout bounds a download, the time that the bundle takes to arrive included.
 	downloadTimeout = 5 * time.Minute
 )
-
-// Bundles has the bundles of plans; bundles.Cache implements it.
-type Bundles interface {
-	// Open returns the whole bundle, which the caller closes. It waits for one that is missing.
-	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
-}
 
 // GetServicePlan implements FleetService. What it returns of the configuration are the values of all
 // layers, the keys of secrets, and references to back ends.

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// answers are what callers may know and write of objects of one kind beside what bindings give. A function that is nil
+// answers as its comment says.
+type answers struct {
+	// sees reports whether somebody sees an object that no binding lets them see. Nil: nobody does.
+	sees func(sight, catalog.Object) bool
+	// trim leaves out of a record what somebody may not read of an object that they see. Nil: nothing.
+	trim func(*caller, fleet.Record) fleet.Record
+	// mayWrite returns an error unless the editor of the object, which was current before, holds what fields of the kind
+	// need that say so. Nil: no field does.
+	mayWrite func(e editing, current, next catalog.Object) error
+}
+
+// kindAnswers has every kind.
+var kindAnswers = map[catalog.Kind]answers{
+	catalog.KindProject: {sees: seeing(sight.project), trim: trimming(trimProject), mayWrite: writing(editing.mayWriteProject)},
+	catalog.KindCluster: {trim: trimming(trimCluster)},
+	catalog.KindRepository: {
+		sees: seeing(sight.repository), trim: trimming(trimRepository), mayWrite: writing(editing.mayWriteRepository),
+	},
+	catalog.KindConfigBackend:    {},
+	catalog.KindConfigSet:        {},
+	catalog.KindService:          {mayWrite: writing(editing.mayWriteService)},
+	catalog.KindUser:             {sees: seeing(sight.user), mayWrite: writing(editing.mayWriteUser)},
+	catalog.KindRole:             {mayWrite: writing(editing.mayWriteRole)},
+	catalog.KindAccessBinding:    {sees: seeing(sight.binding), trim: trimming(trimBinding), mayWrite: writing(editing.mayWriteBinding)},
+	catalog.KindIdentityProvider: {},
+	catalog.KindTrustRule:        {mayWrite: writing(editing.mayWriteRule)},
+	catalog.KindNotifier:         {},
+	catalog.KindGlobalService:    {mayWrite: writing(editing.mayWriteGlobal)},
+	catalog.KindRolloutPolicy:    {sees: seeing(sight.policy)},
+	catalog.KindFleetSource:      {mayWrite: writing(editing.mayWriteSource)},
+}
+
+// These make functions about one kind of objects functions about any. They are called with none of another kind.
+
+func seeing[O catalog.Object](sees func(sight, O) bool) func(sight, catalog.Object) bool {
+	return func(s sight, object catalog.Object) bool {
+		o, _ := object.(O)
+		return sees(s, o)
+	}
+}
+
+func trimming[O catalog.Object](trim func(*caller, O, fleet.Record) fleet.Record) func(*caller, fleet.Record) fleet.Record {
+	return func(c *caller, record fleet.Record) fleet.Record {
+		o, _ := record.Object.(O)
+		return trim(c, o, record)
+	}
+}
+
+func writing[O catalog.Object](mayWrite func(e editing, current, next O) error) func(editing, catalog.Object, catalog.Object) error {
+	return func(e editing, current, next catalog.Object) error {
+		last, _ := current.(O)
+		o, _ := next.(O)
+		return mayWrite(e, last, o)
+	}
+}
