@@ -12,14 +12,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// Reached says up to which revision of the catalog services have the edits of what they are made of. Its JSON is
-// its stored form.
-type Reached struct {
-	Revision int64 `json:"revision,omitempty"`
-	// Except are the objects that reached less, by the uid of the service or of its global service.
-	Except map[string]int64 `json:"except,omitempty"`
-}
-
 // of returns what the services of an object have reached.
 func (r Reached) of(uid string) int64 {
 	if revision, ok := r.Except[uid]; ok {
@@ -47,14 +39,6 @@ func reachedBefore(latest *Record) Reached {
 		return latest.Start.After
 	}
 	return latest.Start.Before
-}
-
-// writtenUID returns the uid of the object that people edit to change the service.
-func (s Seen) writtenUID() string {
-	if s.Service.Derived != nil {
-		return s.Service.Derived.GlobalUID
-	}
-	return s.Service.UID
 }
 
 // sign names the persons who wrote what a new rollout brings, and remembers which edits it brings.

@@ -15,21 +15,6 @@ const (
 	maxContents = 32
 )
 
-// Summary says what a rollout brings to its members. Its JSON is its stored form.
-type Summary struct {
-	// Changes are those of Record.Changes.
-	Changes []string `json:"changes,omitempty"`
-	// Contents are what sources are to hold, at most 32.
-	Contents []Content `json:"contents,omitempty"`
-}
-
-// Content is what a source is to hold, for people.
-type Content struct {
-	Repository string `json:"repository"`
-	Commit     string `json:"commit"`
-	Version    string `json:"version,omitempty"`
-}
-
 // Summarize brings the summary in line with the members.
 func (r *Record) Summarize() { r.Summary = Summary{Changes: r.Changes(), Contents: r.contents()} }
 

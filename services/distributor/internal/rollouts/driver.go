@@ -14,7 +14,6 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
@@ -30,19 +29,6 @@ const (
 	// settle is how long changes are collected before they are looked at together.
 	settle = 200 * time.Millisecond
 )
-
-// Params are a Driver's collaborators, all required.
-type Params struct {
-	Store    Store
-	Election election.Store
-	Fleet    Fleet
-	Sources  Sources
-	Objects  *fanout.Hub[catalog.Key]
-	Metrics  *Metrics
-	Logger   *slog.Logger
-	// Holder names this replica, and no other process ever.
-	Holder string
-}
 
 // Driver takes part in the election of the leader, and does the leader's work.
 type Driver struct{ p Params }
@@ -86,43 +72,6 @@ func (d *Driver) lead(ctx context.Context, term int64) error {
 		if err := backoff.Wait(ctx, settle); err != nil {
 			return nil // the hub stops
 		}
-	}
-}
-
-// Work is a leader's. It is for one goroutine.
-type Work struct {
-	p    Params
-	term int64
-	// records are the latest rollouts, by the policy's uid.
-	records map[string]*Record
-	// watch looks at the fleet. announced returns the objects that were announced since it was last called; nil:
-	// that is not known.
-	watch     Watch
-	announced func() (keys []catalog.Key, lagged bool)
-	// memories are by the policy's uid.
-	memories map[string]*memory
-	// looked is when the fleet was last looked at, and lookedAll when each service was.
-	looked, lookedAll time.Time
-	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
-	granted map[Wish]catalog.Snapshot
-	// failed is when wishes were asked for in vain, and left how long the round may still ask.
-	failed map[Wish]time.Time
-	left   time.Duration
-	// revision is one whose edits the last look has seen.
-	revision int64
-	// lacking are names of configurations that could not be stored, with when that was tried.
-	lacking map[string]time.Time
-	// digests are those of specs in plans.
-	digests specDigests
-	// tooLarge are the policies of which that was logged, by uid.
-	tooLarge map[string]bool
-}
-
-// NewWork returns the work of a term.
-func NewWork(p Params, term int64) *Work {
-	return &Work{
-		p: p, term: term, watch: p.Fleet.Watch(), memories: map[string]*memory{}, records: map[string]*Record{},
-		granted: map[Wish]catalog.Snapshot{}, failed: map[Wish]time.Time{}, lacking: map[string]time.Time{}, tooLarge: map[string]bool{},
 	}
 }
 
