@@ -21,6 +21,13 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/loginpages"
+)
+
+const (
+	program = "distributor"
+	// scope names what measures and traces.
+	scope = "github.com/leatdev/leat/services/distributor"
 )
 
 // minAdminToken is the shortest admin token, prefix included, in bytes: what 16 random bytes are in
@@ -217,4 +224,15 @@ func isOwnMachine(host string) bool {
 // databaseURL returns the database: the given one, or the file in the data folder.
 func (c *Config) databaseURL() string {
 	return cmp.Or(c.DatabaseURL, "sqlite:"+filepath.ToSlash(filepath.Join(c.DataDir, "leat.db")))
+}
+
+// publicURL returns the base URL of this service for browsers, without a slash at its end.
+func (c *Config) publicURL() string { return strings.TrimRight(c.PublicURL, "/") }
+
+// redirectURI returns what identity providers send people back to; empty without a public URL.
+func (c *Config) redirectURI() string {
+	if c.PublicURL == "" {
+		return ""
+	}
+	return c.publicURL() + loginpages.CallbackPath
 }

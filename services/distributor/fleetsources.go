@@ -4,31 +4,32 @@
 package distributor
 
 import (
+	"context"
 	"crypto/rand"
 
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
-	"github.com/leatdev/leat/services/distributor/internal/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
-	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// openFleetSources returns what keeps the catalog as fleet sources say.
-func (c *Config) openFleetSources(
-	store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[catalog.Key], source *gitsource.Source, cache *bundles.Cache, tel *telemetry.Telemetry,
-) (*fleetsync.Leader, error) {
-	metrics, err := fleetsync.NewMetrics(tel.Meter(scope))
+// openFleetSources keeps the catalog as fleet sources say.
+func (s *spine) openFleetSources(persons *people.Service, content *delivery) (wing, error) {
+	metrics, err := fleetsync.NewMetrics(s.tel.Meter(scope))
 	if err != nil {
-		return nil, err
+		return wing{}, err
 	}
-	stored := sqlstore.FleetSourcesOf(store)
-	return fleetsync.NewLeader(fleetsync.Params{
-		Store: stored, Election: stored, Fleet: fleet.Sources{View: view}, Upstream: source, Bundles: cache,
-		Parser: people.FleetDocuments{}, Authority: people.FleetSourceAuthority{View: view}, Editor: c.editor,
-		Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
-	}), nil
+	stored := sqlstore.FleetSourcesOf(s.store)
+	leader := fleetsync.NewLeader(fleetsync.Params{
+		Store: stored, Election: stored, Fleet: fleet.Sources{View: s.view}, Upstream: content.source, Bundles: content.cache,
+		Parser: people.FleetDocuments{}, Authority: people.FleetSourceAuthority{View: s.view}, Editor: s.cfg.editor,
+		Objects: s.objects, Metrics: metrics, Logger: s.logger, Holder: rand.Text(),
+	})
+	return wing{
+		mount: func(c *calls) {
+			c.mount(fleetv1connect.NewFleetSourceServiceHandler(people.NewFleetSources(persons), c.server.Options(c.recorder)...))
+		},
+		work: []func(context.Context) error{leader.Run},
+	}, nil
 }

@@ -5,52 +5,41 @@ package distributor
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/notifysink"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
-	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 
 // defaultSource is what messages name as their source where the hub has no public URL.
 const defaultSource = "/leat"
 
-// notifications is how the hub notifies other systems.
-type notifications struct {
-	// standing knows what is wrong with what services follow from.
-	standing   *standing.Reader
-	dispatcher *notify.Dispatcher
-	// tester sends the messages that people ask for.
-	tester notify.Tester
-}
-
-func (c *Config) openNotifications(
-	store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry,
-) (notifications, error) {
-	metrics, err := notify.NewMetrics(tel.Meter(scope))
+// openNotifications notifies other systems, and sends the messages that people ask for to try a notifier.
+func (s *spine) openNotifications(persons *people.Service) (wing, error) {
+	metrics, err := notify.NewMetrics(s.tel.Meter(scope))
 	if err != nil {
-		return notifications{}, err
+		return wing{}, err
 	}
-	stored := sqlstore.NotificationsOf(store)
-	others := standing.New(standing.Params{
-		Rollouts: sqlstore.RolloutsOf(store), FleetSources: sqlstore.FleetSourcesOf(store), Backends: sqlstore.NewEntries(store), Mail: stored,
-		TooLarge: fleet.NewSizes(view).TooLarge,
-	})
+	stored := sqlstore.NotificationsOf(s.store)
 	sinks := notifysink.New(notifysink.Params{
-		Guard:  dialguard.Guard{AllowLocal: c.AllowLocalAgents, RefusePrivate: c.RefusePrivateSinks},
-		Source: cmp.Or(c.publicURL(), defaultSource),
+		Guard:  dialguard.Guard{AllowLocal: s.cfg.AllowLocalAgents, RefusePrivate: s.cfg.RefusePrivateSinks},
+		Source: cmp.Or(s.cfg.publicURL(), defaultSource),
 	})
-	return notifications{
-		dispatcher: notify.NewDispatcher(notify.Params{
-			Store: stored, Election: stored, Fleet: fleet.NewObservations(view, others), Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
-		}),
-		standing: others,
-		tester:   notify.Tester{Store: stored, Sink: sinks},
+	dispatcher := notify.NewDispatcher(notify.Params{
+		Store: stored, Election: stored, Fleet: fleet.NewObservations(s.view, s.standing), Sink: sinks, Objects: s.objects,
+		Metrics: metrics, Logger: s.logger, Holder: rand.Text(),
+	})
+	return wing{
+		mount: func(c *calls) {
+			service := people.NewNotifiers(persons, notify.Tester{Store: stored, Sink: sinks})
+			c.mount(fleetv1connect.NewNotifierServiceHandler(service, c.server.Options(c.recorder)...))
+		},
+		work: []func(context.Context) error{s.settled(dispatcher.Run)},
 	}, nil
 }

@@ -7,9 +7,9 @@ import (
 	"context"
 	"crypto/rand"
 
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rollouts"
@@ -25,13 +25,22 @@ func (u upstream) Resolve(ctx context.Context, source catalog.Source) (catalog.S
 	return answer.Snapshot, err
 }
 
-func openRollouts(store *sqlstore.Store, view *fleet.View, source resolve.Upstream, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry) (*rollouts.Driver, error) {
-	metrics, err := rollouts.NewMetrics(tel.Meter(scope))
+// openRollouts drives rollouts, and lets people look at them, stop them and pin content.
+func (s *spine) openRollouts(persons *people.Service, source resolve.Upstream) (wing, error) {
+	metrics, err := rollouts.NewMetrics(s.tel.Meter(scope))
 	if err != nil {
-		return nil, err
+		return wing{}, err
 	}
-	stored := sqlstore.RolloutsOf(store)
-	return rollouts.NewDriver(rollouts.Params{
-		Store: stored, Election: stored, Fleet: fleet.Rollouts{View: view}, Sources: upstream{source}, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
-	}), nil
+	stored := sqlstore.RolloutsOf(s.store)
+	driver := rollouts.NewDriver(rollouts.Params{
+		Store: stored, Election: stored, Fleet: fleet.Rollouts{View: s.view}, Sources: upstream{source}, Objects: s.objects,
+		Metrics: metrics, Logger: s.logger, Holder: rand.Text(),
+	})
+	return wing{
+		mount: func(c *calls) {
+			service := people.NewRollouts(persons, sqlstore.AdmissionsOf(s.store))
+			c.mount(fleetv1connect.NewRolloutServiceHandler(service, c.server.Options(c.recorder)...))
+		},
+		work: []func(context.Context) error{s.settled(driver.Run)},
+	}, nil
 }

@@ -4,68 +4,54 @@
 package distributor
 
 import (
-	"net/http"
-	"strings"
-
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/loginpages"
 	"github.com/leatdev/leat/services/distributor/internal/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/session"
-	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 	"github.com/leatdev/leat/services/distributor/internal/tokenexchange"
 	"github.com/leatdev/leat/services/distributor/internal/trust"
 )
 
-// signIn is how people sign in with identity providers.
-type signIn struct {
-	desk  *session.Desk
-	pages *loginpages.Pages
-}
-
-func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, records *journal.Journal, tel *telemetry.Telemetry) (signIn, error) {
-	secret := []byte(c.Service.Secret.Reveal())
-	provider := oidclogin.New(oidclogin.Params{
-		Secrets: store.SignIns(), RedirectURI: c.redirectURI(), Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents},
-	})
+// openSignIn signs people in with identity providers, keeps their sessions, and gives workloads access tokens.
+func (s *spine) openSignIn() (wing, error) {
+	secret := []byte(s.cfg.Service.Secret.Reveal())
+	guard := dialguard.Guard{AllowLocal: s.cfg.AllowLocalAgents}
+	provider := oidclogin.New(oidclogin.Params{Secrets: s.store.SignIns(), RedirectURI: s.cfg.redirectURI(), Guard: guard})
 	codes, err := session.NewCodes(secret)
 	if err != nil {
-		return signIn{}, err
+		return wing{}, err
 	}
-	metrics, err := session.NewMetrics(tel.Meter(scope), func() map[catalog.SessionClient]int { return fleet.LiveSessions(view) })
+	metrics, err := session.NewMetrics(s.tel.Meter(scope), func() map[catalog.SessionClient]int { return fleet.LiveSessions(s.view) })
 	if err != nil {
-		return signIn{}, err
+		return wing{}, err
 	}
-	logger := tel.Logger()
 	desk := session.NewDesk(session.Params{
-		Store: store.SignIns(), View: view, Provider: provider, Codes: codes, Metrics: metrics, Logger: logger,
+		Store: s.store.SignIns(), View: s.view, Provider: provider, Codes: codes, Metrics: metrics, Logger: s.logger,
 	})
 	pages, err := loginpages.New(loginpages.Params{
-		View: view, Provider: provider, Desk: desk, Journal: records, Metrics: metrics, Secret: secret, Logger: logger,
+		View: s.view, Provider: provider, Desk: desk, Journal: s.records, Metrics: metrics, Secret: secret, Logger: s.logger,
 	})
-	return signIn{desk: desk, pages: pages}, err
-}
-
-// openExchange returns the endpoint at which workloads obtain access tokens.
-func (c *Config) openExchange(view *fleet.View, issuer *identity.Issuer, records *journal.Journal, tel *telemetry.Telemetry) (http.Handler, error) {
-	verifier := oidclogin.NewIssuers(oidclogin.IssuersParams{Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents}})
-	return tokenexchange.New(tokenexchange.Params{
-		Desk:   trust.NewDesk(trust.Params{View: fleet.TrustRules{View: view}, Verifier: verifier, Logger: tel.Logger()}),
-		Issuer: issuer, Journal: records, Logger: tel.Logger(), Meter: tel.Meter(scope),
-	})
-}
-
-// publicURL returns the base URL of this service for browsers, without a slash at its end.
-func (c *Config) publicURL() string { return strings.TrimRight(c.PublicURL, "/") }
-
-// redirectURI returns what identity providers send people back to; empty without a public URL.
-func (c *Config) redirectURI() string {
-	if c.PublicURL == "" {
-		return ""
+	if err != nil {
+		return wing{}, err
 	}
-	return c.publicURL() + loginpages.CallbackPath
+	exchange, err := tokenexchange.New(tokenexchange.Params{
+		Desk: trust.NewDesk(trust.Params{
+			View: fleet.TrustRules{View: s.view}, Verifier: oidclogin.NewIssuers(oidclogin.IssuersParams{Guard: guard}), Logger: s.logger,
+		}),
+		Issuer: s.issuer, Journal: s.records, Logger: s.logger, Meter: s.tel.Meter(scope),
+	})
+	if err != nil {
+		return wing{}, err
+	}
+	service := sessions.New(sessions.Deps{View: s.view, Desk: desk, Issuer: s.issuer, Logger: s.logger, PublicURL: s.cfg.publicURL()})
+	return wing{mount: func(c *calls) {
+		path, handler := fleetv1connect.NewSessionServiceHandler(service, c.server.Options(c.recorder)...)
+		c.mux.Handle(path, sessions.Protect(c.server.Guard(handler)))
+		c.mux.Handle(tokenexchange.Pattern, exchange)
+		c.pages = pages.Before
+	}}, nil
 }

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 // startupRetry is the longest wait between two tries to reach the database.
@@ -68,30 +66,5 @@ func (s *startup) untilAvailable(ctx context.Context, do func(context.Context) e
 		default:
 			return backoff.Permanent(err)
 		}
-	})
-}
-
-// openStore opens the database and migrates it.
-func openStore(ctx context.Context, cfg Config, starting *startup) (*sqlstore.Store, error) {
-	keys, err := cfg.Keys.open(&cfg.Service)
-	if err != nil {
-		return nil, err
-	}
-	var store *sqlstore.Store
-	err = starting.untilAvailable(ctx, func(ctx context.Context) (err error) {
-		store, err = sqlstore.OpenWith(ctx, cfg.databaseURL(), keys)
-		return err
-	})
-	return store, err
-}
-
-// ensureAdmin makes sure of the admin's token.
-func ensureAdmin(ctx context.Context, cfg Config, store *sqlstore.Store, starting *startup) error {
-	if cfg.AdminToken.Reveal() == "" {
-		return nil
-	}
-	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
-	return starting.untilAvailable(ctx, func(ctx context.Context) error {
-		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()), time.Time{})
 	})
 }

@@ -19,8 +19,9 @@ import (
 
 // TestSecHandlersHaveTheHousesOptions finds every Connect handler outside of tests, and requires
 // options that bound its messages. By default Connect reads and inflates messages of any size. A
-// handler made with a server's options must be mounted behind that server's guard, unless its
-// callers are already authenticated (Trusted).
+// handler made with a server's options must be mounted behind that server's guard, by its own file or by a
+// method mount of its package that guards whatever it is given, unless its callers are already authenticated
+// (Trusted).
 func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	t.Parallel()
 	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
@@ -55,6 +56,7 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 				switch {
 				case !bounded.MatchString(made):
 					t.Errorf("%s: %s has no bound on its messages: give it an rpc.Server's Options, or rpc.SmallMessages", files.Position(call.Pos()), made)
+				case strings.Contains(text, ".mount("+made+")") && mountGuards(t, filepath.Dir(path)):
 				case strings.Contains(made, ".Options(") && !strings.Contains(text, ".Guard(") && !strings.Contains(text, "Trusted:"):
 					t.Errorf("%s: %s is not mounted behind its server's Guard", files.Position(call.Pos()), made)
 				}
@@ -69,6 +71,26 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	if found < 10 {
 		t.Errorf("found %d handlers, want those of all services: fix this test", found)
 	}
+}
+
+// mountGuards reports whether the package in a folder has a method mount that guards the handler which it is given.
+func mountGuards(t *testing.T, folder string) bool {
+	t.Helper()
+	guards := regexp.MustCompile(`(?m)^func \(\w+ \*\w+\) mount\(\w+ string, (\w+) http\.Handler\)[^{]*\{\n[^}]*\.Guard\((\w+)\)\)\n`)
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := guards.FindStringSubmatch(string(text)); found != nil && found[1] == found[2] {
+			return true
+		}
+	}
+	return false
 }
 
 // isTestEquipment reports whether a file is used only by tests.

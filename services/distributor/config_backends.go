@@ -4,12 +4,8 @@
 package distributor
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,19 +13,9 @@ import (
 
 	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/backendcall"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/cloudvalues"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/httpvalues"
-	"github.com/leatdev/leat/services/distributor/internal/hubfiles"
-	"github.com/leatdev/leat/services/distributor/internal/kubevalues"
-	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
-	"github.com/leatdev/leat/services/distributor/internal/vaultkv"
 )
 
 // BackendConfig is what the operator of the hub opens to configuration back ends.
@@ -107,68 +93,4 @@ func (c *BackendConfig) check() error {
 // hubToken returns the token that back ends may borrow.
 func (c *BackendConfig) hubToken() backendcall.HubToken {
 	return backendcall.HubToken{File: c.TokenFile, Hosts: c.TokenHosts}
-}
-
-// openReader returns what reads configuration back ends.
-func (c *Config) openReader(store *sqlstore.Store, view *fleet.View, tel *telemetry.Telemetry) (*configs.Reader, error) {
-	folders := map[string]string{}
-	for _, folder := range c.Backends.Folders {
-		name, path, _ := strings.Cut(folder, "=")
-		folders[name] = path
-	}
-	guard := dialguard.Guard{AllowLocal: c.AllowLocalAgents}
-	vault := vaultkv.Params{HubToken: c.Backends.hubToken(), Guard: guard}
-	cluster := kubevalues.Params{HubToken: c.Backends.hubToken(), Own: kubevalues.OwnCluster(c.Backends.Cluster), Guard: guard}
-	clouds, err := c.openClouds()
-	if err != nil {
-		return nil, err
-	}
-	environment := hubfiles.NewEnvironment(os.Environ())
-	logger := tel.Logger()
-	return configs.NewReader(configs.Params{
-		Catalog: fleet.ConfigBackends{View: view}, Entries: sqlstore.NewEntries(store), Logger: logger, Meter: tel.Meter(scope),
-		Replica: rand.Text(), Poll: c.Backends.Poll,
-		Changed: func(ctx context.Context) {
-			if err := view.Refresh(ctx); err != nil && ctx.Err() == nil {
-				logger.WarnContext(ctx, "changed configuration stored, but not seen yet", slog.Any("error", err))
-			}
-		},
-		Open: func(b *catalog.ConfigBackend) (configs.Backend, error) {
-			switch {
-			case b.Spec.Vault != nil:
-				return vaultkv.Open(b, vault)
-			case b.Spec.Files != nil:
-				folder, ok := folders[b.Spec.Files.Root]
-				if !ok {
-					return nil, fmt.Errorf("the operator of the hub has opened no folder %q: --distributor-config-folders", b.Spec.Files.Root)
-				}
-				return hubfiles.OpenFolder(folder), nil
-			case b.Spec.Environment != nil:
-				return environment, nil
-			case b.Spec.Kubernetes != nil:
-				return kubevalues.Open(b, cluster)
-			case b.Spec.HTTP != nil:
-				return httpvalues.Open(b, guard)
-			case b.Spec.AWS != nil || b.Spec.GCP != nil || b.Spec.Azure != nil:
-				return cloudvalues.Open(b, clouds)
-			}
-			return nil, errors.New("this version of the hub does not know the kind of the back end")
-		},
-	})
-}
-
-// openClouds returns what back ends of clouds share. It calls nothing.
-func (c *Config) openClouds() (cloudvalues.Params, error) {
-	p := cloudvalues.Params{
-		Open: c.Backends.Clouds, AWSURL: c.Backends.AWSURL, GoogleURL: c.Backends.GoogleURL,
-		GoogleProvider: c.Keys.KMS.GoogleProvider, GoogleAccount: c.Keys.KMS.GoogleAccount, AllowLocal: c.AllowLocalAgents,
-	}
-	if len(p.Open) == 0 {
-		return p, nil
-	}
-	var err error
-	p.Identity, err = cloud.New(cloud.Params{
-		Config: c.Keys.KMS.Identity, Caller: "the distributor", Prefix: kmsPrefix, GoogleRole: "roles/secretmanager.secretAccessor",
-	})
-	return p, err
 }

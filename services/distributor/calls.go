@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/crossorigin"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
+	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// streamStallTimeout is how long a watcher may take nothing of its stream.
+const streamStallTimeout = 30 * time.Second
+
+// wing is one subject of the service.
+type wing struct {
+	// mount mounts what the wing serves. Nil: nothing.
+	mount func(*calls)
+	// work runs until its context is done. It continues while the server ends, for the calls that are finishing.
+	work []func(context.Context) error
+}
+
+// calls mounts what wings serve, behind the checks that all calls share.
+type calls struct {
+	mux    *http.ServeMux
+	server *rpc.Server
+	// recorder records the calls of people.
+	recorder connect.Interceptor
+	// pages handles what people's browsers ask for, and passes everything else on. Nil: nothing is.
+	pages func(next http.Handler) http.Handler
+}
+
+// handler returns the handler of everything that wings serve.
+func (s *spine) handler(wings []wing) (http.Handler, error) {
+	recording, err := recorder.New(recorder.Params{Journal: s.records, Limits: fleet.Tokens{View: s.view}, Logger: s.logger, Meter: s.tel.Meter(scope)})
+	if err != nil {
+		return nil, err
+	}
+	server, err := rpc.NewServer(rpc.ServerParams{
+		Telemetry: s.tel, Logger: s.logger, Verifier: s.verifier,
+		Public: append(sessions.Public(),
+			distributorv1connect.DistributorServiceEnrollProcedure,
+			distributorv1connect.DistributorServiceRefreshTokenProcedure,
+		),
+	})
+	if err != nil {
+		return nil, err
+	}
+	origins, err := crossorigin.New(s.cfg.AllowedOrigins)
+	if err != nil {
+		return nil, err
+	}
+	c := &calls{mux: http.NewServeMux(), server: server, recorder: recording}
+	for _, w := range wings {
+		if w.mount != nil {
+			w.mount(c)
+		}
+	}
+	handler := origins.Wrap(c.mux)
+	if c.pages != nil {
+		handler = c.pages(handler)
+	}
+	return handler, nil
+}
+
+// mount mounts the handler of a service, and returns it.
+func (c *calls) mount(path string, service http.Handler) http.Handler {
+	c.mux.Handle(path, c.server.Guard(service))
+	return service
+}
+
+// stream mounts a call of a service that is quiet for long: it ends if the peer takes nothing, and needs small buffers.
+func (c *calls) stream(procedure string, service http.Handler) {
+	c.mux.Handle(procedure, serve.SmallFrames(serve.CutStalled(c.server.Guard(service), streamStallTimeout)))
+}
