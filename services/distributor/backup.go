@@ -21,9 +21,9 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
-	"github.com/leatdev/leat/services/distributor/internal/backup"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/keys/backup"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/canarytest"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // plant puts a canary into every kind of secret that documents have.

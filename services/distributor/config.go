@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
-	"github.com/leatdev/leat/services/distributor/internal/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
+	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/backendcall"
-	"github.com/leatdev/leat/services/distributor/internal/cloudvalues"
+	"github.com/leatdev/leat/services/distributor/internal/config/backendcall"
+	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
 )
 
 // BackendConfig is what the operator of the hub opens to configuration back ends.

@@ -14,16 +14,16 @@ import (
 
 	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/services/distributor/internal/backendhook"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/cloudvalues"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/api/backendhook"
+	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/config/httpvalues"
+	"github.com/leatdev/leat/services/distributor/internal/config/hubfiles"
+	"github.com/leatdev/leat/services/distributor/internal/config/kubevalues"
+	"github.com/leatdev/leat/services/distributor/internal/config/vaultkv"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/httpvalues"
-	"github.com/leatdev/leat/services/distributor/internal/hubfiles"
-	"github.com/leatdev/leat/services/distributor/internal/kubevalues"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
-	"github.com/leatdev/leat/services/distributor/internal/vaultkv"
 )
 
 // openConfiguration reads the values of configuration back ends, and keeps what derived services are given of them.

@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
-	"github.com/leatdev/leat/services/distributor/internal/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )
 
 // kmsPrefix begins the flags of the distributor's identity at a cloud.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/encodings"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // measure makes the gauges that look at the fleet, and at what is made of bundles, when they are

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
-	"github.com/leatdev/leat/services/distributor/internal/notifysink"
+	"github.com/leatdev/leat/services/distributor/internal/notify/notifysink"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -29,7 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
-	"github.com/leatdev/leat/services/distributor/internal/notifysink"
+	"github.com/leatdev/leat/services/distributor/internal/notify/notifysink"
 )
 
 // receiver is an endpoint that keeps what it is sent.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // parts are permissions that no call asks for on its own: they decide about a part of it.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // What people are answered who request something of a cluster.

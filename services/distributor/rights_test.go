@@ -20,7 +20,7 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/rights.md")

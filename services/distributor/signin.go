@@ -6,14 +6,14 @@ package distributor
 import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/access/oidclogin"
+	"github.com/leatdev/leat/services/distributor/internal/access/session"
+	"github.com/leatdev/leat/services/distributor/internal/access/tokenexchange"
+	"github.com/leatdev/leat/services/distributor/internal/access/trust"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/loginpages"
-	"github.com/leatdev/leat/services/distributor/internal/oidclogin"
-	"github.com/leatdev/leat/services/distributor/internal/session"
-	"github.com/leatdev/leat/services/distributor/internal/tokenexchange"
-	"github.com/leatdev/leat/services/distributor/internal/trust"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // openSignIn signs people in with identity providers, keeps their sessions, and gives workloads access tokens.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // startupRetry is the longest wait between two tries to reach the database.

@@ -6,6 +6,8 @@
 // exists.
 package arch
 
+import "slices"
+
 // module is the prefix of every import path of ours.
 const module = "github.com/leatdev/leat"
 
@@ -33,26 +35,82 @@ var (
 	drivers    = []string{"github.com/uptrace/bun/...", "modernc.org/sqlite/...", "github.com/jackc/pgx/..."}
 )
 
-// cores are the packages that hold the domain: values in, values out.
-var cores = []string{
-	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
-	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
-	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance", "services/gitcache/internal/artifact",
-	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/store", "services/gitcache/internal/memory",
-	"services/gitcache/internal/chartindex", "services/gitcache/internal/chartdep", "services/gitcache/internal/attestation",
-	"services/distributor/internal/authz", "services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
-	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
-	"services/distributor/internal/session", "services/distributor/internal/trust", "services/distributor/internal/configs", "services/distributor/internal/layers", "services/distributor/internal/intake", "services/distributor/internal/encodings",
-	"services/distributor/internal/lookup", "services/distributor/internal/rotation",
-	"services/distributor/internal/bundles", "services/distributor/internal/scratch", "services/distributor/internal/setmap",
-	"services/tunnel/internal/session", "services/tunnel/internal/policy",
-	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
-	"services/tunnel/internal/kubeapi",
-	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",
-	"services/agent/internal/accounts", "services/agent/internal/confine", "services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
-	"render", "services/agent/internal/fingerprint", "services/agent/internal/order",
-	"internal/window", "services/distributor/internal/rollout", "services/agent/internal/fields", "services/agent/internal/overview",
-	"internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",
+// domains are the packages that hold the domain, values in and values out, by their place: everything in a service but
+// its edges.
+var domains = []string{
+	"services/gitcache/internal/...", "services/distributor/internal/...", "services/tunnel/internal/...", "services/agent/internal/...",
+	"render", "internal/rendezvous", "internal/window", "internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",
+}
+
+// edges are the packages of services that may know the outside world: APIs, and adapters of ports. A package that is in
+// no list is a domain.
+var edges = []string{
+	"services/agent/internal/api",
+	"services/agent/internal/carrier",
+	"services/agent/internal/control",
+	"services/agent/internal/kube",
+	"services/agent/internal/reception",
+	"services/agent/internal/uplink",
+	"services/agent/internal/wire",
+	"services/distributor/internal/api/agents",
+	"services/distributor/internal/api/backendhook",
+	"services/distributor/internal/api/bundlehttp",
+	"services/distributor/internal/api/codec",
+	"services/distributor/internal/api/hub",
+	"services/distributor/internal/api/people",
+	"services/distributor/internal/api/recorder",
+	"services/distributor/internal/api/sessions",
+	"services/distributor/internal/api/wire",
+	"services/distributor/internal/delivery/gitsource",
+	"services/distributor/internal/spine/catalogwire",
+	"services/distributor/internal/sqlstore",
+	"services/gitcache/internal/api",
+	"services/gitcache/internal/forward",
+	"services/gitcache/internal/gogit",
+	"services/gitcache/internal/redisdeliveries",
+	"services/gitcache/internal/redisevents",
+	"services/gitcache/internal/redispeers",
+	"services/gitcache/internal/redisregistry",
+	"services/gitcache/internal/replicas",
+	"services/gitcache/internal/uploadpack",
+	"services/gitcache/internal/uploadpack/route",
+	"services/gitcache/internal/webhook",
+	"services/tunnel/internal/access",
+	"services/tunnel/internal/agenttest",
+	"services/tunnel/internal/api",
+	"services/tunnel/internal/dialout",
+	"services/tunnel/internal/kubeproxy",
+	"services/tunnel/internal/redisroute",
+	"services/tunnel/internal/reverse",
+}
+
+// speakers know HTTP, and no wire, driver or client: pages, and what reads over HTTP by hand. In the tunnel, HTTP is the
+// domain itself.
+var speakers = []string{
+	"services/agent/internal/kube/watch",
+	"services/distributor/internal/access/loginpages",
+	"services/distributor/internal/access/oidclogin",
+	"services/distributor/internal/access/tokenexchange",
+	"services/distributor/internal/config/backendcall",
+	"services/distributor/internal/config/cloudvalues",
+	"services/distributor/internal/config/httpvalues",
+	"services/distributor/internal/config/kubevalues",
+	"services/distributor/internal/config/vaultkv",
+	"services/distributor/internal/keys/keyroot",
+	"services/distributor/internal/notify/notifysink",
+	"services/distributor/internal/spine/journal",
+	"services/gitcache/internal/backend",
+	"services/gitcache/internal/cloudlogin",
+	"services/gitcache/internal/githubapp",
+	"services/gitcache/internal/helmrepo",
+	"services/gitcache/internal/hostgate",
+	"services/gitcache/internal/lfshttp",
+	"services/gitcache/internal/ociregistry",
+	"services/tunnel/internal/fanin",
+	"services/tunnel/internal/hop",
+	"services/tunnel/internal/recording",
+	"services/tunnel/internal/relay",
+	"services/tunnel/internal/session",
 }
 
 var rules = []rule{
@@ -88,7 +146,8 @@ var rules = []rule{
 		why:       "every deployable links the shared runtime; go-git and client-go are too heavy for all of them",
 	},
 	{
-		from:      cores,
+		from:      domains,
+		except:    edges,
 		forbidden: join(wire, redis, git, kubernetes, drivers, []string{"database/sql"}),
 		why:       "a domain core is testable with values; adapters bring the outside world to it",
 	},
@@ -99,10 +158,10 @@ var rules = []rule{
 		why:       "one adapter talks to OCI registries",
 	},
 	{
-		from:      cores,
-		except:    []string{"services/tunnel/internal/session", "services/tunnel/internal/relay", "services/tunnel/internal/fanin"},
+		from:      domains,
+		except:    join(edges, speakers),
 		forbidden: []string{"net/http"},
-		why:       "only the tunnel's domain is HTTP itself",
+		why:       "a domain is testable without servers",
 	},
 	{
 		from:      []string{"services/gitcache/..."},
@@ -149,9 +208,32 @@ var rules = []rule{
 		why: "the edge must not know the store",
 	},
 	{
-		from: []string{"services/distributor/internal/api/...", "services/distributor/internal/bundlehttp", "services/distributor/internal/loginpages"},
+		from:      []string{"services/distributor/internal/spine/..."},
+		forbidden: distributorBut("spine", "rollout"),
+		why:       "every wing stands on the spine, which knows none of them; what a rollout decides is a value of its policy",
+	},
+	{
+		from: []string{
+			"services/distributor/internal/access/...", "services/distributor/internal/config/...", "services/distributor/internal/notify/...",
+			"services/distributor/internal/keys/...",
+		},
+		forbidden: distributorBut("spine", "access", "config", "notify", "keys"),
+		why:       "these wings know the spine alone",
+	},
+	{
+		from:      []string{"services/distributor/internal/delivery/..."},
+		forbidden: distributorBut("spine", "delivery", "config"),
+		why:       "what is delivered is composed of configuration, and knows no other wing",
+	},
+	{
+		from:      []string{"services/distributor/internal/rollout/...", "services/distributor/internal/fleetgit/..."},
+		forbidden: distributorBut("spine", "delivery", "rollout", "fleetgit"),
+		why:       "waves and fleet sources are about what is delivered, and know no other wing",
+	},
+	{
+		from: []string{"services/distributor/internal/api/...", "services/distributor/internal/access/loginpages"},
 		forbidden: join(drivers, []string{
-			"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource", "./services/distributor/internal/oidclogin",
+			"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/delivery/gitsource", "./services/distributor/internal/access/oidclogin",
 		}),
 		why: "the edge must not know the store",
 	},
@@ -162,7 +244,7 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"services/...", "internal/...", "cli/..."},
-		except:    []string{"services/distributor/internal/oidclogin"},
+		except:    []string{"services/distributor/internal/access/oidclogin"},
 		forbidden: []string{"github.com/coreos/go-oidc/v3/...", "golang.org/x/oauth2"},
 		why:       "one adapter talks to identity providers",
 	},
@@ -196,8 +278,8 @@ var rules = []rule{
 var orderedRooms = []string{
 	"services/agent/internal/reconcile/...", "services/agent/internal/fields", "services/agent/internal/kube",
 	"services/agent/internal/control", "services/agent/internal/inventory", "services/agent/internal/health",
-	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/bundles",
-	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
+	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/delivery/bundles",
+	"services/distributor/internal/spine/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
 	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
@@ -208,12 +290,27 @@ var orderedRooms = []string{
 
 // wideTypes are the types that may exceed the limits of TestTypesAreSmall, each with its reason.
 var wideTypes = map[string]string{
-	"services/agent.Config":                               "a configuration: one field per flag",
-	"services/gitcache.Config":                            "a configuration: one field per flag",
-	"services/tunnel.Config":                              "a configuration: one field per flag",
-	"services/distributor/internal/api/people.Service":    "one method per RPC",
-	"services/distributor/internal/catalog.ServiceReport": "a wire record",
-	"cli/internal/up.up":                                  "to be taken apart",
+	"services/agent.Config":                                     "a configuration: one field per flag",
+	"services/gitcache.Config":                                  "a configuration: one field per flag",
+	"services/tunnel.Config":                                    "a configuration: one field per flag",
+	"services/distributor/internal/api/people.Service":          "one method per RPC",
+	"services/distributor/internal/spine/catalog.ServiceReport": "a wire record",
+	"cli/internal/up.up":                                        "to be taken apart",
+}
+
+// distributorBut are the parts of the distributor but those named.
+func distributorBut(but ...string) []string {
+	parts := []string{
+		"spine", "access", "config", "delivery", "rollout", "notify", "fleetgit", "keys",
+		"sqlstore", "fleet", "find", "problems", "standing", "api",
+	}
+	var others []string
+	for _, part := range parts {
+		if !slices.Contains(but, part) {
+			others = append(others, "./services/distributor/internal/"+part+"/...")
+		}
+	}
+	return others
 }
 
 // join concatenates patterns.

@@ -13,7 +13,7 @@ import (
 )
 
 // spine is the package of the kinds of objects.
-const spine = "services/distributor/internal/catalog/"
+const spine = "services/distributor/internal/spine/catalog/"
 
 // TestKindsAnswerForThemselves refuses switches over the kinds of objects, or over their types, outside of the package
 // of the kinds. A switch forgets a new kind without a word; a method of catalog.Object does not compile without it, and

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // BenchmarkQuery asks about 100,000 services in 5,000 clusters.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/filter"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Phases of clusters. Those of services and repositories are their own.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/find"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // Fleet is where an Index reads. It is safe for concurrent use, and what it returns is not changed any

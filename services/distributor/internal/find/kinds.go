@@ -6,7 +6,7 @@ package find
 import (
 	"github.com/leatdev/leat/internal/filter"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // kind is what the objects of a kind have beside what all objects have.

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/filter"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 const (

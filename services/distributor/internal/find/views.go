@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 )
 
 const (

@@ -6,8 +6,8 @@ package fleet
 import (
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 var _ authz.Directory = (*Catalog)(nil)

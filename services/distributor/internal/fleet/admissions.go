@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // admissions are what services are planned with instead of their own specs and of what their sources

@@ -3,7 +3,7 @@
 
 package fleet
 
-import "github.com/leatdev/leat/services/distributor/internal/catalog"
+import "github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 
 // ConfigBackends is the view for the reader of configuration back ends. It is safe for concurrent
 // use.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // AtOnce bounds what is derived with a batch of changes, so that an edit and the services derived from it

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/setmap"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 
 // bindingIndex finds the bindings that name a person. It is not safe for concurrent use.

@@ -17,9 +17,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // asOf is what a source held at a second.

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 const (

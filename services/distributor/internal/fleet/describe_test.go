@@ -6,7 +6,7 @@ package fleet
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestEveryKindAnswers enforces that each kind has its line in the tables of the package.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Edited is what an edit of a service, or of a global service, asks of the services under a policy.

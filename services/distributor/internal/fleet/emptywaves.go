@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // mostLooks bounds how often a service is compared with a policy for the warnings of one apply. A million takes some

@@ -4,15 +4,15 @@
 package fleet
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // LookOnce returns what is seen now of every service under a policy, in the plainest way: it is what looking again
 // is held against.
-func (r Rollouts) LookOnce() rollouts.Sight {
+func (r Rollouts) LookOnce() drive.Sight {
 	v := r.View
-	sight := rollouts.Sight{Policies: policies(v.Catalog), Members: map[string][]rollouts.Seen{}}
+	sight := drive.Sight{Policies: policies(v.Catalog), Members: map[string][]drive.Seen{}}
 	isCovered := map[string]bool{}
 	r.eachCovered(sight.Policies, func(policy *catalog.RolloutPolicy, service *catalog.Service, cluster *catalog.Cluster) {
 		isCovered[service.UID] = true

@@ -7,8 +7,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Sources is the view for fleet sources. It is safe for concurrent use.

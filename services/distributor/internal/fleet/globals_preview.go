@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // PreviewGlobal returns what a global service would select and derive if it were stored with the other

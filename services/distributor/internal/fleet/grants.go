@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // grants are the bundles that clusters may read although no plan of theirs names them. It is safe

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestGrantsEnd goes to the last moment of a grant, and beyond it, renews it, and gives the

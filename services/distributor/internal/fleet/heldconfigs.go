@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // isConfigHeld reports whether a service, of which that is admitted, is planned with another configuration than

@@ -6,9 +6,9 @@ package fleet_test
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestPlansFollowTheHeldConfiguration plans a service whose own configuration is not the one that a rollout holds it

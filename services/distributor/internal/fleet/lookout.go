@@ -9,9 +9,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
-	"github.com/leatdev/leat/services/distributor/internal/setmap"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 
 // lookout keeps what a replica sees of the services under policies, and looks again at those that something
@@ -68,9 +68,9 @@ type seenCluster struct {
 // group is the services of one policy.
 type group struct {
 	// members are sorted by path.
-	members []rollouts.Seen
+	members []drive.Seen
 	// put are those that this look has seen, by path, and gone the uids of those that it has not found.
-	put  map[string]rollouts.Seen
+	put  map[string]drive.Seen
 	gone map[string]struct{}
 }
 
@@ -81,11 +81,11 @@ type seenSources struct {
 	byRepository setmap.Map[string, catalog.Source]
 }
 
-// Watch implements rollouts.Fleet.
-func (r Rollouts) Watch() rollouts.Watch { return &lookout{view: r.View} }
+// Watch implements drive.Fleet.
+func (r Rollouts) Watch() drive.Watch { return &lookout{view: r.View} }
 
-// Look implements rollouts.Watch.
-func (l *lookout) Look(changed []catalog.Key, isAll bool) rollouts.Sight {
+// Look implements drive.Watch.
+func (l *lookout) Look(changed []catalog.Key, isAll bool) drive.Sight {
 	isPolicy := func(key catalog.Key) bool { return key.Kind == catalog.KindRolloutPolicy }
 	if isAll || l.groups == nil || slices.ContainsFunc(changed, isPolicy) {
 		return l.lookAtAll()
@@ -129,7 +129,7 @@ func (l *lookout) lookAtEach(again map[string]struct{}) {
 }
 
 // lookAtAll forgets everything, and looks at all services.
-func (l *lookout) lookAtAll() rollouts.Sight {
+func (l *lookout) lookAtAll() drive.Sight {
 	*l = lookout{
 		view: l.view, policies: policies(l.view.Catalog), groups: map[string]*group{}, covered: map[string]coverage{}, clusters: map[string]*seenCluster{},
 		sources: seenSources{
@@ -138,7 +138,7 @@ func (l *lookout) lookAtAll() rollouts.Sight {
 		newcomers: map[string]struct{}{},
 	}
 	for _, policy := range l.policies {
-		l.groups[policy.UID] = &group{put: map[string]rollouts.Seen{}, gone: map[string]struct{}{}}
+		l.groups[policy.UID] = &group{put: map[string]drive.Seen{}, gone: map[string]struct{}{}}
 	}
 	if len(l.policies) > 0 {
 		for _, key := range (Observations{l.view}).Keys(catalog.KindCluster) {
@@ -315,8 +315,8 @@ func (l *lookout) sourcesOf(service *catalog.Service) []catalog.Source {
 }
 
 // sight returns what is seen now, and what of it this look has changed.
-func (l *lookout) sight(isAll bool) rollouts.Sight {
-	sight := rollouts.Sight{Policies: l.policies, Members: map[string][]rollouts.Seen{}, Changes: map[string]rollouts.Changes{}}
+func (l *lookout) sight(isAll bool) drive.Sight {
+	sight := drive.Sight{Policies: l.policies, Members: map[string][]drive.Seen{}, Changes: map[string]drive.Changes{}}
 	for uid, of := range l.groups {
 		changes := of.settle()
 		if sight.Members[uid] = of.members; !isAll {
@@ -335,14 +335,14 @@ func (l *lookout) sight(isAll bool) rollouts.Sight {
 }
 
 // settle takes what a look has changed into the members, and returns it.
-func (g *group) settle() (changes rollouts.Changes) {
+func (g *group) settle() (changes drive.Changes) {
 	if len(g.put)+len(g.gone) == 0 {
 		return changes
 	}
 	find := func(path string) (int, bool) {
-		return slices.BinarySearchFunc(g.members, path, func(s rollouts.Seen, path string) int { return cmp.Compare(s.Service.Name, path) })
+		return slices.BinarySearchFunc(g.members, path, func(s drive.Seen, path string) int { return cmp.Compare(s.Service.Name, path) })
 	}
-	var added []rollouts.Seen
+	var added []drive.Seen
 	for path, seen := range g.put {
 		i, isThere := find(path)
 		switch {
@@ -354,7 +354,7 @@ func (g *group) settle() (changes rollouts.Changes) {
 			g.members[i] = seen
 		}
 	}
-	isGone := func(s rollouts.Seen) bool {
+	isGone := func(s drive.Seen) bool {
 		_, isMissed := g.gone[s.Service.UID]
 		return isMissed
 	}
@@ -377,4 +377,4 @@ func (g *group) settle() (changes rollouts.Changes) {
 	return changes
 }
 
-func compareByPath(a, b rollouts.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) }
+func compareByPath(a, b drive.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) }

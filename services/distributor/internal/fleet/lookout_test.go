@@ -18,10 +18,10 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // outlook drives a view whose services are under policies, and compares what is seen by looking again at what
@@ -30,9 +30,9 @@ type outlook struct {
 	log       *log
 	view      *fleet.View
 	announced *fanout.Watcher[catalog.Key]
-	watch     rollouts.Watch
+	watch     drive.Watch
 	// last are the services at the last look, by policy and path.
-	last     map[string]map[string]rollouts.Seen
+	last     map[string]map[string]drive.Seen
 	clusters map[string]*catalog.Cluster
 	services map[string]*catalog.Service
 	policies map[string]*catalog.RolloutPolicy
@@ -49,7 +49,7 @@ func newOutlook(t *rapid.T) *outlook {
 	// The hub forgets what it holds of a slow watcher, which then looks at everything.
 	hub, l := fanout.NewHub[catalog.Key](60), &log{}
 	o := &outlook{
-		log: l, last: map[string]map[string]rollouts.Seen{}, clusters: map[string]*catalog.Cluster{}, services: map[string]*catalog.Service{},
+		log: l, last: map[string]map[string]drive.Seen{}, clusters: map[string]*catalog.Cluster{}, services: map[string]*catalog.Service{},
 		policies: map[string]*catalog.RolloutPolicy{}, open: map[string]func(){},
 		view: fleet.New(fleet.Params{
 			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""), Plans: fanout.NewHub[string](0), Objects: hub,
@@ -260,8 +260,8 @@ func (o *outlook) limit(t *rapid.T) {
 	o.put(t, func(c *catalog.Changes) { c.Projects = []*catalog.Project{project} })
 }
 
-func sorted(members []rollouts.Seen) []rollouts.Seen {
-	return slices.SortedFunc(slices.Values(members), func(a, b rollouts.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) })
+func sorted(members []drive.Seen) []drive.Seen {
+	return slices.SortedFunc(slices.Values(members), func(a, b drive.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) })
 }
 
 // look compares both sights, and what the first says has changed with what has.
@@ -271,7 +271,7 @@ func (o *outlook) look(t *rapid.T) {
 	if !reflect.DeepEqual(got.Policies, want.Policies) {
 		t.Fatalf("got policies %v, want %v", got.Policies, want.Policies)
 	}
-	next := map[string]map[string]rollouts.Seen{}
+	next := map[string]map[string]drive.Seen{}
 	for _, policy := range want.Policies {
 		a, b := got.Members[policy.UID], sorted(want.Members[policy.UID])
 		for i := range max(len(a), len(b)) {
@@ -279,7 +279,7 @@ func (o *outlook) look(t *rapid.T) {
 				t.Fatalf("policy %s, service %d of %d:\ngot  %+v\nwant %+v", policy.Name, i, len(b), at(a, i), at(b, i))
 			}
 		}
-		next[policy.UID] = map[string]rollouts.Seen{}
+		next[policy.UID] = map[string]drive.Seen{}
 		for _, m := range a {
 			next[policy.UID][m.Service.UID] = m
 		}
@@ -298,7 +298,7 @@ func (o *outlook) look(t *rapid.T) {
 	}
 }
 
-func at(members []rollouts.Seen, i int) any {
+func at(members []drive.Seen, i int) any {
 	if i >= len(members) {
 		return "nothing"
 	}
@@ -306,7 +306,7 @@ func at(members []rollouts.Seen, i int) any {
 }
 
 // wantChanges wants what differs between two looks to be among the changes.
-func wantChanges(t *rapid.T, changes rollouts.Changes, members []rollouts.Seen, last, next map[string]rollouts.Seen) {
+func wantChanges(t *rapid.T, changes drive.Changes, members []drive.Seen, last, next map[string]drive.Seen) {
 	t.Helper()
 	for i, m := range members {
 		if before, ok := last[m.Service.UID]; (!ok || !reflect.DeepEqual(before, m)) && !slices.Contains(changes.Seen, i) {
@@ -400,7 +400,7 @@ func TestLooksSeeWholeEdits(t *testing.T) {
 			isOver = true // and look once more
 		default:
 		}
-		var sight rollouts.Sight
+		var sight drive.Sight
 		leader.Still(func() {
 			keys, lagged := announced.Take()
 			sight = watch.Look(keys, lagged)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/leatdev/leat/services/distributor/internal/lookup"
+	"github.com/leatdev/leat/services/distributor/internal/spine/lookup"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // nameSet holds the names of the objects of one kind, in their order. It is the index by project,

@@ -9,9 +9,9 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Standing reads what is wrong with what many services follow from; standing.Reader implements it.

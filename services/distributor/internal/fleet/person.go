@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Person is somebody whose rights can be asked for: by the bindings that name them, and as far as the

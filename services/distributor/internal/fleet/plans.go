@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // planBook keeps the plans of clusters that asked lately. It is safe for concurrent use.

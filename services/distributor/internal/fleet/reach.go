@@ -7,7 +7,7 @@ import (
 	"cmp"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // spreadAtOnce is how many names spread looks at under one lock.

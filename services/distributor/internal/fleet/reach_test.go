@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestSecSpreadLeavesTheLock walks over more services than are looked at under one lock, and has somebody wait for

@@ -17,10 +17,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // derivedReports returns a log with the clusters one and two, each of which has the global service web, and

@@ -6,7 +6,7 @@ package fleet
 import (
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Record is one object with its status; the fields of its kind are set.

@@ -10,7 +10,7 @@ import (
 	"weak"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // reports are the latest ones of services, by the service's uid: a service that is created again

@@ -10,17 +10,17 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Rollouts is the view for what drives rollouts. It is safe for concurrent use.
 type Rollouts struct{ View *View }
 
-var _ rollouts.Fleet = Rollouts{}
+var _ drive.Fleet = Rollouts{}
 
-// Refresh implements rollouts.Fleet.
+// Refresh implements drive.Fleet.
 func (r Rollouts) Refresh(ctx context.Context) error { return r.View.Refresh(ctx) }
 
 // PlannedSpec returns the spec that a service is planned with: the one that a rollout holds it at, or its own.
@@ -28,23 +28,23 @@ func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
 	return r.View.admitted.specFor(service)
 }
 
-// ClusterOf implements rollouts.Fleet.
+// ClusterOf implements drive.Fleet.
 func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
 	cluster, _ := SeenCluster(r.View, service)
 	return cluster
 }
 
-// Still implements rollouts.Fleet.
+// Still implements drive.Fleet.
 func (r Rollouts) Still(look func()) {
 	r.View.refreshing.Lock()
 	defer r.View.refreshing.Unlock()
 	look()
 }
 
-// Revision implements rollouts.Fleet.
+// Revision implements drive.Fleet.
 func (r Rollouts) Revision() int64 { return r.View.Revision() }
 
-// Behind implements rollouts.Fleet.
+// Behind implements drive.Fleet.
 func (r Rollouts) Behind() func(*catalog.Service) bool {
 	behind := behindGlobals(r.View.Catalog)
 	return func(service *catalog.Service) bool {
@@ -63,7 +63,7 @@ func (r layerReference) leadsTo(set string) bool {
 	return (&catalog.Config{References: map[string]string{"": r.text}}).NamesSet(r.project, set)
 }
 
-// Layers implements rollouts.Fleet. It returns all sets of the projects of the services, and those of others that
+// Layers implements drive.Fleet. It returns all sets of the projects of the services, and those of others that
 // a reference leads to. If there are too many references to follow, it returns all sets.
 func (r Rollouts) Layers(services []*catalog.Service) []string {
 	if len(services) == 0 {
@@ -122,7 +122,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 	return uids
 }
 
-// IsNeeded implements rollouts.Fleet.
+// IsNeeded implements drive.Fleet.
 func (r Rollouts) IsNeeded() bool {
 	return hasPolicies(r.View.Catalog) || r.View.admitted.count() > 0
 }
@@ -160,11 +160,11 @@ func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalo
 	}
 }
 
-func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) rollouts.Seen {
+func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.Seen {
 	v := r.View
 	isConnected, _ := v.presenceOf(cluster)
 	own := service.Spec.Wanted()
-	seen := rollouts.Seen{
+	seen := drive.Seen{
 		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v, service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),

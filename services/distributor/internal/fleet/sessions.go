@@ -4,7 +4,7 @@
 package fleet
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // ProviderStatus is what is known of an identity provider.

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxShared bounds what is remembered of each kind. Beyond it everything is forgotten, which costs

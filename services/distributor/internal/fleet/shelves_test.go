@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestEveryKindHasAShelf takes one object of each kind over from the store, and lets it go.

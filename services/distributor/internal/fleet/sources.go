@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
-	"github.com/leatdev/leat/services/distributor/internal/setmap"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 
 // sourceStates is what is known of the content of sources, and of the mirrors that they are read

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // stagedSpecs remembers the staged specs of services, because naming one encodes all of it. Services of a

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // ServiceStatus is what is known of a service.

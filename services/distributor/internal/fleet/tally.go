@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Tally counts the services of a cluster that belong to one project and have one namespace. Nothing

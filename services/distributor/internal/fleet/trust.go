@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TrustRules is the view for the desk that lets workloads in. It is safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 const (

@@ -3,7 +3,7 @@
 
 package notify
 
-import "github.com/leatdev/leat/services/distributor/internal/catalog"
+import "github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 
 // ObservedKinds returns the kinds of objects whose states are followed.
 func ObservedKinds() []catalog.Kind { return observedKinds() }

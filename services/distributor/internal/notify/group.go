@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // Item is a message in the outbox.

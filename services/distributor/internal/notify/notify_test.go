@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // presenceGrace is how long after it became the leader a replica does not believe that an agent is

@@ -17,11 +17,11 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // memory is a Store in memory, for one notifier. TestSQLite and TestPostgreSQL of package sqlstore hold

@@ -4,8 +4,8 @@
 package notify
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // events are those of a kind of standingKinds. An empty one does not exist.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // TestStepsOfWhatServicesFollowFrom follows objects of these kinds through their classes.

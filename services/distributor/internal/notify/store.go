@@ -7,8 +7,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // Ledger is everything that a new leader has to know.

@@ -3,7 +3,7 @@
 
 package problems
 
-import "github.com/leatdev/leat/services/distributor/internal/catalog"
+import "github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 
 // IsDecided reports whether it is decided what may be wrong with the rows of a kind.
 func IsDecided(kind catalog.Kind) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Release is the latest rollout of a policy.

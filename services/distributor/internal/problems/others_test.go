@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestProblemsBesideServices covers each state that is a problem, and the states that are not problems.

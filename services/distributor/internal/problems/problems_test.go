@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 func TestNormalizeLeavesTheCause(t *testing.T) {

@@ -5,7 +5,7 @@ package problems
 
 import (
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Uses counts what uses each cluster. The zero Uses is ready for use, and a nil one is empty. It is

@@ -15,8 +15,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // admissionRow is what a service is planned with. A row without anything says that it was released.
@@ -219,7 +219,7 @@ func movedServices(ctx context.Context, t *tx, admissions []catalog.Admission) (
 	return moved, nil
 }
 
-// checkConfigs returns rollouts.ErrMoved unless each configuration is stored.
+// checkConfigs returns drive.ErrMoved unless each configuration is stored.
 func checkConfigs(ctx context.Context, t *tx, names []string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isConfigName(name) })
 	slices.Sort(names)
@@ -229,7 +229,7 @@ func checkConfigs(ctx context.Context, t *tx, names []string) error {
 			return translate("count held configurations", err)
 		}
 		if int(n) != len(some) {
-			return rollouts.ErrMoved
+			return drive.ErrMoved
 		}
 	}
 	return nil

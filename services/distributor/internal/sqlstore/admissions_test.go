@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -48,14 +48,14 @@ func countSpecs(t *testing.T, s subject) (count int) {
 // testStagedSpecs admits specs. Equal ones are stored once, and go when no service is held at them.
 func testStagedSpecs(t *testing.T, s subject) {
 	stored, term := led(t, s)
-	save := func(step rollouts.Step) {
+	save := func(step drive.Step) {
 		t.Helper()
 		if err := stored.Save(t.Context(), term, step); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first, second := stagedAt("v1"), stagedAt("v2")
-	save(rollouts.Step{Admissions: []catalog.Admission{
+	save(drive.Step{Admissions: []catalog.Admission{
 		{ServiceUID: "a", Service: "a@one", Content: heldAt("c1"), Spec: first},
 		{ServiceUID: "b", Service: "b@two", Content: heldAt("c1"), Spec: stagedAt("v1")},
 		{ServiceUID: "c", Service: "c@two", Content: heldAt("c1"), Spec: second},
@@ -76,14 +76,14 @@ func testStagedSpecs(t *testing.T, s subject) {
 	}
 
 	// A rollout of an earlier version names no spec: the service keeps its own. One that is released has none.
-	save(rollouts.Step{Admissions: []catalog.Admission{{ServiceUID: "a", Service: "a@one", Content: heldAt("c2")}, {ServiceUID: "c", Service: "c@two"}}})
+	save(drive.Step{Admissions: []catalog.Admission{{ServiceUID: "a", Service: "a@one", Content: heldAt("c2")}, {ServiceUID: "c", Service: "c@two"}}})
 	if got = admissions(); got["a"].Spec == nil || got["a"].Spec.Digest != first.Digest || got["a"].Content[0].Snapshot.Commit != "c2" || got["c"].Spec != nil {
 		t.Errorf("got %+v, want the spec of the first service with other content, and none of the last", got)
 	}
 
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	record := &rollouts.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: rollouts.Start{At: time.Unix(1e9, 0)}}
-	save(rollouts.Step{Record: record})
+	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{At: time.Unix(1e9, 0)}}
+	save(drive.Step{Record: record})
 	if n := countSpecs(t, s); n != 1 {
 		t.Errorf("got %d stored specs after a rollout began, want the one that is held", n)
 	}
@@ -96,7 +96,7 @@ func testHeldRepositoriesStay(t *testing.T, s subject) {
 	apply(t, s, repository("demo"), repository("other"))
 	save := func(a catalog.Admission) {
 		t.Helper()
-		if err := stored.Save(t.Context(), term, rollouts.Step{Admissions: []catalog.Admission{a}}); err != nil {
+		if err := stored.Save(t.Context(), term, drive.Step{Admissions: []catalog.Admission{a}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func testHeldRepositoriesStay(t *testing.T, s subject) {
 // testAdmissionsOfEarlierVersions opens a database whose admissions have no specs.
 func testAdmissionsOfEarlierVersions(t *testing.T, s subject) {
 	stored, term := led(t, s)
-	if err := stored.Save(t.Context(), term, rollouts.Step{Admissions: []catalog.Admission{{ServiceUID: "a", Service: "a@one", Content: heldAt("c1")}}}); err != nil {
+	if err := stored.Save(t.Context(), term, drive.Step{Admissions: []catalog.Admission{{ServiceUID: "a", Service: "a@one", Content: heldAt("c1")}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, statement := range []string{

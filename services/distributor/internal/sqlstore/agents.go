@@ -14,7 +14,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxJoinTokens bounds the join tokens that JoinTokens returns. Join tokens expire after a day.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 func testEnrolment(t *testing.T, s subject) {

@@ -18,8 +18,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 )
 
 // Records are the stored records of changes. They are safe for concurrent use.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

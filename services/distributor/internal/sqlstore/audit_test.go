@@ -26,11 +26,11 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
+	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
-	"github.com/leatdev/leat/services/distributor/internal/session"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

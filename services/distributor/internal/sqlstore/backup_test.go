@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/services/distributor/internal/backup"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/keys/backup"
+	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

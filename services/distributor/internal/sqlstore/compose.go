@@ -15,9 +15,9 @@ import (
 
 	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/layers"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/config/layers"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // composer composes the configurations of services in one transaction. It reads what several of them

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestSlowSetOfManyServices changes a set that 20,000 services use, and one that shadows nothing for

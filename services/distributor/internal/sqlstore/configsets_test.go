@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/layers"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/config/layers"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

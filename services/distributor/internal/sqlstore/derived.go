@@ -11,9 +11,9 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxDerivations bounds how often a configuration is derived again because its global service has changed

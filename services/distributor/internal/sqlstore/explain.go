@@ -13,9 +13,9 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/layers"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/config/layers"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Explain returns where the values of a service's configuration come from, by key. A service that

@@ -16,14 +16,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -86,15 +86,15 @@ func textsOf(t *testing.T, db *sql.DB, query string) (texts []string, err error)
 
 // stagedFleet is a rollout policy, and what its leader writes.
 type stagedFleet struct {
-	store  rollouts.Store
+	store  drive.Store
 	policy string
 	// begun counts the rollouts.
 	begun int64
 	// wishes are configurations that are not stored yet.
-	wishes []rollouts.ConfigWish
+	wishes []drive.ConfigWish
 }
 
-func newStagedFleet(t *testing.T, s subject, store rollouts.Store) *stagedFleet {
+func newStagedFleet(t *testing.T, s subject, store drive.Store) *stagedFleet {
 	t.Helper()
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
 	f := &stagedFleet{store: store, policy: changes(t, s, 0).Policies[0].UID}
@@ -104,7 +104,7 @@ func newStagedFleet(t *testing.T, s subject, store rollouts.Store) *stagedFleet 
 		apply(t, s, configured(name, &catalog.Config{Values: values{"NAME": name}}))
 	}
 	for _, service := range changes(t, s, 0).Services {
-		f.wishes = append(f.wishes, rollouts.ConfigWish{Name: service.ConfigName, Service: service})
+		f.wishes = append(f.wishes, drive.ConfigWish{Name: service.ConfigName, Service: service})
 	}
 	return f
 }
@@ -117,10 +117,10 @@ func admissionOf(of int64) catalog.Admission {
 }
 
 // begin returns the next rollout.
-func (f *stagedFleet) begin() rollouts.Step {
+func (f *stagedFleet) begin() drive.Step {
 	f.begun++
-	return rollouts.Step{
-		Record: &rollouts.Record{
+	return drive.Step{
+		Record: &drive.Record{
 			ID: fmt.Sprint("run ", f.begun), PolicyUID: f.policy, Number: f.begun, Run: rollout.Run{Header: rollout.Header{Seq: 1, Decided: 1}},
 		},
 		Events:     []rollout.Event{{Kind: rollout.Tick}},
@@ -130,7 +130,7 @@ func (f *stagedFleet) begin() rollouts.Step {
 }
 
 // latest returns the latest rollout.
-func (f *stagedFleet) latest(ctx context.Context) (*rollouts.Record, error) {
+func (f *stagedFleet) latest(ctx context.Context) (*drive.Record, error) {
 	heads, err := f.store.Heads(ctx)
 	if err != nil || len(heads) != 1 {
 		return nil, fmt.Errorf("got heads %v: %w", heads, err)
@@ -139,11 +139,11 @@ func (f *stagedFleet) latest(ctx context.Context) (*rollouts.Record, error) {
 }
 
 // follow returns the step after a state: an event that the person makes, a decision and an admission.
-func follow(record *rollouts.Record, person string) rollouts.Step {
+func follow(record *drive.Record, person string) drive.Step {
 	next := *record
 	next.Run.Seq++
 	next.Run.Decided++
-	return rollouts.Step{
+	return drive.Step{
 		Record:     &next,
 		Events:     []rollout.Event{{Kind: rollout.Membership, Person: person, Joined: []rollout.Member{{UID: person}}}},
 		Decisions:  []rollout.Decision{{Kind: rollout.Ask, Number: next.Run.Decided}},
@@ -164,7 +164,7 @@ func (f *stagedFleet) fenced(t *testing.T, s subject, store election.Store) elec
 		},
 		"admission": func(ctx context.Context, term int64) error {
 			admitted++
-			return f.store.Save(ctx, term, rollouts.Step{Admissions: []catalog.Admission{admissionOf(admitted)}})
+			return f.store.Save(ctx, term, drive.Step{Admissions: []catalog.Admission{admissionOf(admitted)}})
 		},
 		"begin": func(ctx context.Context, term int64) error {
 			return f.store.Save(ctx, term, f.begin())
@@ -199,14 +199,14 @@ func testRolloutMoved(t *testing.T, s subject) {
 	wantMoved := func(when string, save func() error) {
 		t.Helper()
 		before := rowsOf(t, db)
-		if err := save(); !errors.Is(err, rollouts.ErrMoved) {
-			t.Errorf("%s: got %v, want %v", when, err, rollouts.ErrMoved)
+		if err := save(); !errors.Is(err, drive.ErrMoved) {
+			t.Errorf("%s: got %v, want %v", when, err, drive.ErrMoved)
 		}
 		if diff := cmp.Diff(before, rowsOf(t, db)); diff != "" {
 			t.Errorf("%s: wrote (-before +after):\n%s", when, diff)
 		}
 	}
-	tell := func(record *rollouts.Record) error {
+	tell := func(record *drive.Record) error {
 		change := catalog.Change{Verb: catalog.VerbSync, Kind: "RolloutPolicy", Name: "waves"}
 		return stored.Tell(t.Context(), change, follow(record, "ada"))
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"

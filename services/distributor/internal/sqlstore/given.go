@@ -13,8 +13,8 @@ import (
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -36,7 +36,7 @@ func newHolding(t *testing.T, s subject) holding {
 func (h holding) keep(t *testing.T, service string) string {
 	t.Helper()
 	of := h.logged(t, service)
-	lacking, err := h.stored.KeepConfigs(t.Context(), h.term, []rollouts.ConfigWish{{Name: of.ConfigName, Service: of}})
+	lacking, err := h.stored.KeepConfigs(t.Context(), h.term, []drive.ConfigWish{{Name: of.ConfigName, Service: of}})
 	if err != nil || len(lacking) > 0 {
 		t.Fatalf("keep the configuration of %s: got %v, %v", service, lacking, err)
 	}
@@ -45,7 +45,7 @@ func (h holding) keep(t *testing.T, service string) string {
 
 func (h holding) save(t *testing.T, admissions ...catalog.Admission) {
 	t.Helper()
-	if err := h.stored.Save(t.Context(), h.term, rollouts.Step{Admissions: admissions}); err != nil {
+	if err := h.stored.Save(t.Context(), h.term, drive.Step{Admissions: admissions}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,11 +133,11 @@ func testHeldConfigs(t *testing.T, s subject) {
 	// A wish for what a service has no more is not granted, and no step may name it.
 	gone := h.logged(t, "b")
 	apply(t, s, set("third", "hunter2-third"))
-	lacking, err := h.stored.KeepConfigs(t.Context(), h.term, []rollouts.ConfigWish{{Name: gone.ConfigName, Service: gone}})
+	lacking, err := h.stored.KeepConfigs(t.Context(), h.term, []drive.ConfigWish{{Name: gone.ConfigName, Service: gone}})
 	if err != nil || !slices.Equal(lacking, []string{gone.ConfigName}) {
 		t.Errorf("got %v, %v, want that the configuration cannot be stored any more", lacking, err)
 	}
-	if err := h.stored.Save(t.Context(), h.term, rollouts.Step{Admissions: []catalog.Admission{h.admission(t, "b", gone.ConfigName)}}); err == nil {
+	if err := h.stored.Save(t.Context(), h.term, drive.Step{Admissions: []catalog.Admission{h.admission(t, "b", gone.ConfigName)}}); err == nil {
 		t.Error("a step names a configuration that is not stored")
 	}
 
@@ -172,12 +172,12 @@ func testConfigsOfRollouts(t *testing.T, s subject) {
 	if keys, err = h.stored.ChangedKeys(t.Context(), [][2]string{{from, to}}); err != nil || !slices.Equal(keys, []string{"A"}) {
 		t.Errorf("got the keys %v, %v, want the one that differs", keys, err)
 	}
-	record := &rollouts.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: rollouts.Start{
+	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{
 		At: time.Unix(1e9, 0), ConfigOf: map[string]string{"r1": from, "r2": to},
 	}}
 	step := func() {
 		t.Helper()
-		if err := h.stored.Save(t.Context(), h.term, rollouts.Step{Record: record}); err != nil {
+		if err := h.stored.Save(t.Context(), h.term, drive.Step{Record: record}); err != nil {
 			t.Fatal(err)
 		}
 		record.Version++

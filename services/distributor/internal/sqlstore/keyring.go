@@ -17,8 +17,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Keys is what a store needs to open what it has sealed.

@@ -20,9 +20,9 @@ import (
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/keyroot"
-	"github.com/leatdev/leat/services/distributor/internal/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
+	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

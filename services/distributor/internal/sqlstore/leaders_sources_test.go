@@ -20,13 +20,13 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
-	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

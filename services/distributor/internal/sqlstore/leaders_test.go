@@ -14,33 +14,33 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 // linkedRollouts are the rollouts of a store, behind a link.
 type linkedRollouts struct {
-	rollouts.Store
+	drive.Store
 	*electiontest.Link
 }
 
-func (s linkedRollouts) Heads(ctx context.Context) (heads []rollouts.Head, err error) {
+func (s linkedRollouts) Heads(ctx context.Context) (heads []drive.Head, err error) {
 	err = s.Read(func() error { heads, err = s.Store.Heads(ctx); return err })
 	return heads, err
 }
 
-func (s linkedRollouts) Record(ctx context.Context, id string) (record *rollouts.Record, err error) {
+func (s linkedRollouts) Record(ctx context.Context, id string) (record *drive.Record, err error) {
 	err = s.Read(func() error { record, err = s.Store.Record(ctx, id); return err })
 	return record, err
 }
 
-func (s linkedRollouts) Save(ctx context.Context, term int64, step rollouts.Step) error {
+func (s linkedRollouts) Save(ctx context.Context, term int64, step drive.Step) error {
 	return s.InTerm(term, func() error { return s.Store.Save(ctx, term, step) })
 }
 
@@ -120,17 +120,17 @@ func (*stagedView) Behind() func(*catalog.Service) bool {
 
 func (*stagedView) ClusterOf(*catalog.Service) *catalog.Cluster { return nil }
 
-func (v *stagedView) Watch() rollouts.Watch { return v }
+func (v *stagedView) Watch() drive.Watch { return v }
 
-func (v *stagedView) Look([]catalog.Key, bool) rollouts.Sight {
+func (v *stagedView) Look([]catalog.Key, bool) drive.Sight {
 	v.stagedWork.mu.Lock()
 	live := v.live
 	v.stagedWork.mu.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var members []rollouts.Seen
+	var members []drive.Seen
 	for _, service := range v.services {
-		seen := rollouts.Seen{
+		seen := drive.Seen{
 			Service: service, Spec: service.Spec.Staged(), Live: []catalog.HeldSource{live}, IsOnline: true, Config: catalog.NoConfig, Report: &catalog.ServiceReport{},
 		}
 		if held, ok := v.admitted[service.UID]; ok {
@@ -142,16 +142,16 @@ func (v *stagedView) Look([]catalog.Key, bool) rollouts.Sight {
 		}
 		members = append(members, seen)
 	}
-	return rollouts.Sight{Policies: []*catalog.RolloutPolicy{v.policy}, Members: map[string][]rollouts.Seen{v.policy.UID: members}}
+	return drive.Sight{Policies: []*catalog.RolloutPolicy{v.policy}, Members: map[string][]drive.Seen{v.policy.UID: members}}
 }
 
 func (w *stagedWork) Replica(t *testing.T, holder string, l *electiontest.Link) func(ctx context.Context) error {
 	t.Helper()
-	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	metrics, err := drive.NewMetrics(noop.Meter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rollouts.NewDriver(rollouts.Params{
+	return drive.NewDriver(drive.Params{
 		Store: linkedRollouts{sqlstore.RolloutsOf(w.Store), l}, Election: l.Election(w.Election()), Fleet: &stagedView{stagedWork: w, Link: l},
 		Objects: fanout.NewHub[catalog.Key](0), Metrics: metrics, Logger: slog.New(slog.NewTextHandler(l, nil)), Holder: holder,
 	}).Run
@@ -168,7 +168,7 @@ func (w *stagedWork) GiveWork() {
 func (w *stagedWork) IsDone(t *testing.T) bool {
 	t.Helper()
 	log, err := sqlstore.RolloutsOf(w.Store).Log(t.Context(), w.policy.UID, 0)
-	if errors.Is(err, rollouts.ErrNotFound) {
+	if errors.Is(err, drive.ErrNotFound) {
 		return false
 	}
 	if err != nil {

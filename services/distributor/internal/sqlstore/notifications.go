@@ -9,10 +9,10 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
 // Notifications keeps what notifiers are to send, and who sends it. It is safe for concurrent use.

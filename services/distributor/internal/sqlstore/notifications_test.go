@@ -13,10 +13,10 @@ import (
 
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/notice"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
+	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // presenceBatch is how many agents one statement writes: a statement each would hold up the edits

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // reading counts the objects that edits read one by one.

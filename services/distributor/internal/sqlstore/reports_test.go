@@ -16,7 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 func testCredentials(t *testing.T, s subject) {

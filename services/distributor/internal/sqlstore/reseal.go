@@ -11,8 +11,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // resealLock is the key of PostgreSQL's advisory lock for [Store.LockReseal].

@@ -16,8 +16,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/services/distributor/internal/backup"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/keys/backup"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // ErrNotEmpty is in the chain of the error when a backup is to be restored into a database that

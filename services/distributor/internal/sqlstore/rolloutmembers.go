@@ -14,7 +14,7 @@ import (
 	"github.com/uptrace/bun/migrate"
 
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
 )
 
 // packed bounds the values of a log, or of a start, that one row holds.
@@ -141,7 +141,7 @@ func moveMembers(ctx context.Context, t *tx, id string) error {
 	if err := t.sql.NewRaw("SELECT start, run FROM rollout_runs WHERE id = ?", id).Scan(ctx, &stored.Start, &stored.Run); err != nil {
 		return err
 	}
-	record := &rollouts.Record{ID: id}
+	record := &drive.Record{ID: id}
 	if err := decode("run", stored.Run, &record.Run); err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -25,10 +25,10 @@ var sameRun = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(catalo
 
 // begunRun stores a new rollout of so many members of a policy, and returns it as it is read. The first of its
 // waves orders members by a label, and the last member is one that the rollout does not change.
-func begunRun(t *testing.T, s subject, stored *sqlstore.Rollouts, term int64, members int) *rollouts.Record {
+func begunRun(t *testing.T, s subject, stored *sqlstore.Rollouts, term int64, members int) *drive.Record {
 	t.Helper()
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	record := &rollouts.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: rollouts.Start{
+	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{
 		Candidate: rollout.Candidate{ID: "run", Generation: 1}, At: time.Unix(1e9, 0).UTC(),
 		Strategy: rollout.Strategy{Waves: []rollout.Wave{{Name: "canary", OrderBy: "region", EachOf: "region"}}},
 		Contents: map[string][]catalog.HeldSource{"old": heldAt("c1"), "new": heldAt("c2")},
@@ -49,7 +49,7 @@ func begunRun(t *testing.T, s subject, stored *sqlstore.Rollouts, term int64, me
 	}
 	record.Run = run
 	record.Summarize()
-	if err := stored.Save(t.Context(), term, rollouts.Step{Record: record}); err != nil {
+	if err := stored.Save(t.Context(), term, drive.Step{Record: record}); err != nil {
 		t.Fatal(err)
 	}
 	read, err := stored.Record(t.Context(), "run")
@@ -60,15 +60,15 @@ func begunRun(t *testing.T, s subject, stored *sqlstore.Rollouts, term int64, me
 }
 
 // after returns the step of events.
-func after(record *rollouts.Record, events ...rollout.Event) rollouts.Step {
+func after(record *drive.Record, events ...rollout.Event) drive.Step {
 	next := *record
-	step := rollouts.Step{Record: &next, Before: record, Events: events}
+	step := drive.Step{Record: &next, Before: record, Events: events}
 	next.Run, step.Decisions = record.Run.Advance(events...)
 	return step
 }
 
 // saved stores a step, and returns the rollout as it is read.
-func saved(t *testing.T, stored *sqlstore.Rollouts, term int64, step rollouts.Step) *rollouts.Record {
+func saved(t *testing.T, stored *sqlstore.Rollouts, term int64, step drive.Step) *drive.Record {
 	t.Helper()
 	if err := stored.Save(t.Context(), term, step); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func testRolloutMembers(t *testing.T, s subject) {
 	if found, err := stored.Find(t.Context(), record.PolicyUID, 1); err != nil || len(found.Run.Members) != members {
 		t.Errorf("got %v of the first rollout, want its members", err)
 	}
-	if _, err := stored.Find(t.Context(), record.PolicyUID, 2); !errors.Is(err, rollouts.ErrNotFound) {
-		t.Errorf("got %v of a rollout that never was, want %v", err, rollouts.ErrNotFound)
+	if _, err := stored.Find(t.Context(), record.PolicyUID, 2); !errors.Is(err, drive.ErrNotFound) {
+		t.Errorf("got %v of a rollout that never was, want %v", err, drive.ErrNotFound)
 	}
 	checkPages(t, stored, record)
 
@@ -140,7 +140,7 @@ func testRolloutMembers(t *testing.T, s subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range []*rollouts.Outline{all[0], latest[record.PolicyUID]} {
+	for _, got := range []*drive.Outline{all[0], latest[record.PolicyUID]} {
 		if diff := cmp.Diff(record.Outline(), got, sameRun); diff != "" {
 			t.Errorf("outline (-want +got):\n%s", diff)
 		}
@@ -151,9 +151,9 @@ func testRolloutMembers(t *testing.T, s subject) {
 }
 
 // checkPages reads the members of a rollout in pages: each once, in the order of waves.
-func checkPages(t *testing.T, stored *sqlstore.Rollouts, record *rollouts.Record) {
+func checkPages(t *testing.T, stored *sqlstore.Rollouts, record *drive.Record) {
 	t.Helper()
-	seen, last := map[string]bool{}, rollouts.Place{}
+	seen, last := map[string]bool{}, drive.Place{}
 	for {
 		of, members, err := stored.Page(t.Context(), record.PolicyUID, 0, last, 500)
 		if err != nil || of.ID != record.ID {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
@@ -29,9 +29,9 @@ type Rollouts struct {
 }
 
 var (
-	_ election.Store  = (*Rollouts)(nil)
-	_ rollouts.Store  = (*Rollouts)(nil)
-	_ rollouts.People = (*Rollouts)(nil)
+	_ election.Store = (*Rollouts)(nil)
+	_ drive.Store    = (*Rollouts)(nil)
+	_ drive.People   = (*Rollouts)(nil)
 )
 
 // RolloutsOf returns the part of a store about rollouts.
@@ -41,15 +41,15 @@ func RolloutsOf(s *Store) *Rollouts {
 
 type runRow struct {
 	bun.BaseModel `bun:"table:rollout_runs,alias:rr"`
-	ID            string                     `bun:"id,pk"`
-	PolicyUID     string                     `bun:"policy_uid"`
-	Number        int64                      `bun:"number"`
-	Version       int64                      `bun:"version"`
-	State         string                     `bun:"state"`
-	Start         column[rollouts.Start]     `bun:"start"`
-	Run           column[rollout.Header]     `bun:"run"`
-	Refused       column[[]rollouts.Refusal] `bun:"refused"`
-	Summary       column[rollouts.Summary]   `bun:"summary"`
+	ID            string                  `bun:"id,pk"`
+	PolicyUID     string                  `bun:"policy_uid"`
+	Number        int64                   `bun:"number"`
+	Version       int64                   `bun:"version"`
+	State         string                  `bun:"state"`
+	Start         column[drive.Start]     `bun:"start"`
+	Run           column[rollout.Header]  `bun:"run"`
+	Refused       column[[]drive.Refusal] `bun:"refused"`
+	Summary       column[drive.Summary]   `bun:"summary"`
 }
 
 type rolloutEventRow struct {
@@ -67,7 +67,7 @@ type rolloutDecisionRow struct {
 }
 
 // rowOfRun returns the row of a rollout, whose members are in rows of their own.
-func rowOfRun(r *rollouts.Record) *runRow {
+func rowOfRun(r *drive.Record) *runRow {
 	start := r.Start
 	start.Members = nil
 	return &runRow{
@@ -77,24 +77,24 @@ func rowOfRun(r *rollouts.Record) *runRow {
 }
 
 // record reads the rollout of a row with its members.
-func (r *runRow) record(ctx context.Context, db bun.IDB) (*rollouts.Record, error) {
+func (r *runRow) record(ctx context.Context, db bun.IDB) (*drive.Record, error) {
 	members, err := membersOf(ctx, db, r.ID)
-	return &rollouts.Record{
+	return &drive.Record{
 		ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Start: r.Start.v, Run: r.Run.v.With(members), Refused: r.Refused.v,
 		Summary: r.Summary.v,
 	}, err
 }
 
-func (r *runRow) outline() *rollouts.Outline {
-	return &rollouts.Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.v, Summary: r.Summary.v}
+func (r *runRow) outline() *drive.Outline {
+	return &drive.Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.v, Summary: r.Summary.v}
 }
 
-// Heads implements rollouts.Store.
-func (s *Rollouts) Heads(ctx context.Context) ([]rollouts.Head, error) {
-	var heads []rollouts.Head
+// Heads implements drive.Store.
+func (s *Rollouts) Heads(ctx context.Context) ([]drive.Head, error) {
+	var heads []drive.Head
 	query := latestRuns(s.store.db.NewSelect().Column("id", "policy_uid", "version"))
-	err := list(ctx, query, &heads, func(r *runRow) rollouts.Head {
-		return rollouts.Head{ID: r.ID, PolicyUID: r.PolicyUID, Version: r.Version}
+	err := list(ctx, query, &heads, func(r *runRow) drive.Head {
+		return drive.Head{ID: r.ID, PolicyUID: r.PolicyUID, Version: r.Version}
 	})
 	return heads, translate("read latest rollouts", err)
 }
@@ -104,14 +104,14 @@ func latestRuns(query *bun.SelectQuery) *bun.SelectQuery {
 	return query.Where("number = (SELECT MAX(o.number) FROM rollout_runs AS o WHERE o.policy_uid = rr.policy_uid)")
 }
 
-// Record implements rollouts.Store.
-func (s *Rollouts) Record(ctx context.Context, id string) (*rollouts.Record, error) {
+// Record implements drive.Store.
+func (s *Rollouts) Record(ctx context.Context, id string) (*drive.Record, error) {
 	return s.find(ctx, func(query *bun.SelectQuery) *bun.SelectQuery { return query.Where("id = ?", id) })
 }
 
 // find returns the rollout that a query selects, with its members.
-func (s *Rollouts) find(ctx context.Context, of func(*bun.SelectQuery) *bun.SelectQuery) (*rollouts.Record, error) {
-	var record *rollouts.Record
+func (s *Rollouts) find(ctx context.Context, of func(*bun.SelectQuery) *bun.SelectQuery) (*drive.Record, error) {
+	var record *drive.Record
 	err := s.store.read(ctx, "read rollout", func(ctx context.Context, tx bun.Tx) (err error) {
 		row := new(runRow)
 		if err := of(tx.NewSelect().Model(row)).Scan(ctx); err != nil {
@@ -121,7 +121,7 @@ func (s *Rollouts) find(ctx context.Context, of func(*bun.SelectQuery) *bun.Sele
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, rollouts.ErrNotFound
+		return nil, drive.ErrNotFound
 	}
 	return record, err
 }
@@ -136,11 +136,11 @@ func numberedRun(query *bun.SelectQuery, policyUID string, number int64) *bun.Se
 }
 
 // Outline implements standing.Rollouts.
-func (s *Rollouts) Outline(ctx context.Context, id string) (*rollouts.Outline, error) {
+func (s *Rollouts) Outline(ctx context.Context, id string) (*drive.Outline, error) {
 	row := new(runRow)
 	err := outlined(s.store.db.NewSelect().Model(row)).Where("id = ?", id).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, rollouts.ErrNotFound
+		return nil, drive.ErrNotFound
 	}
 	return row.outline(), translate("read rollout", err)
 }
@@ -150,8 +150,8 @@ func outlined(query *bun.SelectQuery) *bun.SelectQuery {
 	return query.Column("id", "policy_uid", "number", "version", "run", "summary")
 }
 
-// Save implements rollouts.Store. Admissions are changes of the catalog, which replicas follow.
-func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) error {
+// Save implements drive.Store. Admissions are changes of the catalog, which replicas follow.
+func (s *Rollouts) Save(ctx context.Context, term int64, step drive.Step) error {
 	n := quietly
 	if len(step.Admissions) > 0 {
 		n = numbered
@@ -173,7 +173,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step rollouts.Step) err
 }
 
 // saveRun writes a rollout with what happened and what was decided.
-func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
+func saveRun(ctx context.Context, t *tx, step drive.Step) error {
 	r := step.Record
 	row := rowOfRun(r)
 	changed, left := r.Run.Members, []string(nil)
@@ -187,12 +187,12 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 			return translate("look for policy", err)
 		}
 		if !isThere {
-			return rollouts.ErrMoved // it was deleted meanwhile
+			return drive.ErrMoved // it was deleted meanwhile
 		}
 		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
 			return translate("write rollout", err)
 		}
-		_, err = t.sql.NewDelete().Model((*runRow)(nil)).Where("policy_uid = ? AND number <= ?", r.PolicyUID, r.Number-rollouts.KeptRuns).Exec(ctx)
+		_, err = t.sql.NewDelete().Model((*runRow)(nil)).Where("policy_uid = ? AND number <= ?", r.PolicyUID, r.Number-drive.KeptRuns).Exec(ctx)
 		if err != nil {
 			return translate("forget rollouts", err)
 		}
@@ -212,7 +212,7 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 			return translate("write rollout", err)
 		}
 		if n, err := result.RowsAffected(); err != nil || n != 1 {
-			return errors.Join(translate("count rows", err), rollouts.ErrMoved)
+			return errors.Join(translate("count rows", err), drive.ErrMoved)
 		}
 	}
 	if err := putMembers(ctx, t, r.ID, changed, left); err != nil {
@@ -226,7 +226,7 @@ func saveRun(ctx context.Context, t *tx, step rollouts.Step) error {
 	return saveLog(ctx, t, step)
 }
 
-func saveLog(ctx context.Context, t *tx, step rollouts.Step) error {
+func saveLog(ctx context.Context, t *tx, step drive.Step) error {
 	r := step.Record
 	events := inPacks(step.Events, r.Run.Seq-int64(len(step.Events))+1, func(number int64, some pack[rollout.Event]) *rolloutEventRow {
 		return &rolloutEventRow{RunID: r.ID, Number: number, Events: some}
@@ -240,54 +240,54 @@ func saveLog(ctx context.Context, t *tx, step rollouts.Step) error {
 	return translate("write decisions of rollout", insertAll(ctx, t, decisions))
 }
 
-// Runs implements rollouts.People.
-func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*rollouts.Outline, error) {
-	var all []*rollouts.Outline
-	query := outlined(s.store.db.NewSelect()).Where("policy_uid = ?", policyUID).Order("number DESC").Limit(rollouts.KeptRuns)
+// Runs implements drive.People.
+func (s *Rollouts) Runs(ctx context.Context, policyUID string) ([]*drive.Outline, error) {
+	var all []*drive.Outline
+	query := outlined(s.store.db.NewSelect()).Where("policy_uid = ?", policyUID).Order("number DESC").Limit(drive.KeptRuns)
 	err := list(ctx, query, &all, (*runRow).outline)
 	return all, translate("read rollouts", err)
 }
 
-// Latest implements rollouts.People.
-func (s *Rollouts) Latest(ctx context.Context) (map[string]*rollouts.Outline, error) {
-	var all []*rollouts.Outline
+// Latest implements drive.People.
+func (s *Rollouts) Latest(ctx context.Context) (map[string]*drive.Outline, error) {
+	var all []*drive.Outline
 	err := list(ctx, latestRuns(outlined(s.store.db.NewSelect())), &all, (*runRow).outline)
-	byPolicy := make(map[string]*rollouts.Outline, len(all))
+	byPolicy := make(map[string]*drive.Outline, len(all))
 	for _, o := range all {
 		byPolicy[o.PolicyUID] = o
 	}
 	return byPolicy, translate("read latest rollouts", err)
 }
 
-// Find implements rollouts.People.
-func (s *Rollouts) Find(ctx context.Context, policyUID string, number int64) (*rollouts.Record, error) {
+// Find implements drive.People.
+func (s *Rollouts) Find(ctx context.Context, policyUID string, number int64) (*drive.Record, error) {
 	return s.find(ctx, func(query *bun.SelectQuery) *bun.SelectQuery { return numberedRun(query, policyUID, number) })
 }
 
-// Page implements rollouts.People.
-func (s *Rollouts) Page(ctx context.Context, policyUID string, number int64, after rollouts.Place, limit int) (*rollouts.Outline, []rollouts.Placed, error) {
-	row, members := new(runRow), []rollouts.Placed(nil)
+// Page implements drive.People.
+func (s *Rollouts) Page(ctx context.Context, policyUID string, number int64, after drive.Place, limit int) (*drive.Outline, []drive.Placed, error) {
+	row, members := new(runRow), []drive.Placed(nil)
 	err := s.store.read(ctx, "read members of rollout", func(ctx context.Context, tx bun.Tx) error {
 		if err := numberedRun(outlined(tx.NewSelect().Model(row)), policyUID, number).Scan(ctx); err != nil {
 			return err
 		}
 		query := tx.NewSelect().Where("run_id = ?", row.ID).Order("wave", "uid").Limit(int64(limit))
-		if after != (rollouts.Place{}) {
+		if after != (drive.Place{}) {
 			query = query.Where("wave > ? OR wave = ? AND uid > ?", after.Wave, after.Wave, after.UID)
 		}
-		return list(ctx, query, &members, func(r *rolloutMemberRow) rollouts.Placed {
-			return rollouts.Placed{Progress: r.Progress.v, Place: rollouts.Place{Wave: r.Wave, UID: r.UID}}
+		return list(ctx, query, &members, func(r *rolloutMemberRow) drive.Placed {
+			return drive.Placed{Progress: r.Progress.v, Place: drive.Place{Wave: r.Wave, UID: r.UID}}
 		})
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil, rollouts.ErrNotFound
+		return nil, nil, drive.ErrNotFound
 	}
 	return row.outline(), members, err
 }
 
 // Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their uids;
-// none to one that does not take part. Errors: rollouts.ErrNotFound.
-func (s *Rollouts) Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error) {
+// none to one that does not take part. Errors: drive.ErrNotFound.
+func (s *Rollouts) Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*drive.Outline, map[string]catalog.Release, error) {
 	row, releases := new(runRow), map[string]catalog.Release{}
 	err := s.store.read(ctx, "read what a rollout brings", func(ctx context.Context, tx bun.Tx) error {
 		if err := numberedRun(outlined(tx.NewSelect().Model(row)).Column("start"), policyUID, 0).Scan(ctx); err != nil {
@@ -306,14 +306,14 @@ func (s *Rollouts) Brings(ctx context.Context, policyUID string, serviceUIDs []s
 		return nil
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil, rollouts.ErrNotFound
+		return nil, nil, drive.ErrNotFound
 	}
 	return row.outline(), releases, err
 }
 
-// Log implements rollouts.People.
-func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*rollouts.Log, error) {
-	var log *rollouts.Log
+// Log implements drive.People.
+func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*drive.Log, error) {
+	var log *drive.Log
 	err := s.store.read(ctx, "read log of rollout", func(ctx context.Context, tx bun.Tx) error {
 		row := new(runRow)
 		if err := numberedRun(tx.NewSelect().Model(row), policyUID, number).Scan(ctx); err != nil {
@@ -323,7 +323,7 @@ func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*ro
 		if err != nil {
 			return err
 		}
-		log = &rollouts.Log{Record: *record}
+		log = &drive.Log{Record: *record}
 		ofRun := func() *bun.SelectQuery { return tx.NewSelect().Where("run_id = ?", row.ID).Order("number") }
 		return cmp.Or(
 			listPacks(ctx, ofRun(), &log.Record.Start.Members, func(r *rolloutStartRow) pack[rollout.Member] { return r.Members }),
@@ -332,13 +332,13 @@ func (s *Rollouts) Log(ctx context.Context, policyUID string, number int64) (*ro
 		)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, rollouts.ErrNotFound
+		return nil, drive.ErrNotFound
 	}
 	return log, err
 }
 
-// Tell implements rollouts.People.
-func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step rollouts.Step) error {
+// Tell implements drive.People.
+func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step drive.Step) error {
 	return s.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		t.note(change)
@@ -346,7 +346,7 @@ func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step rollout
 	})
 }
 
-// Authors implements rollouts.Store.
+// Authors implements drive.Store.
 func (s *Rollouts) Authors(ctx context.Context, since int64) ([]catalog.Author, error) {
 	var authors []catalog.Author
 	query := s.store.db.NewSelect().Where("revision > ?", since).Order("object_uid", "subject")

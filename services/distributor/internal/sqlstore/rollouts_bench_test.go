@@ -16,10 +16,10 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -27,13 +27,13 @@ import (
 // crowd is a policy over many services, with the store of its rollouts. What is seen of a service changes in
 // place, so that the figures are those of rollouts and not of the fleet.
 type crowd struct {
-	rollouts.Store
+	drive.Store
 
 	t       testing.TB
-	work    *rollouts.Work
+	work    *drive.Work
 	now     time.Time
 	policy  *catalog.RolloutPolicy
-	members []rollouts.Seen
+	members []drive.Seen
 	indexes map[string]int
 	// changed are the members of which something else is seen than at the last look.
 	changed map[int]struct{}
@@ -62,7 +62,7 @@ func newCrowd(t testing.TB, services int) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := rollouts.NewMetrics(noop.Meter{})
+	metrics, err := drive.NewMetrics(noop.Meter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newCrowd(t testing.TB, services int) *crowd {
 	if err != nil || !ok {
 		t.Fatalf("claim: got %v, %v", ok, err)
 	}
-	c.work = rollouts.NewWork(rollouts.Params{Store: c, Fleet: c, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, term)
+	c.work = drive.NewWork(drive.Params{Store: c, Fleet: c, Metrics: metrics, Logger: slog.New(slog.DiscardHandler)}, term)
 	spec := catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "demo", Path: "app"}}}
 	staged := spec.Staged()
 	for i := range services {
@@ -83,7 +83,7 @@ func newCrowd(t testing.TB, services int) *crowd {
 		service.Spec.Cluster = cluster
 		c.indexes[service.UID] = i
 		held := &catalog.Admission{ServiceUID: service.UID, Service: service.Name, Content: heldAt("c1"), Spec: staged, Config: catalog.NoConfig}
-		c.members = append(c.members, rollouts.Seen{
+		c.members = append(c.members, drive.Seen{
 			Service: service, ClusterLabels: map[string]string{"region": fmt.Sprint("r", i%7)}, Spec: staged, Live: heldAt("c2"), Held: held, Config: catalog.NoConfig, IsOnline: true,
 		})
 		c.report(i)
@@ -104,19 +104,19 @@ func (*crowd) Behind() func(*catalog.Service) bool {
 	return func(*catalog.Service) bool { return false }
 }
 
-func (c *crowd) Watch() rollouts.Watch { return c }
+func (c *crowd) Watch() drive.Watch { return c }
 
-func (c *crowd) Look([]catalog.Key, bool) rollouts.Sight {
-	changes := rollouts.Changes{Seen: slices.Sorted(maps.Keys(c.changed))}
+func (c *crowd) Look([]catalog.Key, bool) drive.Sight {
+	changes := drive.Changes{Seen: slices.Sorted(maps.Keys(c.changed))}
 	clear(c.changed)
-	return rollouts.Sight{
-		Policies: []*catalog.RolloutPolicy{c.policy}, Members: map[string][]rollouts.Seen{c.policy.UID: c.members},
-		Changes: map[string]rollouts.Changes{c.policy.UID: changes},
+	return drive.Sight{
+		Policies: []*catalog.RolloutPolicy{c.policy}, Members: map[string][]drive.Seen{c.policy.UID: c.members},
+		Changes: map[string]drive.Changes{c.policy.UID: changes},
 	}
 }
 
-// Save implements rollouts.Store. Services are seen with what they are admitted to.
-func (c *crowd) Save(ctx context.Context, term int64, step rollouts.Step) error {
+// Save implements drive.Store. Services are seen with what they are admitted to.
+func (c *crowd) Save(ctx context.Context, term int64, step drive.Step) error {
 	if err := c.Store.Save(ctx, term, step); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *crowd) round() {
 }
 
 // latest returns the latest rollout.
-func (c *crowd) latest() *rollouts.Record {
+func (c *crowd) latest() *drive.Record {
 	c.t.Helper()
 	heads, err := c.Heads(c.t.Context())
 	if err != nil || len(heads) != 1 {
@@ -227,7 +227,7 @@ func TestRolloutOverMoreThanTwentyThousand(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 20_001)
 	c.run(func(_ string, work func()) { work() })
-	log, err := c.Store.(rollouts.People).Log(t.Context(), c.policy.UID, 0)
+	log, err := c.Store.(drive.People).Log(t.Context(), c.policy.UID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 type serviceRow struct {

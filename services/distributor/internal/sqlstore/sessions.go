@@ -15,8 +15,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/session"
+	"github.com/leatdev/leat/services/distributor/internal/access/session"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 const (

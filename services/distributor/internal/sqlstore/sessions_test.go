@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/session"
+	"github.com/leatdev/leat/services/distributor/internal/access/session"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // pendingSession is a session of a command line that waits for its code.

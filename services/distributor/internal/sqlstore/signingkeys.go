@@ -15,8 +15,8 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 type signingKeyRow struct {

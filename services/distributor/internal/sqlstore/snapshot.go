@@ -16,7 +16,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 
-	"github.com/leatdev/leat/services/distributor/internal/backup"
+	"github.com/leatdev/leat/services/distributor/internal/keys/backup"
 )
 
 var (

@@ -48,13 +48,14 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
 	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxConns bounds the connections to PostgreSQL. Reads are answered from memory, so few are needed.

@@ -14,10 +14,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/derive"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // runConfigRow says that a rollout may bring a configuration, or go back to it.
@@ -27,11 +27,11 @@ type runConfigRow struct {
 	Name          string `bun:"name,pk"`
 }
 
-// KeepConfigs implements rollouts.Store. Configurations are composed in transactions of their own, because
+// KeepConfigs implements drive.Store. Configurations are composed in transactions of their own, because
 // the expressions of a global service may take long. They are sealed with the rows, while the sealing key
 // stays the same.
 func (s *Rollouts) KeepConfigs(
-	ctx context.Context, term int64, wishes []rollouts.ConfigWish,
+	ctx context.Context, term int64, wishes []drive.ConfigWish,
 ) (lacking []string, err error) {
 	for chunk := range slices.Chunk(wishes, settleChunk) {
 		some, err := s.keepConfigs(ctx, term, chunk)
@@ -44,9 +44,9 @@ func (s *Rollouts) KeepConfigs(
 }
 
 func (s *Rollouts) keepConfigs(
-	ctx context.Context, term int64, wishes []rollouts.ConfigWish,
+	ctx context.Context, term int64, wishes []drive.ConfigWish,
 ) (lacking []string, err error) {
-	byName := make(map[string]rollouts.ConfigWish, len(wishes))
+	byName := make(map[string]drive.ConfigWish, len(wishes))
 	for _, wish := range wishes {
 		if isConfigName(wish.Name) {
 			byName[wish.Name] = wish
@@ -101,7 +101,7 @@ func (s *Rollouts) keepConfigs(
 // composeWishes returns the configurations of the wishes by name. One is missing if its service has another one
 // now, or cannot be derived.
 func (s *Rollouts) composeWishes(
-	ctx context.Context, byName map[string]rollouts.ConfigWish,
+	ctx context.Context, byName map[string]drive.ConfigWish,
 ) (map[string]*heldConfig, error) {
 	found := make(map[string]*heldConfig, len(byName))
 	var uids []string
@@ -155,7 +155,7 @@ func (m *derivedMember) staged() *heldConfig {
 	return held
 }
 
-// ChangedKeys implements rollouts.Store.
+// ChangedKeys implements drive.Store.
 func (s *Rollouts) ChangedKeys(ctx context.Context, pairs [][2]string) (keys []string, err error) {
 	var names []string
 	for _, pair := range pairs {
@@ -304,7 +304,7 @@ func (g Globals) held(
 
 // linkConfigs stores which configurations a rollout may bring or go back to. Those of a rollout that has ended
 // are forgotten, unless another one replaces it, which begins with them.
-func linkConfigs(ctx context.Context, t *tx, r *rollouts.Record) error {
+func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
 	if r.Run.State.HasEnded() && r.Run.State != rollout.Replaced {
 		_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).Where("run_id = ?", r.ID).Exec(ctx)
 		if err != nil {

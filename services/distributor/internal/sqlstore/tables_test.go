@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 type tokenRow struct {

@@ -12,21 +12,21 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Rollouts reads the latest rollout of each policy; sqlstore.Rollouts implements it. Errors match
 // catalog.ErrUnavailable if the database does not answer.
 type Rollouts interface {
 	// Heads returns the latest rollout of each policy.
-	Heads(ctx context.Context) ([]rollouts.Head, error)
-	// Outline returns a rollout by its id. Errors: rollouts.ErrNotFound.
-	Outline(ctx context.Context, id string) (*rollouts.Outline, error)
+	Heads(ctx context.Context) ([]drive.Head, error)
+	// Outline returns a rollout by its id. Errors: drive.ErrNotFound.
+	Outline(ctx context.Context, id string) (*drive.Outline, error)
 }
 
 // Backends reads the states of back ends; sqlstore.Entries implements it.
@@ -56,7 +56,7 @@ type Reader struct {
 
 // knownRelease sums up one version of a rollout.
 type knownRelease struct {
-	head    rollouts.Head
+	head    drive.Head
 	release problems.Release
 }
 
@@ -155,7 +155,7 @@ func (r *Reader) releases(ctx context.Context) (map[string]problems.Release, err
 		one, ok := last[head.PolicyUID]
 		if !ok || one.head != head {
 			latest, err := r.p.Rollouts.Outline(ctx, head.ID)
-			if errors.Is(err, rollouts.ErrNotFound) {
+			if errors.Is(err, drive.ErrNotFound) {
 				continue // the policy was deleted meanwhile
 			}
 			if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 

@@ -11,9 +11,9 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // GetServiceConfig implements DistributorService. The secrets are read from the database for this

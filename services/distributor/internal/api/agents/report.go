@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/intake"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxReports bounds the services of one report.

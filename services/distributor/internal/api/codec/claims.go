@@ -7,7 +7,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // requirementsOf refuses conditions with unknown fields, because they narrow who is let in.

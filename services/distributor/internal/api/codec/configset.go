@@ -5,7 +5,7 @@ package codec
 
 import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 func configSetOf(m *fleetv1.ConfigSet) (*catalog.ConfigSet, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 // fleetSourceOf refuses unknown fields, because they may narrow what is written.

@@ -16,11 +16,11 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 // Words of a policy for what a rollout does.
@@ -201,7 +201,7 @@ func spanMessage(d time.Duration) *durationpb.Duration {
 }
 
 // RolloutMessage returns a rollout without its members.
-func RolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
+func RolloutMessage(policy *catalog.RolloutPolicy, of *drive.Outline) *fleetv1.Rollout {
 	run, project := &of.Run, objectname.Project(policy.Name)
 	m := &fleetv1.Rollout{
 		Id: of.ID, Policy: objectname.Format(policy.Name, project), Number: of.Number, State: string(run.State), Why: run.Says(shownName),
@@ -209,7 +209,7 @@ func RolloutMessage(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv
 		StartedAt: catalogwire.Timestamp(run.StartedAt), EndedAt: catalogwire.Timestamp(run.EndedAt),
 		Total: int32(run.Counts.Total), Arrived: int32(run.Counts.Arrived), Failed: int32(run.Counts.Failed),
 		Unavailable: int32(run.Counts.Unavailable), MaxUnavailable: int32(run.Limit()), Changes: of.Summary.Changes,
-		Contents: wire.Each(of.Summary.Contents, func(c rollouts.Content) *fleetv1.RolloutContent {
+		Contents: wire.Each(of.Summary.Contents, func(c drive.Content) *fleetv1.RolloutContent {
 			return &fleetv1.RolloutContent{Repository: objectname.Format(c.Repository, project), Commit: c.Commit, Version: c.Version}
 		}),
 	}
@@ -245,7 +245,7 @@ func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
 }
 
 // RolloutMember returns the message of a member of a rollout.
-func RolloutMember(policy *catalog.RolloutPolicy, of *rollouts.Outline, p *rollout.Progress) *fleetv1.RolloutMember {
+func RolloutMember(policy *catalog.RolloutPolicy, of *drive.Outline, p *rollout.Progress) *fleetv1.RolloutMember {
 	stage, why := of.Run.Explain(p)
 	m := &fleetv1.RolloutMember{Service: objectname.Format(p.Name, objectname.Project(policy.Name)), Stage: string(stage), Why: why}
 	if p.Wave >= 0 {

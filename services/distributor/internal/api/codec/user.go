@@ -4,7 +4,7 @@
 package codec
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )

@@ -4,8 +4,8 @@
 package people
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // answers are what callers may know and write of objects of one kind beside what bindings give. A function that is nil

@@ -6,7 +6,7 @@ package people
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestEveryKindAnswers asks for the answers of every kind. One that the table lacks would be seen by nobody.

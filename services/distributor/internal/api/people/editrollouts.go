@@ -19,10 +19,10 @@ import (
 	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // lookAgain spaces the looks meanwhile. One at a global service reads all its members, so there are few.
@@ -31,7 +31,7 @@ var lookAgain = backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second
 // editRollout is the rollout that brings an edit.
 type editRollout struct {
 	policy *catalog.RolloutPolicy
-	of     *rollouts.Outline
+	of     *drive.Outline
 }
 
 // editRollouts are by the key of the edited object.
@@ -97,7 +97,7 @@ func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog
 	}
 	for uid, policy := range policies {
 		latest, releases, err := s.d.States.Releases.Brings(ctx, uid, services[uid])
-		if err != nil && !errors.Is(err, rollouts.ErrNotFound) {
+		if err != nil && !errors.Is(err, drive.ErrNotFound) {
 			return err
 		}
 		for key, edit := range edits {

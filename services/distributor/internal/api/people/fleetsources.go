@@ -24,11 +24,11 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // FleetSources implements leat.fleet.v1.FleetSourceService.

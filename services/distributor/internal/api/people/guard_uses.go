@@ -9,8 +9,8 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // checkUses returns an error if a document of a project is to use what the caller may not use. It may

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 )
 
 // signIn is a person whom an identity provider put into groups at some time.

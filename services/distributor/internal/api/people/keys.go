@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/rotation"
+	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
 )
 
 // rotationRetry is after how long a caller asks again for a rotation that is refused.

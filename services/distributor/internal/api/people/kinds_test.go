@@ -6,7 +6,7 @@ package people
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestEveryKindIsListed looks every kind up in the table.

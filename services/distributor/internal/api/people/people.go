@@ -19,19 +19,19 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/configs"
-	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/config/configs"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/fleetsync"
-	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
-	"github.com/leatdev/leat/services/distributor/internal/resolve"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 )
 
 // refreshTimeout bounds the wait for upstreams in SyncService.
@@ -99,7 +99,7 @@ type Settings struct {
 
 // States knows the states of objects that the view does not know, all required.
 type States struct {
-	Rollouts     rollouts.People
+	Rollouts     drive.People
 	Releases     Releases
 	FleetSources fleetsync.States
 	Mail         notify.Mail
@@ -146,8 +146,8 @@ type Bundles interface {
 // Releases knows what rollouts bring; sqlstore.Rollouts implements it.
 type Releases interface {
 	// Brings returns the latest rollout of a policy, and the releases that it brings to some services, by their
-	// uids. Errors: rollouts.ErrNotFound.
-	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*rollouts.Outline, map[string]catalog.Release, error)
+	// uids. Errors: drive.ErrNotFound.
+	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*drive.Outline, map[string]catalog.Release, error)
 }
 
 // stating returns the documents of records of one kind, with states that others than the view know.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 

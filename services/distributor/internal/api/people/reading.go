@@ -6,7 +6,7 @@ package people
 import (
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // reading follows which repositories a person may watch because services that they may watch are made

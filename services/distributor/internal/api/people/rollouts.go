@@ -24,13 +24,13 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
-	"github.com/leatdev/leat/services/distributor/internal/rollouts"
+	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // maxTells bounds the attempts of one call on a rollout that changes all the time.
@@ -60,7 +60,7 @@ func (r *Rollouts) ListRollouts(ctx context.Context, req *fleetv1.ListRolloutsRe
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(all, func(of *rollouts.Outline) *fleetv1.Rollout { return c.rollout(policy, of) })}, nil
+	return &fleetv1.ListRolloutsResponse{Rollouts: wire.Each(all, func(of *drive.Outline) *fleetv1.Rollout { return c.rollout(policy, of) })}, nil
 }
 
 // maxSkipped bounds the members that one call reads and does not show, because the caller may not see them.
@@ -123,7 +123,7 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 	if !c.allows(policy) && (!isPause || !c.may(catalog.VerbPause, policy)) {
 		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
-	record, err := r.tell(ctx, policy, string(verb), func(*rollouts.Record) (rollout.Event, error) {
+	record, err := r.tell(ctx, policy, string(verb), func(*drive.Record) (rollout.Event, error) {
 		return rollout.Event{Kind: rollout.Command, Verb: verb, Person: c.Name}, nil
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRollo
 	if !isMember && !c.allows(policy) {
 		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
-	record, err := r.tell(ctx, policy, catalog.VerbApprove, func(record *rollouts.Record) (rollout.Event, error) {
+	record, err := r.tell(ctx, policy, catalog.VerbApprove, func(record *drive.Record) (rollout.Event, error) {
 		e := rollout.Event{Kind: rollout.Approve, Wave: cmp.Or(req.GetWave(), record.Run.Current()), Person: c.Name}
 		groups := record.ApproversOf(e.Wave)
 		switch {
@@ -187,7 +187,7 @@ func (r *Rollouts) seen(ctx context.Context, name string) (*caller, *catalog.Rol
 }
 
 // rollout returns a rollout without its members, with its authors if the caller may approve it or edit the policy.
-func (c *caller) rollout(policy *catalog.RolloutPolicy, of *rollouts.Outline) *fleetv1.Rollout {
+func (c *caller) rollout(policy *catalog.RolloutPolicy, of *drive.Outline) *fleetv1.Rollout {
 	m := codec.RolloutMessage(policy, of)
 	m.Why, m.WaitsFor = of.Run.Says(c.cause()), codec.WaitsFor(&of.Run, c.cause())
 	if policy.HasApprover(c.Groups) || c.may(catalog.VerbApprove, policy) || c.may(catalog.VerbUpdate, policy) {
@@ -222,10 +222,10 @@ func rolloutError(policy *catalog.RolloutPolicy, number int64, err error) error 
 	if author, ok := errors.AsType[*rollout.AuthorError](err); ok {
 		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ROLLOUT_BY_AUTHOR, author.Error())
 	}
-	if errors.Is(err, rollouts.ErrNotFound) {
+	if errors.Is(err, drive.ErrNotFound) {
 		return noRollout(objectname.Display(policy.Name), number)
 	}
-	if errors.Is(err, rollouts.ErrMoved) {
+	if errors.Is(err, drive.ErrMoved) {
 		return wire.Error(catalog.ErrConflict)
 	}
 	return wire.Error(err)
@@ -244,8 +244,8 @@ func noRollout(policy string, number int64) error {
 // tell has the latest rollout of a policy take a person's event. The replica that drives rollouts may
 // write at the same time: then the rollout is read again.
 func (r *Rollouts) tell(
-	ctx context.Context, policy *catalog.RolloutPolicy, verb string, eventOf func(*rollouts.Record) (rollout.Event, error),
-) (*rollouts.Record, error) {
+	ctx context.Context, policy *catalog.RolloutPolicy, verb string, eventOf func(*drive.Record) (rollout.Event, error),
+) (*drive.Record, error) {
 	var err error
 	for range maxTells {
 		record, findErr := r.people.d.States.Rollouts.Find(ctx, policy.UID, 0)
@@ -265,7 +265,7 @@ func (r *Rollouts) tell(
 		if err == nil {
 			return step.Record, nil
 		}
-		if !errors.Is(err, rollouts.ErrMoved) {
+		if !errors.Is(err, drive.ErrMoved) {
 			break
 		}
 	}
@@ -407,12 +407,12 @@ func (r *Rollouts) contentOf(ctx context.Context, service *catalog.Service, revi
 }
 
 // memberToken returns the token of the page after a place.
-func memberToken(after rollouts.Place) string {
+func memberToken(after drive.Place) string {
 	return pageToken(fmt.Sprintf("%d/%s", after.Wave, after.UID))
 }
 
 // memberPlaceOf returns the place of a token.
-func memberPlaceOf(token string) (place rollouts.Place, err error) {
+func memberPlaceOf(token string) (place drive.Place, err error) {
 	if token == "" {
 		return place, nil
 	}

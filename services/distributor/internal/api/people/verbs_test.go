@@ -17,7 +17,7 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // TestSecVerbsOfUpdatesFollowTheOptions edits each field of a service alone, and compares the verbs that

@@ -15,7 +15,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // The size of BenchmarkWatch: projects of benchServices services, and the viewers of each.

@@ -32,14 +32,14 @@ import (
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/loginpages"
-	"github.com/leatdev/leat/services/distributor/internal/session"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/distributor/internal/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 )
 
 // bundleRetry is how long a caller waits for a bundle if the obstacle does not say.

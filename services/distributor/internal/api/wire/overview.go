@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 // Bounds of what an agent reports about its cluster. The rest is cut, and counts below zero are

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election/electiontest"
 )

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
+)
+
+// silence is how long a stream may say nothing before it counts as dead; it is three heartbeats.
+const silence = time.Minute
+
+var errSilent = errors.New("no heartbeat")
+
+// MonitorRepositories hands every event to observe until ctx is done. It resumes where it was after
+// an interruption, at another replica if there is one; where that is not possible, every repository is
+// reported as changed.
+func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.Event)) error {
+	w := &watch{source: s, observe: observe, epochs: map[string]uint64{}}
+	for failures := 0; ; failures++ {
+		received, err := w.stream(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if received {
+			failures = 0
+		}
+		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_RESUME_EXPIRED {
+			w.token = ""
+		} else {
+			s.p.Logger.Log(ctx, levelOf(failures), "stream of repository events ended; reconnecting", slog.Any("error", err))
+		}
+		if err := backoff.Wait(ctx, backoff.Policy{Max: 10 * time.Second}.Delay(failures)); err != nil {
+			return err
+		}
+		s.p.Leave()
+	}
+}
+
+// levelOf tells the first failure of a row to everybody, and the others to who asks for them.
+func levelOf(failures int) slog.Level {
+	if failures == 0 {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// watch is the state that outlives one stream.
+type watch struct {
+	source  *Source
+	observe func(resolve.Event)
+	// token resumes after the last event that was observed.
+	token string
+	// epochs are the highest seen: what an owner says after it lost its lease is ignored.
+	epochs map[string]uint64
+}
+
+// stream follows one stream to its end, and reports whether anything came.
+func (w *watch) stream(ctx context.Context) (received bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	stream, err := w.source.p.Client.WatchRepositories(ctx, &gitcachev1.WatchRepositoriesRequest{ResumeToken: w.token})
+	if err != nil {
+		return false, err
+	}
+	resumed := w.token != ""
+	for stream.Receive() {
+		watchdog.Reset(silence)
+		received = true
+		msg := stream.Msg()
+		w.take(msg.GetEvent(), resumed)
+		resumed = resumed || msg.GetSynced()
+		if msg.GetResumeToken() != "" {
+			w.token = msg.GetResumeToken()
+		}
+	}
+	err = errors.Join(stream.Err(), stream.Close())
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		err = cause
+	}
+	return received, err
+}
+
+// take observes one event. Until the stream is live, a state may hide changes that nobody told of.
+func (w *watch) take(m *gitcachev1.RepositoryEvent, live bool) {
+	if m == nil || m.GetEpoch() < w.epochs[m.GetRepository()] {
+		return
+	}
+	event := resolve.Event{
+		Repository:  m.GetRepository(),
+		ChangedRefs: m.GetChangedRefs(),
+		AllRefs:     m.GetAllRefs() || !live,
+		Traceparent: m.GetTraceparent(),
+	}
+	if m.GetDeleted() {
+		delete(w.epochs, m.GetRepository())
+	} else {
+		w.epochs[m.GetRepository()] = m.GetEpoch()
+		event.Mirror = mirrorOf(m.GetState())
+	}
+	w.observe(event)
+}

@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan computes what a cluster should run: one Plan value from its services and what their
+// sources hold.
+//
+// It is pure: equal input gives an equal plan with an equal version, on every replica and after
+// every restart. Commits, times and traces take no part in a version, so a commit that does not
+// touch a folder changes no plan.
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
+)
+
+// Plan is everything a cluster should run. It is immutable.
+type Plan struct {
+	Cluster string
+	// Version is a digest over the cluster's name, its own part and its entries, but not their
+	// commits and traces.
+	Version string
+	// Entries are sorted by name. An entry does not change, so that plans share those that they
+	// have in common: the plans that a cluster's plan replaced cost little more than what has
+	// changed since.
+	Entries []*Entry
+	ClusterPart
+	// ComputedAt is when a plan of this version was first computed here.
+	ComputedAt time.Time
+}
+
+// ClusterPart is what a plan says of the cluster itself, not of a service.
+type ClusterPart struct {
+	// Settings are the hub's settings for the agent.
+	Settings syncpolicy.AgentSettings
+	// Facts are what renderers may use of the cluster's document.
+	Facts Facts
+	// RemovalsHeldSince is since when the agent removes nothing. Zero: it removes what leaves the
+	// plan.
+	RemovalsHeldSince time.Time
+}
+
+// Facts are what the hub knows of a cluster. Nobody changes the maps. The names in JSON are hashed.
+type Facts struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// For returns the facts that the service of an entry may know.
+func (f Facts) For(e Entry) Facts {
+	if e.Limits == nil || e.Limits.ClusterAnnotations == nil {
+		return f
+	}
+	known := map[string]string{}
+	for key, value := range f.Annotations {
+		if e.Limits.ClusterAnnotations.Allows(key) {
+			known[key] = value
+		}
+	}
+	return Facts{Labels: f.Labels, Annotations: known}
+}
+
+// IsZero reports whether nothing is known.
+func (f Facts) IsZero() bool { return len(f.Labels) == 0 && len(f.Annotations) == 0 }
+
+func (c ClusterPart) equal(other ClusterPart) bool {
+	return c.Settings.Equal(other.Settings) && maps.Equal(c.Facts.Labels, other.Facts.Labels) &&
+		maps.Equal(c.Facts.Annotations, other.Facts.Annotations) && c.RemovalsHeldSince.Equal(other.RemovalsHeldSince)
+}
+
+// Entry is one service of a plan.
+type Entry struct {
+	// Name is the service's local one: the cluster is the plan's.
+	Name string
+	UID  catalog.UID
+	// Content is never nil in a plan. Entries share equal ones.
+	*Content
+	// SyncRequest changes when a person asks for a sync now.
+	SyncRequest string
+	// Traceparent is the trace context of what caused the latest change.
+	Traceparent string
+}
+
+// Content is what an entry wants applied, which clusters have in common. It is immutable.
+type Content struct {
+	// SpecDigest is a digest over Apply and the places of the sources.
+	SpecDigest string
+	// ConfigDigest names the service's configuration; empty where there is none.
+	ConfigDigest string
+	// Bundles are in the order of the sources; empty while one of them was never resolved, and for
+	// a withheld service: see Input.
+	Bundles []Bundle
+	// Options are the service's own, shared with the catalog: see Apply.
+	Options *syncpolicy.Options
+	// Limits are those of the service's project that agents check; nil: none. They are shared with the
+	// catalog, and a part of what SpecDigest covers.
+	Limits *syncpolicy.Limits
+	// Requires are the capability words without which an agent must leave the service unchanged.
+	// They follow from what SpecDigest covers, and from the configuration.
+	Requires []string
+	// Digest names what the entry wants applied: its spec, its configuration and its content, but
+	// not the request to sync it now.
+	Digest string
+}
+
+// Bundle is the content of one source.
+type Bundle struct {
+	Digest digest.Digest
+	// Commit is where the content was seen last, and Version the tag that was selected then; empty
+	// if none was.
+	Commit, Version string
+	// Source is what it was made of, in its normal spelling.
+	Source catalog.Source
+	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
+	Subpath string
+	// Mount is the folder of the service's tree where the content lies; "" is the tree's root.
+	Mount string
+}
+
+// Input is one service with what its sources hold.
+type Input struct {
+	Service *catalog.Service
+	// Snapshots are in the order of the service's sources; nil where a source was never resolved.
+	Snapshots []*catalog.Snapshot
+	// Limits are those of the service's project; nil: none.
+	Limits *syncpolicy.Limits
+	// IsWithheld is true if the cluster's agent does not have what the service requires, or if the
+	// service's configuration waits for a value. The entry
+	// then has no bundles, which every agent there ever was takes for a service that is not
+	// resolved yet: it changes and deletes nothing, and it reads nothing that it would
+	// misunderstand.
+	IsWithheld bool
+}
+
+// Cause says why a plan is computed.
+type Cause struct {
+	Time time.Time
+	// Traceparent is the trace context of what happened; empty when not traced.
+	Traceparent string
+	// Last is the cluster's plan until now, nil when there is none: what it has in common with the
+	// new plan keeps its time and its trace.
+	Last *Plan
+	// Pool has contents that were computed before; nil: none.
+	Pool *Pool
+}
+
+// Compute makes the plan of a cluster from its own part and its services, given in any order.
+func Compute(cluster string, own ClusterPart, services []Input, why Cause) *Plan {
+	entries := make([]*Entry, len(services))
+	for i, input := range services {
+		entries[i] = why.entry(input)
+	}
+	return why.plan(cluster, own, entries)
+}
+
+// trace returns the trace context of an entry: the old one if the entry was so already.
+func (c Cause) trace(next *Entry) string {
+	if c.Last != nil {
+		old := c.Last.find(next.Name)
+		if old != nil && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
+			return old.Traceparent
+		}
+	}
+	return c.Traceparent
+}
+
+// nothing is the content of an entry that is not there.
+var nothing = &Content{}
+
+func entryOf(input Input, pool *Pool) *Entry {
+	service := input.Service
+	entry := &Entry{Name: service.LocalName(), UID: catalog.UIDOf(service.UID), Content: pool.of(input), SyncRequest: service.SyncRequest}
+	if service.Common != nil {
+		entry.Name = service.Common.Name // the same text, of which there is one for all clusters
+	}
+	return entry
+}
+
+func contentOf(input Input) *Content {
+	service := input.Service
+	content := &Content{
+		ConfigDigest: service.ConfigDigest,
+		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
+		Options:      service.Spec.Options,
+		Limits:       input.Limits,
+		Requires:     service.Spec.Requires(),
+	}
+	if input.IsWithheld {
+		content.Bundles = nil
+	}
+	content.SpecDigest = specDigest(content.Apply(), service.Spec.Sources)
+	content.Digest = content.digest()
+	return content
+}
+
+func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {
+	if len(snapshots) != len(sources) || slices.Contains(snapshots, nil) {
+		return nil
+	}
+	bundles := make([]Bundle, len(sources))
+	for i, source := range sources {
+		bundles[i] = Bundle{
+			Digest:  snapshots[i].Digest,
+			Commit:  snapshots[i].Commit,
+			Version: snapshots[i].Version,
+			Source:  source.Normal(),
+			Subpath: source.Subpath(),
+			Mount:   source.Mount,
+		}
+	}
+	return bundles
+}
+
+// Entry returns the entry of a service by its local name.
+func (p *Plan) Entry(name string) (Entry, bool) {
+	if entry := p.find(name); entry != nil {
+		return *entry, true
+	}
+	return Entry{Content: nothing}, false
+}
+
+// find returns the entry of a service, or nil.
+func (p *Plan) find(name string) *Entry {
+	i, found := slices.BinarySearchFunc(p.Entries, name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
+	if !found {
+		return nil
+	}
+	return p.Entries[i]
+}
+
+// Bundle returns a bundle of the plan by its digest.
+func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
+	for _, entry := range p.Entries {
+		for _, bundle := range entry.Bundles {
+			if bundle.Digest == d {
+				return bundle, true
+			}
+		}
+	}
+	return Bundle{}, false
+}
+
+// Apply returns how the manifests are applied, with every default and the project's limits filled in.
+func (c *Content) Apply() syncpolicy.Options {
+	options := catalog.ServiceSpec{Options: c.Options}.Wanted().WithDefaults()
+	options.Policy.Limits = c.Limits
+	return options
+}
+
+// Digests returns the digests of the bundles as text, in the order of the sources.
+func (c *Content) Digests() []string {
+	texts := make([]string, len(c.Bundles))
+	for i, bundle := range c.Bundles {
+		texts[i] = bundle.Digest.String()
+	}
+	return texts
+}

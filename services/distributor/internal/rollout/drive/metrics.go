@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/services/distributor/internal/rollout"
+)
+
+// Metrics count rollouts at the replica that drives them.
+type Metrics struct {
+	decisions metric.Int64Counter
+
+	mu      sync.Mutex
+	byState map[rollout.State]int64
+}
+
+// NewMetrics returns the metrics of rollouts.
+func NewMetrics(meter metric.Meter) (*Metrics, error) {
+	m := &Metrics{}
+	var err error
+	m.decisions, err = meter.Int64Counter("leat.distributor.rollout.decisions", metric.WithUnit("1"),
+		metric.WithDescription("Decisions of rollouts, by kind: admit, withdraw, ask, wake, halt, done."))
+	if err != nil {
+		return nil, fmt.Errorf("make metrics of rollouts: %w", err)
+	}
+	_, err = meter.Int64ObservableGauge("leat.distributor.rollout.runs", metric.WithUnit("{run}"),
+		metric.WithDescription("Latest rollouts of policies, by state, at the replica that drives rollouts."), metric.WithInt64Callback(m.report))
+	if err != nil {
+		return nil, fmt.Errorf("make metrics of rollouts: %w", err)
+	}
+	return m, nil
+}
+
+func (m *Metrics) report(_ context.Context, observer metric.Int64Observer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for state, n := range m.byState {
+		observer.Observe(n, metric.WithAttributes(attribute.String("state", string(state))))
+	}
+	return nil
+}
+
+func (m *Metrics) observe(records map[string]*Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byState = map[rollout.State]int64{}
+	for _, record := range records {
+		m.byState[record.Run.State]++
+	}
+}
+
+// forget is called when this replica no longer drives.
+func (m *Metrics) forget() { m.observe(nil) }
+
+func (m *Metrics) decided(decisions []rollout.Decision) {
+	for _, d := range decisions {
+		m.decisions.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(d.Kind))))
+	}
+}
