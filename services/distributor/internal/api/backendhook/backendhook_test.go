@@ -262,7 +262,7 @@ func TestExampleOfTheDocumentation(t *testing.T) {
 			t.Fatalf("%s is not installed: run `make system`", program)
 		}
 	}
-	page, err := os.ReadFile("../../../../docs/guides/configuration.md")
+	page, err := os.ReadFile("../../../../../docs/guides/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

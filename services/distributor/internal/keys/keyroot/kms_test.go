@@ -114,7 +114,7 @@ func TestKMSNames(t *testing.T) {
 // TestKMSKeysOfTheDocumentation makes roots of the keys that the page shows.
 func TestKMSKeysOfTheDocumentation(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/operations/keys.md")
+	page, err := os.ReadFile("../../../../../docs/operations/keys.md")
 	if err != nil {
 		t.Fatal(err)
 	}
