@@ -146,7 +146,7 @@ func TestGitcacheDownDuringFill(t *testing.T) {
 func TestFullDiskHurtsTheNewItemOnly(t *testing.T) {
 	t.Parallel()
 	small, large := newFolder(t, "c1", "one"), newFolder(t, "c1", noise(64<<10))
-	h := startHub(t, func(c *distributor.Config) { c.Caches.Bundles = 32 << 10 })
+	h := startHub(t, func(c *distributor.Config) { c.BundleCache = 32 << 10 })
 	h.git.set("demo", "large", large)
 	h.demo(t, small)
 	h.apply(t, serviceDocument("large", "one", "demo", "large"))

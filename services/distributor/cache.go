@@ -26,7 +26,7 @@ func openDisk(cfg Config, view *fleet.View, tel *telemetry.Telemetry) (*casdisk.
 		return nil, err
 	}
 	disk, err := casdisk.Open(casdisk.Config{
-		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.Caches.Bundles), Pinned: view.Pinned, Logger: tel.Logger(),
+		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), Pinned: view.Pinned, Logger: tel.Logger(),
 		Hooks: hooks,
 	})
 	if err != nil {

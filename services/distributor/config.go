@@ -79,8 +79,8 @@ type Config struct {
 	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only
 	// pages of the hub's own.
 	AllowedOrigins []string
-	// Caches bounds what is kept in DataDir.
-	Caches CacheConfig
+	// BundleCache bounds the bundles that are kept in DataDir.
+	BundleCache config.Bytes
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
 	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
@@ -88,15 +88,6 @@ type Config struct {
 	Backends BackendConfig
 	// Intervals are how often the distributor and its agents poll.
 	Intervals Intervals
-}
-
-// CacheConfig bounds the caches on disk.
-type CacheConfig struct {
-	// Bundles bounds the bundle cache.
-	Bundles config.Bytes
-	// Encodings bounds what is kept of bundles in gzip and without compression, for clients that do
-	// not take zstd. It has to have room for the largest bundle.
-	Encodings config.Bytes
 }
 
 // Intervals are times between two polls, each spread by a quarter, and how long an answer waits.
@@ -140,8 +131,7 @@ func (c *Config) bind(s *config.Set) {
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
 	s.Bool(&c.RefusePrivateSinks, "distributor-refuse-private-sinks", false, "refuse notifiers whose sink is in a private network, such as 10.0.0.0/8")
 	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
-	s.Size(&c.Caches.Bundles, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
-	s.Size(&c.Caches.Encodings, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
+	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
 	s.Duration(&c.Intervals.PlanPoll, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.Intervals.CatalogPoll, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")

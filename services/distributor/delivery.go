@@ -20,7 +20,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/hub"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/intake"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
@@ -45,12 +44,11 @@ const (
 // delivery is what brings content to this replica: where it comes from, who keeps sources resolved, and the bundles on
 // the node's disk.
 type delivery struct {
-	source  *gitsource.Source
-	loop    *resolve.Loop
-	disk    *casdisk.Store
-	cache   *bundles.Cache
-	deltas  *bundles.Deltas
-	encoded *encodings.Store
+	source *gitsource.Source
+	loop   *resolve.Loop
+	disk   *casdisk.Store
+	cache  *bundles.Cache
+	deltas *bundles.Deltas
 }
 
 // openDelivery opens the caches on the node's disk, and the connection to gitcache, which it does not use yet.
@@ -62,7 +60,7 @@ func (s *spine) openDelivery() (*delivery, error) {
 	if err := s.openBundles(&d); err != nil {
 		return nil, err
 	}
-	return &d, measure(s.tel, s.view, s.plans, d.encoded)
+	return &d, measure(s.tel, s.view, s.plans)
 }
 
 func (s *spine) openSource(d *delivery) error {
@@ -96,10 +94,6 @@ func (s *spine) openBundles(d *delivery) (err error) {
 	}
 	s.closing(d.cache.Close)
 	d.deltas, err = bundles.OpenDeltas(bundles.DeltaParams{Bundles: d.cache, Dir: filepath.Join(s.cfg.DataDir, "deltas"), Telemetry: s.tel})
-	if err != nil {
-		return err
-	}
-	d.encoded, err = encodings.Open(encodings.Config{Dir: filepath.Join(s.cfg.DataDir, "encodings"), MaxBytes: int64(s.cfg.Caches.Encodings)})
 	return err
 }
 
@@ -108,7 +102,7 @@ func (d *delivery) wing(s *spine) wing {
 	return wing{
 		mount: func(c *calls) {
 			c.mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
-				Cache: d.cache, Encodings: d.encoded, Deltas: d.deltas, Plans: fleet.Downloads{View: s.view}, Verifier: s.verifier, Logger: s.logger,
+				Cache: d.cache, Deltas: d.deltas, Plans: fleet.Downloads{View: s.view}, Verifier: s.verifier, Logger: s.logger,
 			}))
 		},
 		work: []func(context.Context) error{

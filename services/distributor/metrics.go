@@ -8,14 +8,13 @@ import (
 
 	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
 // measure makes the gauges that look at the fleet, and at what is made of bundles, when they are
 // read.
-func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string], encoded *encodings.Store) error {
+func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string]) error {
 	set := instrument.New(tel.Meter(scope))
 	set.Int64ObservableGauge("leat.fleet.objects", "{object}", "Catalogued objects, by kind.",
 		func(observe func(int64, ...attribute.KeyValue)) {
@@ -45,7 +44,5 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		instrument.Value(func() int64 { return int64(view.Connected()) }))
 	set.Int64ObservableGauge("leat.plan.watchers", "{watcher}", "Open plan streams of this replica.",
 		instrument.Value(func() int64 { return int64(plans.Watchers()) }))
-	set.Int64ObservableGauge("leat.encoding.usage", "By", "Bytes of bundles on the node's disk in gzip and without compression.",
-		instrument.Value(encoded.Usage))
 	return set.Err()
 }

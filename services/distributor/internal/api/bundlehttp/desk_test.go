@@ -27,7 +27,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -122,13 +121,9 @@ func newDeskOf(tb testing.TB, level zstd.EncoderLevel, content string) *desk {
 		cache.Close()
 		_ = store.Close()
 	})
-	encoded, err := encodings.Open(encodings.Config{Dir: tb.TempDir()})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
-		Cache: cache, Encodings: encoded, Plans: plans{View: d.view, isUndecided: &d.isUndecided}, Verifier: verifier{}, Logger: slog.New(slog.DiscardHandler),
+		Cache: cache, Plans: plans{View: d.view, isUndecided: &d.isUndecided}, Verifier: verifier{}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	d.handler = mux
 	server := httptest.NewServer(mux)

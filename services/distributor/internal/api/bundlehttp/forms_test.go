@@ -106,8 +106,12 @@ func TestForms(t *testing.T) {
 		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != c.mediaType || res.Header.Get("Content-Encoding") != c.coding {
 			t.Errorf("%s: got %s, %q, %q, want %q, %q", name, res.Status, res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"), c.mediaType, c.coding)
 		}
-		if res.ContentLength != int64(len(body)) {
-			t.Errorf("%s: got length %d, want that of the bytes, %d", name, res.ContentLength, len(body))
+		length := int64(len(body))
+		if c.coding == "gzip" {
+			length = -1 // it is made while it is sent
+		}
+		if res.ContentLength != length {
+			t.Errorf("%s: got length %d, want %d of %d bytes", name, res.ContentLength, length, len(body))
 		}
 		content, want := undo(t, c.coding, body), d.app.tar
 		if c.mediaType == bundle.MediaType {
@@ -142,13 +146,9 @@ func TestTransparentClient(t *testing.T) {
 	}
 }
 
+// forms are requests for each form that has strong tags and ranges.
 func forms() map[string]http.Header {
-	return map[string]http.Header{
-		"file":  {},
-		"zstd":  {"Accept-Encoding": {"zstd"}},
-		"gzip":  {"Accept-Encoding": {"gzip"}},
-		"plain": {"Accept": {tarType}},
-	}
+	return map[string]http.Header{"file": {}, "zstd": {"Accept-Encoding": {"zstd"}}, "plain": {"Accept": {tarType}}}
 }
 
 // TestTagsNameBytes compares two replicas whose bundles were compressed by different compressors.

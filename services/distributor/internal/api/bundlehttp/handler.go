@@ -10,18 +10,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
-	"go.opentelemetry.io/otel/propagation"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -41,13 +38,11 @@ type Plans interface {
 
 // HandlerParams are a handler's collaborators, all required.
 type HandlerParams struct {
-	Cache *bundles.Cache
-	// Encodings has the bundles for clients that do not take zstd.
-	Encodings *encodings.Store
-	Deltas    *bundles.Deltas
-	Plans     Plans
-	Verifier  identity.Verifier
-	Logger    *slog.Logger
+	Cache    *bundles.Cache
+	Deltas   *bundles.Deltas
+	Plans    Plans
+	Verifier identity.Verifier
+	Logger   *slog.Logger
 }
 
 // storeRetry is after how long an agent asks again while the database does not answer.
@@ -56,45 +51,9 @@ const storeRetry = 2 * time.Second
 // derivationRetry is after how long an agent asks again while services of its cluster are not derived.
 const derivationRetry = 2 * time.Second
 
-// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the
-// bundles that its plan names, or named lately. All others are not found, whether they exist or
-// not: only the caller's own plans decide that.
-func NewHandler(p HandlerParams) http.Handler {
-	return identity.Authenticate(identity.Logged(p.Verifier, p.Logger), &handler{p: p})
-}
-
 type handler struct {
-	p HandlerParams
-}
-
-// ServeHTTP implements http.Handler.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
-	if err := h.serve(w, r); err != nil {
-		rpcerr.WriteHTTP(w, r, rpcerr.Redact(r.Context(), h.p.Logger, err))
-	}
-}
-
-// serve returns an error only if nothing was written yet.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
-	d, err := digest.Parse(r.PathValue("digest"))
-	if err != nil {
-		return rpcerr.Field("digest", "must be sha256: and 64 lower-case hexadecimal digits")
-	}
-	wanted, err := h.find(r.Context(), d)
-	if err != nil {
-		return err
-	}
-	if served, err := h.serveDelta(w, r, wanted); served || err != nil {
-		return err
-	}
-	f, ok := choose(r.Header)
-	if !ok {
-		setHeaders(w.Header())
-		refuse(w, http.StatusNotAcceptable, "the request allows no encoding that there is: zstd, gzip, identity")
-		return nil
-	}
-	return h.send(w, r, wanted, f)
+	p       HandlerParams
+	encoder *encoder
 }
 
 // find returns the bundle if the caller may read it.

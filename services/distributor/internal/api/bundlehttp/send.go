@@ -4,16 +4,15 @@
 package bundlehttp
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
 
@@ -22,31 +21,29 @@ import (
 func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundle, f form) error {
 	header := w.Header()
 	setHeaders(header)
-	if tag := tagOf(formPlain, wanted.Digest); f == formPlain && has(r.Header, tag) && len(r.Header["If-Match"]) == 0 {
-		// The one form whose tag is known without its bytes, which may have to be fetched.
-		header.Set("ETag", tag)
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	switch f {
+	case formGzip:
+		return h.sendGzip(w, r, wanted)
+	case formPlain:
+		return h.sendTar(w, r, wanted)
+	case formFile, formZstd:
 	}
-	content, err := h.open(r, wanted, f)
+	content, err := h.open(r, wanted)
 	if err != nil {
 		return wire.BundleError(err)
 	}
 	defer func() { _ = content.Close() }()
-	header.Set("Content-Type", f.mediaType())
-	if coding := f.coding(); coding != "" {
-		header.Set("Content-Encoding", coding)
-	}
 	if content.whole == nil {
+		describe(header, f)
 		stream(w, content)
 		return nil
 	}
 	tag := tagOf(f, content.sum)
 	if refuses(r.Header, tag) {
-		header.Del("Content-Encoding")
 		refuse(w, http.StatusPreconditionFailed, "the bundle's bytes are others than If-Match wants")
 		return nil
 	}
+	describe(header, f)
 	header.Set("ETag", tag)
 	if f.coding() != "" {
 		// ServeContent leaves the length of an encoding out, in case somebody in between does the
@@ -55,6 +52,96 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 	}
 	http.ServeContent(w, readable(r), "", time.Time{}, content.whole)
 	return nil
+}
+
+// sendTar answers with the tar, which is made of the stored bytes while it is sent. A range of it costs what all before
+// it costs, so there is one for a request.
+func (h *handler) sendTar(w http.ResponseWriter, r *http.Request, wanted plan.Bundle) error {
+	tag := tagOf(formPlain, wanted.Digest)
+	if refuses(r.Header, tag) {
+		refuse(w, http.StatusPreconditionFailed, "the bundle's bytes are others than If-Match wants")
+		return nil
+	}
+	w.Header().Set("ETag", tag)
+	if has(r.Header, tag) { // the tag is known without the bytes, which may have to be fetched
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	blob, done, err := h.openToEncode(r, wanted)
+	if err != nil {
+		w.Header().Del("ETag")
+		return err
+	}
+	defer done()
+	describe(w.Header(), formPlain)
+	content := &tarFile{blob: blob}
+	defer func() { _ = content.Close() }()
+	r = readable(r)
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header = r.Header.Clone()
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", time.Time{}, content)
+	if content.failure() != nil {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to break a connection or a stream
+	}
+	return nil
+}
+
+// sendGzip answers with the tar in gzip, which is made while it is sent: it has no length and no ranges. Its tag is weak,
+// because the bytes depend on the compressor, and replicas may have others.
+func (h *handler) sendGzip(w http.ResponseWriter, r *http.Request, wanted plan.Bundle) error {
+	header, tag := w.Header(), tagOf(formGzip, wanted.Digest)
+	if refuses(r.Header, "") { // a weak tag equals none in a strong comparison
+		refuse(w, http.StatusPreconditionFailed, "the bytes of a bundle in gzip have no strong tag that If-Match could want")
+		return nil
+	}
+	header.Set("ETag", "W/"+tag)
+	if has(r.Header, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	blob, done, err := h.openToEncode(r, wanted)
+	if err != nil {
+		header.Del("ETag")
+		return err
+	}
+	defer done()
+	describe(header, formGzip)
+	header.Set("Accept-Ranges", "none")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if err := compress(w, blob); err != nil {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to break a connection or a stream
+	}
+	return nil
+}
+
+// openToEncode opens the stored bytes of a bundle, and for a GET waits for an encoder. The caller calls done.
+func (h *handler) openToEncode(r *http.Request, wanted plan.Bundle) (blob *cas.Blob, done func(), err error) {
+	if blob, err = h.p.Cache.Open(r.Context(), wanted); err != nil {
+		return nil, nil, wire.BundleError(err)
+	}
+	free := func() {}
+	if r.Method == http.MethodGet {
+		if free, err = h.encoder.acquire(r.Context()); err != nil {
+			_ = blob.Close()
+			return nil, nil, err
+		}
+	}
+	return blob, func() {
+		free()
+		_ = blob.Close()
+	}, nil
+}
+
+// describe says what the body is.
+func describe(header http.Header, f form) {
+	header.Set("Content-Type", f.mediaType())
+	if coding := f.coding(); coding != "" {
+		header.Set("Content-Encoding", coding)
+	}
 }
 
 // stream answers with bytes that are still coming. When they turn out wrong the answer is broken
@@ -67,7 +154,7 @@ func stream(w http.ResponseWriter, growing io.Reader) {
 	}
 }
 
-// content is a form of a bundle, open for reading.
+// content is the stored bytes of a bundle, open for reading.
 type content struct {
 	io.ReadCloser
 
@@ -79,35 +166,21 @@ type content struct {
 	sum digest.Digest
 }
 
-// open opens a form; the caller closes it. It waits for the whole of a bundle that is being filled
-// unless the answer is nothing but its stored bytes from the first to the last.
-func (h *handler) open(r *http.Request, wanted plan.Bundle, f form) (content, error) {
-	encoding := encodings.Plain
-	switch f {
-	case formFile, formZstd:
-		if asksForAll(r) {
-			stored, err := h.p.Cache.Stream(r.Context(), wanted)
-			if err != nil || stored.Blob == nil {
-				return content{ReadCloser: stored.Growing}, err
-			}
-			return contentOf(stored.Blob), nil
+// open opens the stored bytes; the caller closes them. It waits for the whole of a bundle that is being filled
+// unless the answer is nothing but its bytes from the first to the last.
+func (h *handler) open(r *http.Request, wanted plan.Bundle) (content, error) {
+	if asksForAll(r) {
+		stored, err := h.p.Cache.Stream(r.Context(), wanted)
+		if err != nil || stored.Blob == nil {
+			return content{ReadCloser: stored.Growing}, err
 		}
-		blob, err := h.p.Cache.Open(r.Context(), wanted)
-		if err != nil {
-			return content{}, err
-		}
-		return contentOf(blob), nil
-	case formGzip:
-		encoding = encodings.Gzip
-	case formPlain:
+		return contentOf(stored.Blob), nil
 	}
-	file, err := h.p.Encodings.Open(r.Context(), wanted.Digest, encoding, func(ctx context.Context) (*cas.Blob, error) {
-		return h.p.Cache.Open(ctx, wanted)
-	})
+	blob, err := h.p.Cache.Open(r.Context(), wanted)
 	if err != nil {
 		return content{}, err
 	}
-	return content{ReadCloser: file, whole: file.File, size: file.Size, sum: file.Sum}, nil
+	return contentOf(blob), nil
 }
 
 func contentOf(blob *cas.Blob) content {
@@ -127,9 +200,9 @@ func asksForAll(r *http.Request) bool {
 	return true
 }
 
-// tagOf makes the strong tag of a form with these bytes. The tar's is the same everywhere. The
-// others' depend on compressors, of which replicas may have different versions: the tag says which
-// bytes they are, so that nobody joins pieces of two.
+// tagOf makes the tag of a form of which sum is the digest: of the stored bytes where these are sent, which depend on
+// compressors, of which replicas may have different versions, so that nobody joins pieces of two; and otherwise of
+// the tar, which is the same everywhere.
 func tagOf(f form, sum digest.Digest) string {
 	return `"` + f.name() + "-" + sum.Hex() + `"`
 }

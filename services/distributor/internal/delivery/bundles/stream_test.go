@@ -20,7 +20,6 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/api/bundlehttp"
-	"github.com/leatdev/leat/services/distributor/internal/delivery/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -51,13 +50,9 @@ func serveBundles(t *testing.T, u *origin, cfg casdisk.Config, http2 bool) *http
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	encoded, err := encodings.Open(encodings.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
-		Cache: newCache(t, store, u), Encodings: encoded, Plans: everything{}, Verifier: everything{}, Logger: telemetry.Noop().Logger(),
+		Cache: newCache(t, store, u), Plans: everything{}, Verifier: everything{}, Logger: telemetry.Noop().Logger(),
 	}))
 	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = http2
