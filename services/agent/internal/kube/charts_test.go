@@ -64,16 +64,12 @@ stringData: {password: {{ randAlphaNum 16 | quote }}}
 func (s *scenario) chart(sources map[string]map[string]string, steps ...renderstep.Step) plan.Service {
 	s.t.Helper()
 	s.spec.Render = steps
-	first := s.put(s.t, s.name, map[string]string{"README.md": s.name}, s.spec)
-	first.Bundles = nil
+	var bundles []plan.Bundle
 	for _, mount := range slices.Sorted(maps.Keys(sources)) {
-		first.Bundles = append(first.Bundles, plan.Bundle{Digest: s.bundles.add(s.t, sources[mount]), Commit: "c", Repository: "demo", Path: mount, Mount: mount})
+		d := s.bundles.add(s.t, sources[mount])
+		bundles = append(bundles, plan.Bundle{Digest: d, Commit: "c", Repository: "demo", Path: mount, Mount: mount})
 	}
-	s.mu.Lock()
-	s.services[s.name] = first
-	s.mu.Unlock()
-	s.plan()
-	return first
+	return s.set(s.name, s.spec, bundles...)
 }
 
 // applied waits until exactly these sources are applied and healthy.

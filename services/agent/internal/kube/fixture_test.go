@@ -57,6 +57,8 @@ type cluster struct {
 	observer reconcile.Observer
 	lock     accounts.Lock // of the agents that start from now on
 
+	planning sync.Mutex // held while a plan is sent: an older one must not arrive behind a newer one
+
 	mu       sync.Mutex
 	services map[string]plan.Service
 	statuses map[string]report.Status
@@ -173,6 +175,8 @@ func (c *cluster) Adopted(version string) {
 
 // plan sends the services to the engine.
 func (c *cluster) plan() {
+	c.planning.Lock()
+	defer c.planning.Unlock()
 	c.mu.Lock()
 	services := slices.Collect(maps.Values(c.services))
 	version := fmt.Sprint(time.Now().UnixNano())
@@ -195,9 +199,14 @@ func (c *cluster) configureAgent(t *testing.T, settings syncpolicy.AgentSettings
 func (c *cluster) put(t *testing.T, name string, files map[string]string, spec plan.Spec) plan.Service {
 	t.Helper()
 	d := c.bundles.add(t, files)
+	return c.set(name, spec, plan.Bundle{Digest: d, Commit: "c-" + d.Hex()[:8], Repository: "demo", Path: "apps/" + name})
+}
+
+// set is put for a service of several bundles. The engine never sees the spec without them.
+func (c *cluster) set(name string, spec plan.Spec, bundles ...plan.Bundle) plan.Service {
 	s := plan.Service{
-		Name: name, UID: "uid-" + name, SpecDigest: digest.FromBytes(fmt.Append(nil, spec)).String(), Spec: spec,
-		Bundles: []plan.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8], Repository: "demo", Path: "apps/" + name}},
+		Name: name, UID: "uid-" + name, SpecDigest: digest.FromBytes(fmt.Append(nil, spec)).String(),
+		Spec: spec, Bundles: bundles,
 	}
 	c.mu.Lock()
 	c.services[name] = s
