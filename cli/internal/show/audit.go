@@ -11,9 +11,7 @@ import (
 	"unicode/utf8"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -24,8 +22,8 @@ const (
 	maxShownValue   = 24
 )
 
-func auditRows(style Style) *Rows {
-	return newRows(style, "TIME", "WHO", "VERB", "OBJECT", "OUTCOME", "REASON", "CHANGES")
+func auditRows(style Style) *grid {
+	return newGrid(style, "TIME", "WHO", "VERB", "OBJECT", "OUTCOME", "REASON", "CHANGES")
 }
 
 // AuditRecords prints records of changes.
@@ -38,7 +36,7 @@ func AuditRecords(w io.Writer, format Format, style Style, records []*fleetv1.Au
 type AuditLog struct {
 	w      io.Writer
 	format Format
-	rows   *Rows
+	rows   *grid
 }
 
 // NewAuditLog returns a log that has printed nothing.
@@ -145,22 +143,4 @@ func brief(value string) string {
 		return value
 	}
 	return string([]rune(value)[:maxShownValue]) + "…"
-}
-
-// author returns who last changed an object, and why, or "" if the hub does not say.
-func author(now time.Time, document *fleetv1.Document) string {
-	message := fleetdoc.Object(document)
-	if message == nil {
-		return ""
-	}
-	object, ok := message.Interface().(interface{ GetMetadata() *typev1.Metadata })
-	if !ok || object.GetMetadata().GetUpdatedBy() == "" {
-		return ""
-	}
-	m := object.GetMetadata()
-	text := "\nLast changed by " + strings.TrimPrefix(m.GetUpdatedBy(), "user:") + " " + ago(m.GetUpdateTime(), now).text
-	if m.GetReason() != "" {
-		text += ": " + oneLine(m.GetReason())
-	}
-	return text + "\n"
 }

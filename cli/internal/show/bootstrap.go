@@ -15,7 +15,7 @@ import (
 
 // BootstrapTokens prints bootstrap tokens.
 func BootstrapTokens(w io.Writer, format Format, style Style, now time.Time, tokens []*fleetv1.BootstrapToken) error {
-	rows := newRows(style, "ID", "PROJECT", "PREFIX", "LABELS", "USES", "LAST USED", "LAST CLUSTER", "MADE BY", "ENDS")
+	rows := newGrid(style, "ID", "PROJECT", "PREFIX", "LABELS", "USES", "LAST USED", "LAST CLUSTER", "MADE BY", "ENDS")
 	return items(w, format, rows, tokens, func(t *fleetv1.BootstrapToken) []cell {
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(t.GetLabels())) {

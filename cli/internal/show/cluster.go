@@ -16,9 +16,66 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// cluster returns where an agent is dialled, and what it reported of itself and its cluster.
-func cluster(style Style, now time.Time, object *fleetv1.Cluster) string {
-	status := object.GetStatus()
+// clusterKind shows clusters.
+var clusterKind = kind{
+	columns: []string{"NAME", "AGENT", "VERSION", "KUBERNETES", "NODES", "SERVICES", "LOCK", "LAST SEEN"},
+	cells:   clusterCells,
+	detail:  clusterDetail,
+}
+
+func clusterCells(object *fleetv1.Document, now time.Time) []cell {
+	c := object.GetCluster()
+	status := c.GetStatus()
+	report := status.GetReport()
+	return []cell{
+		plain(c.GetMetadata().GetName()), agent(status), plain(report.GetAgentVersion()), plain(report.GetKubernetesVersion()),
+		nodes(report), ratio(status.GetServicesHealthy(), status.GetServices()), lock(report.GetLock()), ago(status.GetLastSeenAt(), now),
+	}
+}
+
+func agent(status *fleetv1.ClusterStatus) cell {
+	switch {
+	case status.GetConnected():
+		return cell{"connected", green}
+	case status.GetEnrolled():
+		return cell{"offline", red}
+	default:
+		return cell{"not enrolled", yellow}
+	}
+}
+
+// nodes shows how many of a cluster's nodes are ready, or only their number if nothing else is
+// known.
+func nodes(report *distributorv1.ClusterReport) cell {
+	switch overview := report.GetOverview().GetNodes(); {
+	case overview != nil:
+		return ratio(overview.GetReady(), overview.GetCount())
+	case report.GetNodes() > 0:
+		return plain(fmt.Sprint(report.GetNodes()))
+	default:
+		return plain("")
+	}
+}
+
+// lock shows which side refuses services without an account: the cluster itself, which no plan can
+// overrule, or the hub.
+func lock(l *distributorv1.ClusterLock) cell {
+	switch {
+	case l == nil:
+		return plain("")
+	case l.GetLocal():
+		return cell{"cluster", green}
+	case l.GetHub():
+		return plain("hub")
+	default:
+		return cell{"none", yellow}
+	}
+}
+
+// clusterDetail returns where an agent is dialled, and what it reported of itself and its cluster.
+func clusterDetail(style Style, now time.Time, object *fleetv1.Document) string {
+	c := object.GetCluster()
+	status := c.GetStatus()
 	report := status.GetReport()
 	overview := report.GetOverview()
 	var out strings.Builder
@@ -26,11 +83,11 @@ func cluster(style Style, now time.Time, object *fleetv1.Cluster) string {
 		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is the cluster's last report, from "+ago(status.GetLastSeenAt(), now).text+"."))
 	}
 	if held := status.GetRemovalsHeldSince(); held != nil {
-		name := cmp.Or(object.GetMetadata().GetName(), "NAME")
+		name := cmp.Or(c.GetMetadata().GetName(), "NAME")
 		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent removes nothing, because the hub was restored from a backup "+ago(held, now).text+
 			". Put back what is missing, then run: leat cluster release "+name))
 	}
-	facts := slices.Concat(endpointFacts(object.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
+	facts := slices.Concat(endpointFacts(c.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
 	if len(facts) > 0 {
 		out.WriteByte('\n')
 	}
@@ -130,7 +187,7 @@ func resources(style Style, nodes *distributorv1.NodesOverview) string {
 	if capacity == nil && allocatable == nil {
 		return ""
 	}
-	return "\n" + newRows(style, "RESOURCE", "CAPACITY", "ALLOCATABLE").render([][]cell{
+	return "\n" + newGrid(style, "RESOURCE", "CAPACITY", "ALLOCATABLE").render([][]cell{
 		{plain("cpu"), plain(cpu(capacity.GetCpuMillis())), plain(cpu(allocatable.GetCpuMillis()))},
 		{plain("memory"), plain(memory(capacity.GetMemoryBytes())), plain(memory(allocatable.GetMemoryBytes()))},
 		{plain("pods"), plain(strconv.FormatInt(capacity.GetPods(), 10)), plain(strconv.FormatInt(allocatable.GetPods(), 10))},
@@ -143,17 +200,6 @@ func cpu(millis int64) string {
 		return fmt.Sprintf("%dm", millis)
 	}
 	return strconv.FormatFloat(float64(millis)/1000, 'f', -1, 64)
-}
-
-// memory formats bytes like Kubernetes, to a tenth: "512", "1.5Gi", "64Gi".
-func memory(bytes int64) string {
-	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-	unit, size := 0, float64(bytes)
-	for size >= 1024 && unit < len(units)-1 {
-		size /= 1024
-		unit++
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(size, 'f', 1, 64), ".0") + units[unit]
 }
 
 // warnings returns a cluster's latest warning events.
@@ -178,5 +224,5 @@ func warnings(style Style, now time.Time, told *distributorv1.WarningsOverview) 
 			plain(event.GetReason()), plain(objectName(event)), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
 		}
 	}
-	return text + newRows(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").render(rows)
+	return text + newGrid(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").render(rows)
 }

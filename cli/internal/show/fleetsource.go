@@ -14,8 +14,15 @@ import (
 	"github.com/leatdev/leat/internal/enumname"
 )
 
+// fleetSourceKind shows fleet sources.
+var fleetSourceKind = kind{
+	columns: []string{"NAME", "REPOSITORY", "COMMIT", "DOCUMENTS", "MANAGED", "FAILED", "HELD", "SUCCEEDED", "MESSAGE"},
+	cells:   fleetSourceCells,
+}
+
 // fleetSourceCells shows what a fleet source follows, and what its latest look found.
-func fleetSourceCells(f *fleetv1.FleetSource, now time.Time) []cell {
+func fleetSourceCells(object *fleetv1.Document, now time.Time) []cell {
+	f := object.GetFleetSource()
 	spec, status := f.GetSpec(), f.GetStatus()
 	message := status.GetProblem().GetMessage()
 	switch {
@@ -34,7 +41,7 @@ func fleetSourceCells(f *fleetv1.FleetSource, now time.Time) []cell {
 
 // FleetSourceDocuments prints what became of the documents of a fleet source.
 func FleetSourceDocuments(w io.Writer, format Format, style Style, documents []*fleetv1.FleetSourceDocument) error {
-	return items(w, format, newRows(style, "DOCUMENT", "ACTION", "OBJECT", "MESSAGE"), documents, func(d *fleetv1.FleetSourceDocument) []cell {
+	return items(w, format, newGrid(style, "DOCUMENT", "ACTION", "OBJECT", "MESSAGE"), documents, func(d *fleetv1.FleetSourceDocument) []cell {
 		object := ""
 		if d.GetKind() != "" {
 			object = strings.ToLower(d.GetKind()) + "/" + d.GetName()

@@ -17,7 +17,7 @@ import (
 
 // Revisions prints a service's history in the given format, with times relative to now.
 func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions []*fleetv1.Revision) error {
-	rows := newRows(style, "REVISION", "OUTCOME", "VERSION", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE")
+	rows := newGrid(style, "REVISION", "OUTCOME", "VERSION", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE")
 	return items(w, format, rows, revisions, func(r *fleetv1.Revision) []cell {
 		timings := r.GetTimings()
 		return []cell{

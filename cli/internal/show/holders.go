@@ -24,7 +24,7 @@ func AccessHolders(w io.Writer, format Format, style Style, res *fleetv1.ListAcc
 		return document.WriteYAMLItem(w, res)
 	default:
 	}
-	rows := newRows(style, "WHO", "BY", "BINDING", "ROLE", "FROM", "UNTIL", "GROUPS THERE")
+	rows := newGrid(style, "WHO", "BY", "BINDING", "ROLE", "FROM", "UNTIL", "GROUPS THERE")
 	return items(w, format, rows, res.GetHolders(), holderCells)
 }
 

@@ -19,7 +19,7 @@ func Keys(w io.Writer, format Format, style Style, now time.Time, keys *fleetv1.
 	if format != Table {
 		return items(w, format, nil, []*fleetv1.GetKeysResponse{keys}, nil)
 	}
-	sealing := newRows(style, "SEALING KEY", "ROOT", "STATE", "AGE", "VALUES")
+	sealing := newGrid(style, "SEALING KEY", "ROOT", "STATE", "AGE", "VALUES")
 	var rows [][]cell
 	for _, key := range keys.GetSealingKeys() {
 		state := plain("ends when it has no values")
@@ -39,7 +39,7 @@ func Keys(w io.Writer, format Format, style Style, now time.Time, keys *fleetv1.
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	signing := newRows(style, "SIGNING KEY", "STATE", "AGE", "SIGNS FROM", "PUBLISHED UNTIL")
+	signing := newGrid(style, "SIGNING KEY", "STATE", "AGE", "SIGNS FROM", "PUBLISHED UNTIL")
 	rows = nil
 	for _, key := range keys.GetSigningKeys() {
 		state := plain("verifies")

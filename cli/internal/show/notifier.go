@@ -11,8 +11,15 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
+// notifierKind shows notifiers.
+var notifierKind = kind{
+	columns: []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"},
+	cells:   notifierCells,
+}
+
 // notifierCells shows where a notifier sends, and what became of its messages.
-func notifierCells(n *fleetv1.Notifier) []cell {
+func notifierCells(object *fleetv1.Document, _ time.Time) []cell {
+	n := object.GetNotifier()
 	spec, status := n.GetSpec(), n.GetStatus()
 	sink := ""
 	if m := spec.ProtoReflect(); m.IsValid() {
@@ -29,17 +36,9 @@ func notifierCells(n *fleetv1.Notifier) []cell {
 	}
 }
 
-// alarming shows a number that should be zero.
-func alarming(n int64) cell {
-	if n == 0 {
-		return plain("0")
-	}
-	return cell{fmt.Sprint(n), red}
-}
-
 // DeadLetters prints messages that were given up.
 func DeadLetters(w io.Writer, format Format, style Style, now time.Time, letters []*fleetv1.DeadLetter) error {
-	return items(w, format, newRows(style, "ID", "AGE", "KIND", "EVENTS", "ATTEMPTS", "TEXT", "ERROR"), letters, func(l *fleetv1.DeadLetter) []cell {
+	return items(w, format, newGrid(style, "ID", "AGE", "KIND", "EVENTS", "ATTEMPTS", "TEXT", "ERROR"), letters, func(l *fleetv1.DeadLetter) []cell {
 		return []cell{
 			plain(l.GetId()), ago(l.GetTime(), now), plain(l.GetKind()), plain(fmt.Sprint(l.GetCount())), plain(fmt.Sprint(l.GetAttempts())),
 			plain(oneLine(l.GetText())), plain(oneLine(l.GetError())),

@@ -12,8 +12,15 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
+// rolloutPolicyKind shows rollout policies.
+var rolloutPolicyKind = kind{
+	columns: []string{"NAME", "SERVICES", "ROLLOUT", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"},
+	cells:   rolloutPolicyCells,
+}
+
 // rolloutPolicyCells shows how many services a policy decides about, and where its latest rollout stands.
-func rolloutPolicyCells(p *fleetv1.RolloutPolicy, now time.Time) []cell {
+func rolloutPolicyCells(object *fleetv1.Document, now time.Time) []cell {
+	p := object.GetRolloutPolicy()
 	status := p.GetStatus()
 	cells := append([]cell{plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetServices()))}, rolloutCells(status.GetLatest(), now)...)
 	if problem := status.GetProblem(); problem != nil {
@@ -32,7 +39,7 @@ func rolloutCells(r *fleetv1.Rollout, now time.Time) []cell {
 		message = r.GetWaitsFor()
 	}
 	return []cell{
-		plain(fmt.Sprint(r.GetNumber())), rolloutState(r.GetState()), plain(orDash(r.GetWave())), plain(fmt.Sprintf("%d/%d", r.GetArrived(), r.GetTotal())),
+		plain(fmt.Sprint(r.GetNumber())), rolloutState(r.GetState()), plain(r.GetWave()), plain(fmt.Sprintf("%d/%d", r.GetArrived(), r.GetTotal())),
 		ago(r.GetStartedAt(), now), plain(oneLine(message)),
 	}
 }
@@ -47,16 +54,9 @@ func rolloutState(state string) cell {
 	return plain(state)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 // Rollouts prints rollouts without their members.
 func Rollouts(w io.Writer, format Format, style Style, now time.Time, all []*fleetv1.Rollout) error {
-	return items(w, format, newRows(style, "NUMBER", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"), all, func(r *fleetv1.Rollout) []cell {
+	return items(w, format, newGrid(style, "NUMBER", "STATE", "WAVE", "ARRIVED", "STARTED", "MESSAGE"), all, func(r *fleetv1.Rollout) []cell {
 		return rolloutCells(r, now)
 	})
 }
@@ -68,7 +68,7 @@ func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv
 			return err
 		}
 	}
-	err := items(w, format, newRows(style, "SERVICE", "WAVE", "STAGE", "WHY"), res.GetMembers(), func(m *fleetv1.RolloutMember) []cell {
+	err := items(w, format, newGrid(style, "SERVICE", "WAVE", "STAGE", "WHY"), res.GetMembers(), func(m *fleetv1.RolloutMember) []cell {
 		stage := plain(m.GetStage())
 		switch m.GetStage() {
 		case "failed", "goingBack", "back":
@@ -76,7 +76,7 @@ func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv
 		case "arrived":
 			stage = cell{m.GetStage(), green}
 		}
-		return []cell{plain(m.GetService()), plain(orDash(m.GetWave())), stage, plain(oneLine(m.GetWhy()))}
+		return []cell{plain(m.GetService()), plain(m.GetWave()), stage, plain(oneLine(m.GetWhy()))}
 	})
 	if err == nil && res.GetNextPageToken() != "" {
 		_, err = io.WriteString(w, "there are more members; -o json prints all\n")

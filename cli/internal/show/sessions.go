@@ -5,7 +5,6 @@ package show
 
 import (
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,21 +14,10 @@ import (
 
 // Sessions prints people's sessions.
 func Sessions(w io.Writer, format Format, style Style, now time.Time, sessions []*fleetv1.Session) error {
-	return items(w, format, newRows(style, "ID", "PERSON", "PROVIDER", "HELD BY", "LAST USED", "ENDS"), sessions, func(s *fleetv1.Session) []cell {
+	return items(w, format, newGrid(style, "ID", "PERSON", "PROVIDER", "HELD BY", "LAST USED", "ENDS"), sessions, func(s *fleetv1.Session) []cell {
 		return []cell{
 			plain(s.GetId()), plain(s.GetPerson()), plain(s.GetProvider()), plain(strings.ToLower(document.EnumName(s.GetClient()))),
 			ago(s.GetLastUsedTime(), now), ends(s.GetExpireTime(), now),
 		}
 	})
-}
-
-func providerCells(p *fleetv1.IdentityProvider) []cell {
-	suspended := ""
-	if p.GetSpec().GetSuspended() {
-		suspended = "yes"
-	}
-	return []cell{
-		plain(p.GetMetadata().GetName()), plain(p.GetSpec().GetIssuer()), plain(p.GetSpec().GetClientId()),
-		plain(strconv.Itoa(int(p.GetStatus().GetSessions()))), plain(suspended),
-	}
 }

@@ -21,13 +21,13 @@ const maxDefault = 40
 func Settings(w io.Writer, style Style, report explain.Report) error {
 	text := ""
 	if len(report.Parameters) > 0 {
-		text = newRows(style, "PARAMETER", "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Parameters, used))
+		text = newGrid(style, "PARAMETER", "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Parameters, used))
 	}
 	for _, chart := range slices.Sorted(maps.Keys(report.Values)) {
 		if text != "" {
 			text += "\n"
 		}
-		text += newRows(style, "VALUE OF "+oneLine(chart), "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Values[chart], set))
+		text += newGrid(style, "VALUE OF "+oneLine(chart), "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Values[chart], set))
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -63,6 +63,22 @@ one    connected   -         -            3/3     -          -      8s ago
 	}
 }
 
+// TestEveryKindHasATable shows an object of each kind: nothing but its name is what an unknown kind shows.
+func TestEveryKindHasATable(t *testing.T) {
+	t.Parallel()
+	for kind := range fleetdoc.Kinds() {
+		var out bytes.Buffer
+		objects := []*fleetv1.Document{fleetdoc.Named(kind, &typev1.Metadata{Name: "one"})}
+		if err := show.Objects(&out, show.Table, show.Style{}, time.Unix(1700000000, 0), kind, objects); err != nil {
+			t.Fatal(err)
+		}
+		header, row, _ := strings.Cut(out.String(), "\n")
+		if !strings.HasPrefix(header, "NAME  ") || !strings.HasPrefix(row, "one  ") {
+			t.Errorf("%s: got %q, want a table with further columns", kind, out.String())
+		}
+	}
+}
+
 // TestNotices shows what a repository's owner noticed, below the repository and as a number in lists. A
 // problem comes first, and no control character of an upstream reaches the terminal.
 func TestNotices(t *testing.T) {

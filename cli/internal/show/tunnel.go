@@ -15,7 +15,7 @@ import (
 
 // Connections prints agents' connections in the given format.
 func Connections(w io.Writer, format Format, style Style, sessions []*tunnelv1.Session, now time.Time) error {
-	rows := newRows(style, "CLUSTER", "REPLICA", "TRANSPORT", "CONNECTED", "LAST SEEN", "REQUESTS", "VERSION", "ADDRESS")
+	rows := newGrid(style, "CLUSTER", "REPLICA", "TRANSPORT", "CONNECTED", "LAST SEEN", "REQUESTS", "VERSION", "ADDRESS")
 	return items(w, format, rows, sessions, func(c *tunnelv1.Session) []cell {
 		return []cell{
 			plain(objectname.Display(c.GetCluster())), plain(c.GetReplica()), plain(c.GetTransport()), ago(c.GetConnectedAt(), now), ago(c.GetLastSeenAt(), now),
@@ -26,7 +26,7 @@ func Connections(w io.Writer, format Format, style Style, sessions []*tunnelv1.S
 
 // Recordings prints recordings of sessions in the given format.
 func Recordings(w io.Writer, format Format, style Style, recordings []*tunnelv1.Recording, now time.Time) error {
-	rows := newRows(style, "ID", "BEGAN", "USER", "CLUSTER", "POD", "COMMAND")
+	rows := newGrid(style, "ID", "BEGAN", "USER", "CLUSTER", "POD", "COMMAND")
 	return items(w, format, rows, recordings, func(r *tunnelv1.Recording) []cell {
 		return []cell{
 			plain(r.GetId()), ago(r.GetBeganAt(), now), plain(strings.TrimPrefix(r.GetSubject(), "user:")), plain(objectname.Display(r.GetCluster())),

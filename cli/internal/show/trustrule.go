@@ -6,12 +6,20 @@ package show
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
+// trustRuleKind shows trust rules.
+var trustRuleKind = kind{
+	columns: []string{"NAME", "ISSUER", "AUDIENCE", "USERS", "GROUPS", "REQUIRES"},
+	cells:   trustRuleCells,
+}
+
 // trustRuleCells shows whom a rule lets in, and as whom.
-func trustRuleCells(r *fleetv1.TrustRule) []cell {
+func trustRuleCells(object *fleetv1.Document, _ time.Time) []cell {
+	r := object.GetTrustRule()
 	spec := r.GetSpec()
 	var conditions []string
 	for _, requirement := range spec.GetRequire() {

@@ -14,19 +14,6 @@ import (
 	"github.com/leatdev/leat/internal/document"
 )
 
-// named is the name of an object in a message.
-type named interface {
-	GetKind() string
-	GetNamespace() string
-	GetName() string
-}
-
-// objectName returns the kind, namespace and name of an object as people write them: "Deployment
-// shop/web".
-func objectName(ref named) string {
-	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
-}
-
 // Differences prints what would be done to objects, each with its unified diff.
 func Differences(w io.Writer, style Style, objects []*agentv1.ObjectDiff) error {
 	var out strings.Builder
@@ -63,7 +50,7 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 
 // Inventory prints the objects of a service in the given format.
 func Inventory(w io.Writer, format Format, style Style, objects []*typev1.ObjectStatus) error {
-	rows := newRows(style, "KIND", "NAMESPACE", "NAME", "HEALTH", "MESSAGE")
+	rows := newGrid(style, "KIND", "NAMESPACE", "NAME", "HEALTH", "MESSAGE")
 	return items(w, format, rows, objects, func(o *typev1.ObjectStatus) []cell {
 		ref := o.GetRef()
 		return []cell{

@@ -14,8 +14,15 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
+// globalServiceKind shows global services.
+var globalServiceKind = kind{
+	columns: []string{"NAME", "CLUSTERS", "HEALTHY", "CONFLICTS", "FAILING", "FORBIDDEN", "OVERRIDES", "PROBLEM"},
+	cells:   globalCells,
+}
+
 // globalCells sums up what is derived from a global service.
-func globalCells(g *fleetv1.GlobalService) []cell {
+func globalCells(object *fleetv1.Document, _ time.Time) []cell {
+	g := object.GetGlobalService()
 	status := g.GetStatus()
 	return []cell{
 		plain(g.GetMetadata().GetName()), plain(fmt.Sprint(status.GetClusters())), plain(fmt.Sprint(status.GetHealthy())),
@@ -27,7 +34,7 @@ func globalCells(g *fleetv1.GlobalService) []cell {
 // Members prints the clusters of a global service: why each is selected, which overrides it has, and the
 // state of its service.
 func Members(w io.Writer, format Format, style Style, now time.Time, members []*fleetv1.GlobalServiceMember) error {
-	rows := newRows(style, "CLUSTER", "MATCHED", "OVERRIDES", "STATE", "SYNCED", "REVISION", "SINCE", "PROBLEM")
+	rows := newGrid(style, "CLUSTER", "MATCHED", "OVERRIDES", "STATE", "SYNCED", "REVISION", "SINCE", "PROBLEM")
 	return items(w, format, rows, members, func(m *fleetv1.GlobalServiceMember) []cell {
 		status := m.GetService().GetStatus()
 		return []cell{
