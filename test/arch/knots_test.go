@@ -81,7 +81,6 @@ var tangles = map[string]tangle{
 	"services/agent/internal/kube":              {8, measured, "applying, reading and the kinds of the API server call each other"},
 	"services/agent/internal/manifest":          {7, measured, "every step of reading a manifest leads back to its limits and errors"},
 	"services/agent/internal/reconcile/execute": {7, measured, "a sync and its hooks call each other"},
-	"services/agent/internal/uplink":            {9, measured, "a connection, its requests and what it says of itself call each other"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},
 	"services/gitcache/internal/snapshot":       {12, measured, "the completion of charts lives in the same package"},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"time"
@@ -20,15 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/timeouts"
 )
 
-const (
-	kubernetesPrefix  = "/kubernetes"
-	impersonateUser   = "Impersonate-User"
-	impersonatePrefix = "Impersonate-"
-	leatPrefix        = "Leat-"
-	headerErrorOrigin = "Leat-Error-Origin"
-	headerErrorReason = "Leat-Error-Reason"
-	originAgent       = "agent"
-)
+// kubernetesPrefix begins the paths of the cluster's API server.
+const kubernetesPrefix = "/kubernetes"
 
 // HandlerParams are the settings and collaborators of NewHandler.
 type HandlerParams struct {
@@ -98,15 +90,16 @@ func (p HandlerParams) kubernetes() *proxy {
 		upgrades = NewUpgrader(UpgraderParams{})
 	}
 	return &proxy{
-		name: "the cluster's API server", base: p.APIServer, prefix: kubernetesPrefix, logger: p.Logger,
-		errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		server: server{
+			name: "the cluster's API server", base: p.APIServer, prefix: kubernetesPrefix, scrub: scrubKubernetes,
+			silences: timeouts.NewQueue(cmp.Or(p.AnswerTimeout, answerTimeout)), buffers: &serve.CopyBuffers{},
+			logger: p.Logger, errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		},
 		lanes: lanes{
 			short: newLane(laneShort, p.Transport), endless: newLane(laneWatch, watches),
 			upgrade: newLane(laneUpgrade, upgrades),
 		},
-		silences: timeouts.NewQueue(cmp.Or(p.AnswerTimeout, answerTimeout)),
-		stall:    cmp.Or(p.StallTimeout, stallTimeout),
-		scrub:    scrubKubernetes, buffers: &serve.CopyBuffers{},
+		stall: cmp.Or(p.StallTimeout, stallTimeout),
 	}
 }
 
@@ -134,27 +127,4 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.kubernetes.ServeHTTP(w, r)
-}
-
-// rewrite builds the request for the server.
-func (p *proxy) rewrite(r *httputil.ProxyRequest) {
-	serve.KeepBody(r)
-	out := r.Out
-	out.URL.Scheme, out.URL.Host, out.Host = p.base.Scheme, p.base.Host, ""
-	base := strings.TrimRight(p.base.Path, "/")
-	out.URL.Path = base + strings.TrimPrefix(r.In.URL.Path, p.prefix)
-	if raw := r.In.URL.RawPath; raw != "" {
-		out.URL.RawPath = base + strings.TrimPrefix(raw, p.prefix)
-	}
-	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop parameters that it cannot parse
-	out.Trailer = nil                    // it could carry fields that the header must not
-	p.scrub(out.Header)
-	if _, set := out.Header["User-Agent"]; !set {
-		out.Header.Set("User-Agent", "") // otherwise the transport adds its own
-	}
-}
-
-// requestURI returns the request target for the server, byte for byte.
-func (p *proxy) requestURI(r *http.Request) string {
-	return strings.TrimRight(p.base.EscapedPath(), "/") + strings.TrimPrefix(r.RequestURI, p.prefix)
 }

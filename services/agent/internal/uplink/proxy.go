@@ -7,11 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
-	"log/slog"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -20,45 +16,20 @@ import (
 	"github.com/leatdev/leat/internal/timeouts"
 )
 
-const (
-	// dialTimeout bounds connecting to a server, TLS included.
-	dialTimeout = 10 * time.Second
-	// answerTimeout is longer than an API server's own limit for a request.
-	answerTimeout = 2 * time.Minute
-	// stallTimeout is longer than any pause of a reader that intends to continue.
-	stallTimeout = 2 * time.Minute
-)
-
+// errAnswered ends the rest of a request whose answer is complete, and errStalled one whose caller
+// does not read the answer.
 var (
-	// errSilent ends a request that the server has received and does not answer.
-	errSilent = errors.New("server does not answer")
-	// errStalled ends a request whose caller does not read the answer.
-	errStalled = errors.New("caller does not read the answer")
-	// errHints ends a request whose server sends too many informational answers.
-	errHints = errors.New("server sends too many informational answers")
-	// errAnswered ends the rest of a request whose answer is complete.
 	errAnswered = errors.New("request was answered")
+	errStalled  = errors.New("caller does not read the answer")
 )
 
-// proxy passes requests on to one server.
+// proxy passes requests on to one server, each kind over connections of its own.
 type proxy struct {
-	// name is the server's name in messages.
-	name string
-	// base is its URL, and prefix the beginning of its paths.
-	base   *url.URL
-	prefix string
-	lanes  lanes
-	// silences ends requests that the server takes too long to answer. Nil: no limit. Stall is how
-	// long a caller may read nothing of an answer.
-	silences *timeouts.Queue
-	stall    time.Duration
-	// scrub removes headers that the server must not receive.
-	scrub func(http.Header)
-	// tidy removes headers that the server must not send. Nil: all are passed on.
-	tidy     func(http.Header)
-	buffers  *serve.CopyBuffers
-	logger   *slog.Logger
-	errorLog *log.Logger
+	server
+
+	lanes lanes
+	// stall is how long a caller may read nothing of an answer.
+	stall time.Duration
 }
 
 // ServeHTTP implements http.Handler.
@@ -73,7 +44,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer lane.leave()
 	if lane == p.lanes.upgrade {
-		p.upgrade(w, r)
+		p.upgrade(lane.transport, w, r)
 		return
 	}
 	p.pass(lane, w, r)
@@ -135,34 +106,6 @@ func (h *hints) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 func (p *proxy) mayBeSilent(lane *lane, r *http.Request) bool {
 	return p.silences == nil || lane == p.lanes.endless && !isTrue(r.URL.Query(), "watch") ||
 		strings.Contains(r.URL.Path+"/", "/proxy/")
-}
-
-// answer returns a proxy that sends a request over the transport, and its answer back.
-func (p *proxy) answer(transport http.RoundTripper) *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		// Answers of unknown length, such as watches, are flushed immediately by default.
-		Rewrite:    p.rewrite,
-		Transport:  transport,
-		BufferPool: p.buffers,
-		ModifyResponse: func(res *http.Response) error {
-			p.passOn(res.Header)
-			return nil
-		},
-		ErrorHandler: p.unreachable,
-		ErrorLog:     p.errorLog,
-	}
-}
-
-// passOn prepares the header of the server's answer.
-func (p *proxy) passOn(header http.Header) {
-	for name := range header {
-		if strings.HasPrefix(name, leatPrefix) {
-			header.Del(name) // only the agent may set it
-		}
-	}
-	if p.tidy != nil {
-		p.tidy(header)
-	}
 }
 
 // answer is a response's body. With HTTP/2, closing it waits until the request's body has been

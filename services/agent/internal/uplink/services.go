@@ -136,11 +136,13 @@ func (s *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // knows better how long that may take.
 func (s *Services) proxy(service Service, rest string) *proxy {
 	return &proxy{
-		name: "service " + service.String(),
-		base: &url.URL{Scheme: service.scheme(), Host: service.host()}, prefix: servicesPrefix + service.String(),
-		lanes: s.lanes, stall: s.stall, scrub: proxyheader.ScrubRequest,
-		tidy:    func(header http.Header) { tidyServiceAnswer(header, service, rest) },
-		buffers: s.buffers, logger: s.logger, errorLog: s.errorLog,
+		server: server{
+			name: "service " + service.String(),
+			base: &url.URL{Scheme: service.scheme(), Host: service.host()}, prefix: servicesPrefix + service.String(),
+			scrub: proxyheader.ScrubRequest, tidy: func(header http.Header) { tidyServiceAnswer(header, service, rest) },
+			buffers: s.buffers, logger: s.logger, errorLog: s.errorLog,
+		},
+		lanes: s.lanes, stall: s.stall,
 	}
 }
 

@@ -4,17 +4,12 @@
 package uplink
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"go.opentelemetry.io/otel/propagation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -67,43 +62,4 @@ func traceID(r *http.Request) string {
 		return ""
 	}
 	return parts[1]
-}
-
-// unreachable answers in the server's place.
-func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
-	cause := context.Cause(r.Context())
-	if cause != nil && !errors.Is(cause, errSilent) && !errors.Is(cause, errHints) {
-		return // the caller is gone
-	}
-	// The log names the trace.
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	p.logger.WarnContext(ctx, "request could not be forwarded",
-		slog.String("server", p.name), slog.Any("error", err))
-	dialed, timeout := classify(err)
-	answer := problem{
-		code: http.StatusBadGateway, kubeReason: "BadGateway", reason: "CLUSTER_UNREACHABLE",
-		message: "the connection to " + p.name + " failed before it answered; check whether the request took effect before you repeat it",
-	}
-	switch {
-	case !dialed && timeout:
-		answer.message = fmt.Sprintf("the agent cannot connect to %s: it does not accept the connection within %v; check it and the network",
-			p.name, dialTimeout)
-		answer.code, answer.kubeReason = http.StatusGatewayTimeout, "Timeout"
-	case !dialed:
-		answer.message = fmt.Sprintf("the agent cannot connect to %s; check it and the network", p.name)
-	case errors.Is(cause, errSilent) || timeout:
-		answer.code, answer.kubeReason, answer.reason = http.StatusGatewayTimeout, "Timeout", "DEADLINE_EXCEEDED"
-		answer.message = fmt.Sprintf("%s received the request and has not answered within %v; check whether it took effect before you repeat it",
-			p.name, p.silences.After())
-	}
-	answer.write(w, r)
-}
-
-// classify reports whether the dial failed, and whether a timeout ended the request.
-func classify(err error) (dialed, timeout bool) {
-	var dial *dialError
-	var op *net.OpError
-	var network net.Error
-	dialed = !errors.As(err, &dial) && (!errors.As(err, &op) || op.Op != "dial")
-	return dialed, errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }

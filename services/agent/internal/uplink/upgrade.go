@@ -15,33 +15,28 @@ import (
 	"time"
 )
 
-// Headers that carry an upgrade through HTTP/2.
-const (
-	headerUpgrade       = "Leat-Upgrade"
-	headerUpgradeStatus = "Leat-Upgrade-Status"
-)
-
 // hopByHop are the headers of one connection.
 var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// upgrade forwards a request to switch the protocol, and then the bytes of the new protocol.
-func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
+// upgrade forwards a request to switch the protocol over the transport, and then the bytes of the new
+// protocol.
+func (s *server) upgrade(transport http.RoundTripper, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	res, err := p.lanes.upgrade.transport.RoundTrip(p.upgradeRequest(ctx, r))
+	res, err := transport.RoundTrip(s.upgradeRequest(ctx, r))
 	if err != nil {
-		p.unreachable(w, r, err)
+		s.unreachable(w, r, err)
 		return
 	}
 	defer res.Body.Close()
 	conn, joined := res.Body.(*Joined)
 	if !joined {
-		p.answer(given{res}).ServeHTTP(w, r.WithContext(ctx))
+		s.answer(given{res}).ServeHTTP(w, r.WithContext(ctx))
 		return
 	}
-	p.passOn(res.Header)
+	s.passOn(res.Header)
 	header := w.Header()
 	maps.Copy(header, res.Header)
 	for _, name := range append([]string{"Content-Length"}, hopByHop[:]...) {
@@ -55,16 +50,16 @@ func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
 	header.Set(headerUpgradeStatus, "101")
 	header.Set(headerUpgrade, cmp.Or(res.Header.Get("Upgrade"), r.Header.Get(headerUpgrade)))
 	w.WriteHeader(http.StatusOK)
-	p.join(w, r, conn)
+	s.join(w, r, conn)
 }
 
 // upgradeRequest builds the request for the server. Its method, path and query are the caller's,
 // byte for byte.
-func (p *proxy) upgradeRequest(ctx context.Context, r *http.Request) *http.Request {
+func (s *server) upgradeRequest(ctx context.Context, r *http.Request) *http.Request {
 	out := r.Clone(ctx)
 	protocol := out.Header.Get(headerUpgrade)
-	p.rewrite(&httputil.ProxyRequest{In: r, Out: out})
-	out.RequestURI = p.requestURI(r)
+	s.rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	out.RequestURI = s.requestURI(r)
 	for _, name := range hopByHop {
 		out.Header.Del(name)
 	}
@@ -77,13 +72,13 @@ func (p *proxy) upgradeRequest(ctx context.Context, r *http.Request) *http.Reque
 // join copies between the stream to the hub and the connection to the server, and returns when both
 // directions have ended. The server's end ends both: HTTP/2 in Go cannot end a response while it
 // still reads the request.
-func (p *proxy) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
+func (s *server) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
 	control := http.NewResponseController(w)
 	var sending sync.WaitGroup
-	sending.Go(func() { p.send(conn, r.Body) })
+	sending.Go(func() { s.send(conn, r.Body) })
 	err := control.Flush()
 	if err == nil {
-		err = p.receive(w, control, conn)
+		err = s.receive(w, control, conn)
 	}
 	_ = conn.Close() // the sender may wait for it to read more
 	if !errors.Is(err, io.EOF) {
@@ -94,9 +89,9 @@ func (p *proxy) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
 }
 
 // send copies the hub's bytes to the server, to their end.
-func (p *proxy) send(conn *Joined, body io.Reader) {
-	buffer := p.buffers.Get()
-	defer p.buffers.Put(buffer)
+func (s *server) send(conn *Joined, body io.Reader) {
+	buffer := s.buffers.Get()
+	defer s.buffers.Put(buffer)
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
@@ -117,9 +112,9 @@ func (p *proxy) send(conn *Joined, body io.Reader) {
 
 // receive copies the server's bytes to the hub, to their end, which is io.EOF, or to a failure of
 // one side.
-func (p *proxy) receive(w io.Writer, control *http.ResponseController, conn *Joined) error {
-	buffer := p.buffers.Get()
-	defer p.buffers.Put(buffer)
+func (s *server) receive(w io.Writer, control *http.ResponseController, conn *Joined) error {
+	buffer := s.buffers.Get()
+	defer s.buffers.Put(buffer)
 	for {
 		n, err := conn.Read(buffer)
 		if n > 0 {
