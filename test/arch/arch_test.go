@@ -295,7 +295,6 @@ var wideTypes = map[string]string{
 	"services/tunnel.Config":                                    "a configuration: one field per flag",
 	"services/distributor/internal/api/people.Service":          "one method per RPC",
 	"services/distributor/internal/spine/catalog.ServiceReport": "a wire record",
-	"cli/internal/up.up":                                        "to be taken apart",
 }
 
 // distributorBut are the parts of the distributor but those named.

@@ -85,7 +85,6 @@ var tangles = map[string]tangle{
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},
 	"services/gitcache/internal/snapshot":       {12, measured, "the completion of charts lives in the same package"},
 	"services/gitcache/internal/webhook":        {7, measured, "a delivery, its proof and the queue"},
-	"cli/internal/up":                           {9, measured, "parts that start each other"},
 }
 
 // TestKnotsAreSmall enforces that most files of a package can be read without all the others.

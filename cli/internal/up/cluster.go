@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/up/impersonation"
 	"github.com/leatdev/leat/cli/internal/up/report"
@@ -19,50 +20,79 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// startClusters runs a control plane and an agent for each cluster of the plan, or only the agent
-// on a user's own cluster.
-func (u *up) startClusters(ctx context.Context) error {
-	start := u.startKube
+// findKube checks that there is a cluster or a way to run one, before anything is started. It returns
+// nil if the clusters are the user's or kind's.
+func findKube(ctx context.Context, b *base) (*kube, error) {
+	kind := containers{b}
 	switch {
-	case u.Options.Kubeconfig != "":
-		return u.join(ctx, u.plan.clusters[0], u.Options.Kubeconfig)
-	case u.Options.Kind:
-		start = u.startKind
+	case b.Options.Kubeconfig != "":
+		if _, err := os.Stat(b.Options.Kubeconfig); err != nil {
+			return nil, failure.File(err, "The file should describe your own cluster; check --kubeconfig.")
+		}
+		return nil, nil
+	case b.Options.Kind:
+		return nil, kind.find()
 	}
-	for _, name := range u.plan.clusters {
-		kubeconfig, err := start(ctx, name)
+	if err := kind.forget(); err != nil {
+		return nil, err
+	}
+	return newKube(ctx, b)
+}
+
+// clusters are those of this run, each with its agent.
+type clusters struct {
+	*base
+
+	hub    *hub
+	client *client.Client
+	kube   *kube // nil if the clusters are the user's or kind's
+}
+
+// start runs a control plane and an agent for each name, or only the agent on a user's own cluster.
+func (c *clusters) start(ctx context.Context, names []string) ([]report.Cluster, error) {
+	run := c.kube.start
+	switch {
+	case c.Options.Kubeconfig != "":
+		run = func(context.Context, string) (string, error) { return c.Options.Kubeconfig, nil }
+	case c.Options.Kind:
+		run = containers{c.base}.start
+	}
+	var started []report.Cluster
+	for _, name := range names {
+		kubeconfig, err := run(ctx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := u.join(ctx, name, kubeconfig); err != nil {
-			return err
+		cluster, err := c.join(ctx, name, kubeconfig)
+		if err != nil {
+			return nil, err
 		}
+		started = append(started, cluster)
 	}
-	return nil
+	return started, nil
 }
 
 // join prepares a cluster and runs its agent.
-func (u *up) join(ctx context.Context, name, kubeconfig string) error {
+func (c *clusters) join(ctx context.Context, name, kubeconfig string) (report.Cluster, error) {
 	part := "cluster " + name
 	granted, version, err := impersonation.Grant(ctx, kubeconfig)
 	if err != nil {
-		return clusterFailure(part, kubeconfig, err)
+		return report.Cluster{}, clusterFailure(part, kubeconfig, err)
 	}
-	u.tell(part, "Kubernetes "+version+" is ready")
-	if u.Options.Kubeconfig != "" {
-		u.tell(part, "made the ClusterRoleBindings "+granted)
+	c.tell(part, "Kubernetes "+version+" is ready")
+	if c.Options.Kubeconfig != "" {
+		c.tell(part, "made the ClusterRoleBindings "+granted)
 	}
-	u.clusters = append(u.clusters, report.Cluster{Name: name, Kubernetes: version, Simulated: u.kube != nil})
-	return u.startAgent(ctx, name, kubeconfig)
+	return report.Cluster{Name: name, Kubernetes: version, Simulated: c.kube != nil}, c.startAgent(ctx, name, kubeconfig)
 }
 
 func clusterFailure(part, kubeconfig string, err error) error {
 	return failure.New(fmt.Sprintf("%s: %v", part, err), "Does kubectl --kubeconfig "+kubeconfig+" work, as an administrator?")
 }
 
-func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
-	dataDir := u.agentDir(name)
-	joinToken, err := u.joinToken(ctx, name, dataDir)
+func (c *clusters) startAgent(ctx context.Context, name, kubeconfig string) error {
+	dataDir := c.agentDir(name)
+	joinToken, err := c.joinToken(ctx, name, dataDir)
 	if err != nil {
 		return err
 	}
@@ -71,8 +101,8 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 		return fmt.Errorf("find kubeconfig: %w", err)
 	}
 	env := map[string]string{
-		"LEAT_AGENT_HUB_URL":     u.hubURL(),
-		"LEAT_AGENT_HUB_CA_FILE": u.certs.CA,
+		"LEAT_AGENT_HUB_URL":     c.hub.url(),
+		"LEAT_AGENT_HUB_CA_FILE": c.hub.certs.CA,
 		"LEAT_AGENT_DATA_DIR":    dataDir,
 		"LEAT_AGENT_KUBECONFIG":  kubeconfig,
 	}
@@ -81,7 +111,7 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 	}
 	part := "agent " + name
 	var cfg agent.Config
-	if err := u.configure(part, &cfg, env); err != nil {
+	if err := c.configure(part, &cfg, env); err != nil {
 		return err
 	}
 	port, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // health and metrics; the address is not published
@@ -89,24 +119,24 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	cfg.Serve.Listener = port
-	if cfg.Telemetry.LogOutput, err = u.openLog(part); err != nil {
+	if cfg.Telemetry.LogOutput, err = c.openLog(part); err != nil {
 		return errors.Join(err, port.Close())
 	}
-	u.group.Go(ctx, part, u.dir.Log(part), func(ctx context.Context) error { return agent.Run(ctx, cfg) })
+	c.group.Go(ctx, part, c.dir.Log(part), func(ctx context.Context) error { return agent.Run(ctx, cfg) })
 	return nil
 }
 
 // joinToken returns a token for an agent that has no identity yet, and "" for one that keeps its
 // own.
-func (u *up) joinToken(ctx context.Context, cluster, dataDir string) (string, error) {
-	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, u.client, cluster)
+func (c *clusters) joinToken(ctx context.Context, cluster, dataDir string) (string, error) {
+	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, c.client, cluster)
 	if err != nil {
 		return "", fmt.Errorf("look at cluster %s: %w", cluster, err)
 	}
 	if _, err := os.Stat(dataDir); err == nil && response.GetStatus().GetEnrolled() {
 		return "", nil
 	}
-	token, err := u.client.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
+	token, err := c.client.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
 	if err != nil {
 		return "", fmt.Errorf("let the agent of %s join: %w", cluster, err)
 	}

@@ -6,46 +6,51 @@ package up
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/cli/internal/delivery"
-	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
 )
 
-// patience is how long a failure must last before it counts. Right after a start a repository may
-// not be fetched yet, and an agent not connected.
-const patience = 10 * time.Second
+// deliveries are what the services of the plan receive.
+type deliveries struct {
+	*base
 
-// deliver watches the services and reports every change until ctx ends. Once the outcome of the
+	hub      *hub
+	client   *client.Client
+	kube     *kube // nil if the clusters are the user's or kind's
+	plan     plan
+	clusters []report.Cluster
+}
+
+// run watches the services and reports every change until ctx ends. Once the outcome of the
 // first delivery is known, and the clusters are reachable through the tunnel, it shows the summary.
-func (u *up) deliver(ctx context.Context) error {
-	u.tell("leat up", "waiting for the first delivery")
+func (d *deliveries) run(ctx context.Context) error {
+	d.tell("leat up", "waiting for the first delivery")
 	changes, reached := make(chan *fleetv1.WatchResponse), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return u.client.Follow(ctx, &fleetv1.WatchRequest{}, func(change *fleetv1.WatchResponse) error { return pass(ctx, changes, change) })
+		return d.client.Follow(ctx, &fleetv1.WatchRequest{}, func(change *fleetv1.WatchResponse) error { return pass(ctx, changes, change) })
 	})
 	group.Go(func() error {
 		defer close(reached)
-		if err := u.awaitNodes(ctx); err != nil {
+		if err := d.kube.awaitNodes(ctx); err != nil {
 			return err
 		}
-		return u.reachClusters(ctx)
+		return (&prober{base: d.base, hub: d.hub, client: d.client}).awaitAll(ctx, d.clusters)
 	})
-	group.Go(func() error { return u.follow(ctx, changes, reached) })
+	group.Go(func() error { return d.follow(ctx, changes, reached) })
 	return group.Wait()
 }
 
 // follow reports the changes and, once, the summary.
-func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchResponse, reached <-chan struct{}) error {
-	t := newTracker(u.planned())
+func (d *deliveries) follow(ctx context.Context, changes <-chan *fleetv1.WatchResponse, reached <-chan struct{}) error {
+	t := newTracker(d.planned())
 	var deadline time.Time // begins when the clusters are reached: before that, files may be built for minutes
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
@@ -54,15 +59,15 @@ func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchResponse, 
 		case <-ctx.Done():
 			return ctx.Err()
 		case change := <-changes:
-			u.tellChange(t, change)
+			d.tellChange(t, change)
 		case <-reached:
 			reached, complete = nil, true
-			deadline = time.Now().Add(u.Options.WaitTimeout)
+			deadline = time.Now().Add(d.Options.WaitTimeout)
 		case <-ticker.C:
 		}
 		if now := time.Now(); !ready && complete && (t.judged(now) || now.After(deadline)) {
 			ready = true
-			u.report(report.Event{Kind: report.Ready, Summary: u.summary(t)})
+			d.report(report.Event{Kind: report.Ready, Summary: d.summary(t)})
 		}
 	}
 }
@@ -77,9 +82,9 @@ func pass(ctx context.Context, changes chan<- *fleetv1.WatchResponse, change *fl
 	}
 }
 
-func (u *up) planned() []string {
+func (d *deliveries) planned() []string {
 	var names []string
-	for _, object := range u.plan.objects {
+	for _, object := range d.plan.objects {
 		if kind, name := document.Identify(object); kind == "Service" {
 			names = append(names, name)
 		}
@@ -87,150 +92,42 @@ func (u *up) planned() []string {
 	return names
 }
 
-func (u *up) tellChange(t *tracker, change *fleetv1.WatchResponse) {
+func (d *deliveries) tellChange(t *tracker, change *fleetv1.WatchResponse) {
 	object := change.GetDocument()
 	if change.GetDeleted() {
 		kind, name := document.Identify(object)
 		t.forget(kind, name)
-		u.tell("hub", strings.ToLower(kind)+"/"+name+" was deleted")
+		d.tell("hub", strings.ToLower(kind)+"/"+name+" was deleted")
 		return
 	}
 	if service := object.GetService(); service != nil {
 		if state, changed := t.observe(time.Now(), service); changed {
-			u.report(report.Event{Kind: report.Delivery, Service: &state})
+			d.report(report.Event{Kind: report.Delivery, Service: &state})
 		}
 	}
 	if repository := object.GetRepository(); repository != nil {
 		if text, changed := t.observeRepository(repository); changed {
-			u.tell("repository", repository.GetMetadata().GetName()+" "+text)
+			d.tell("repository", repository.GetMetadata().GetName()+" "+text)
 		}
 	}
 }
 
-func (u *up) summary(t *tracker) *report.Summary {
-	origins, kubectl := u.kube.shown()
+func (d *deliveries) summary(t *tracker) *report.Summary {
+	origins, kubectl := d.kube.shown()
 	return &report.Summary{
-		Server:     u.hubURL(),
-		Tunnel:     u.tunnelURL(),
-		Repository: u.repositoryURL(),
-		Pushable:   u.Options.RepoURL == "",
-		Config:     u.configPath(),
-		CAFile:     u.certs.CA,
-		DataDir:    u.dir.Path(),
-		Logs:       u.dir.Path("logs"),
-		Namespace:  u.plan.namespace,
-		SearchPath: u.searchPath(),
+		Server:     d.hub.url(),
+		Tunnel:     d.hub.tunnelURL(),
+		Repository: d.hub.repositoryURL(),
+		Pushable:   d.Options.RepoURL == "",
+		Config:     configPath(d.dir),
+		CAFile:     d.hub.certs.CA,
+		DataDir:    d.dir.Path(),
+		Logs:       d.dir.Path("logs"),
+		Namespace:  d.plan.namespace,
+		SearchPath: searchPath(d.Params),
 		Kubectl:    cmp.Or(kubectl, "kubectl"), // the control plane's own, because its version matches
 		Kubernetes: origins,
-		Clusters:   u.clusters,
+		Clusters:   d.clusters,
 		Services:   t.states(),
 	}
-}
-
-// tracker remembers the last state of every service, and the problems of repositories.
-type tracker struct {
-	planned      []string          // references, in the order of the summary
-	seen         map[string]seen   // by reference
-	repositories map[string]string // reported problems, by name
-}
-
-type seen struct {
-	state report.Service
-	since time.Time // of the state
-}
-
-func newTracker(planned []string) *tracker {
-	return &tracker{planned: planned, seen: map[string]seen{}, repositories: map[string]string{}}
-}
-
-// observe records a service's state and reports whether it is new.
-func (t *tracker) observe(now time.Time, service *fleetv1.Service) (report.Service, bool) {
-	state, name := stateOf(service), document.ServiceReference(service)
-	before, known := t.seen[name]
-	if known && same(before.state, state) {
-		return state, false
-	}
-	t.seen[name] = seen{state: state, since: now}
-	return state, true
-}
-
-// forget drops an object's state.
-func (t *tracker) forget(kind, name string) {
-	switch kind {
-	case "Service":
-		delete(t.seen, name)
-	case "Repository":
-		delete(t.repositories, name)
-	}
-}
-
-// observeRepository reports whether a repository's problem has changed or gone. As long as the
-// earlier content is served, a service's state does not show the problem.
-func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string, changed bool) {
-	name, told := repository.GetMetadata().GetName(), ""
-	if problem := repository.GetStatus().GetProblem(); problem != nil {
-		told = document.EnumName(problem.GetReason()) + ": " + problem.GetMessage()
-	}
-	changed = t.repositories[name] != told
-	t.repositories[name] = told
-	if told == "" {
-		return "has recovered", changed
-	}
-	return "has a problem: " + told, changed
-}
-
-// same compares services without the fields that change all the time on the way to healthy.
-func same(a, b report.Service) bool {
-	return slices.Equal(a.Commits, b.Commits) && slices.Equal(a.Versions, b.Versions) &&
-		a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason && a.Message == b.Message &&
-		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
-}
-
-// judged reports whether the outcome of every planned service is known: it was delivered, or it has
-// been failing for a while.
-func (t *tracker) judged(now time.Time) bool {
-	for _, name := range t.planned {
-		s, known := t.seen[name]
-		if !known || !s.state.Delivered && (!s.state.Failed || now.Sub(s.since) < patience) {
-			return false
-		}
-	}
-	return true
-}
-
-// states returns the current states of the planned services.
-func (t *tracker) states() []report.Service {
-	states := make([]report.Service, 0, len(t.planned))
-	for _, name := range t.planned {
-		state := t.seen[name].state
-		state.Name, _, _ = strings.Cut(name, "@")
-		states = append(states, state)
-	}
-	return states
-}
-
-func stateOf(service *fleetv1.Service) report.Service {
-	status := service.GetStatus()
-	state := report.Service{
-		Name:      service.GetMetadata().GetName(),
-		Cluster:   service.GetSpec().GetCluster(),
-		Phase:     document.EnumName(status.GetPhase()),
-		Synced:    status.GetSynced(),
-		Commits:   status.GetReport().GetAppliedCommits(),
-		Versions:  status.GetReport().GetAppliedVersions(),
-		Digests:   status.GetReport().GetAppliedDigests(),
-		Objects:   status.GetReport().GetCounts().GetTotal(),
-		Healthy:   status.GetReport().GetCounts().GetHealthy(),
-		Delivered: delivery.Healthy.Reached(service),
-		Failed:    delivery.Failed(service),
-	}
-	if state.Phase == "unspecified" {
-		state.Phase = "pending"
-	}
-	if problem := status.GetProblem(); problem != nil {
-		state.Reason = document.EnumName(problem.GetReason())
-		state.Message = problem.GetMessage()
-		state.Advice = failure.Advice(problem.GetReason())
-	}
-	return state
 }

@@ -11,15 +11,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/localtls"
 	"github.com/leatdev/leat/cli/internal/up/demo"
 	"github.com/leatdev/leat/cli/internal/up/localgit"
 	"github.com/leatdev/leat/cli/internal/up/localredis"
@@ -38,60 +37,79 @@ import (
 const (
 	// startTimeout bounds how long a service may take until it is ready.
 	startTimeout = time.Minute
-	// drainTimeout is short, because a user waits after Ctrl-C.
-	drainTimeout = 5 * time.Second
 	// refreshTimeout bounds how long a push waits until the hub has been notified of it.
 	refreshTimeout = 3 * time.Second
 	// soloLease is how long gitcache's leases last. There are no other replicas that need time.
 	soloLease = 2 * time.Second
 )
 
-// startHub starts the parts of a hub, in the order of their dependencies.
-func (u *up) startHub(ctx context.Context) error {
+// hub is the hub of this run, whose services listen on the ports.
+type hub struct {
+	*base
+
+	ports *listeners
+	certs localtls.Files
+}
+
+// openHub opens the ports and makes certificates.
+func openHub(ctx context.Context, b *base) (*hub, error) {
+	ports, err := listen(ctx, b.Options.Listen)
+	if err != nil {
+		return nil, err
+	}
+	b.opened = append(b.opened, ports)
+	certs, err := localtls.Ensure(b.dir.Path(), host(b.Options.Listen))
+	return &hub{base: b, ports: ports, certs: certs}, err
+}
+
+// start starts the services, in the order of their dependencies.
+func (h *hub) start(ctx context.Context) error {
 	redis, err := localredis.Start()
 	if err != nil {
 		return err
 	}
-	u.group.Go(ctx, "redis", "", redis.Run)
-	if err := u.startGit(ctx); err != nil {
+	h.group.Go(ctx, "redis", "", redis.Run)
+	if err := h.startGit(ctx); err != nil {
 		return err
 	}
-	for _, start := range []func(context.Context, string) error{u.startGitcache, u.startDistributor, u.startTunnel} {
+	for _, start := range []func(context.Context, string) error{h.startGitcache, h.startDistributor, h.startTunnel} {
 		if err := start(ctx, redis.URL()); err != nil {
 			return err
 		}
 	}
-	u.tell("hub", "ready at "+u.hubURL())
+	h.tell("hub", "ready at "+h.url())
 	return nil
 }
 
-func (u *up) hubURL() string      { return urlOf("http", u.ports.distributor) }
-func (u *up) tunnelURL() string   { return urlOf("https", u.ports.tunnel) }
-func (u *up) gitcacheURL() string { return urlOf("http", u.ports.gitcache) }
+func (h *hub) url() string { return urlOf("http", h.ports.distributor) }
+
+func (h *hub) tunnelURL() string { return urlOf("https", h.ports.tunnel) }
+
+func (h *hub) gitcacheURL() string { return urlOf("http", h.ports.gitcache) }
 
 // repositoryURL returns the URL that the hub mirrors.
-func (u *up) repositoryURL() string {
-	if u.Options.RepoURL != "" {
-		return u.Options.RepoURL
+func (h *hub) repositoryURL() string {
+	if h.Options.RepoURL != "" {
+		return h.Options.RepoURL
 	}
-	return urlOf("http", u.ports.git) + "/" + demoName + ".git"
+	return urlOf("http", h.ports.git) + "/" + demoName + ".git"
 }
 
 // startGit serves the demo repository, unless the user has named one.
-func (u *up) startGit(ctx context.Context) error {
-	if u.Options.RepoURL != "" {
-		return u.ports.git.Close()
+func (h *hub) startGit(ctx context.Context) error {
+	if h.Options.RepoURL != "" {
+		return h.ports.git.Close()
 	}
-	log, err := u.openLog("git")
+	log, err := h.openLog("git")
 	if err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	onPush, err := u.refresher(logger)
+	onPush, err := h.refresher(logger)
 	if err != nil {
 		return err
 	}
-	server, err := localgit.New(localgit.Params{Dir: u.dir.Path("git"), OnPush: onPush, Logger: logger})
+	server, err := localgit.New(localgit.Params{Dir: h.dir.Path("git"), OnPush: onPush, Logger: logger})
 	if errors.Is(err, localgit.ErrNoGit) {
 		return failure.New("git is not installed, and the demo needs it", "Install git, or deliver your own repository: --repo URL.")
 	}
@@ -105,23 +123,23 @@ func (u *up) startGit(ctx context.Context) error {
 	if err := server.Ensure(ctx, demoName, content); err != nil {
 		return err
 	}
-	u.group.Go(ctx, "demo repository", u.dir.Log("git"), func(ctx context.Context) error {
+	h.group.Go(ctx, "demo repository", h.dir.Log("git"), func(ctx context.Context) error {
 		return serve.Run(ctx, serve.Params{
-			Config: serve.Config{Listener: u.ports.git, DrainTimeout: drainTimeout}, Public: server, Logger: logger,
+			Config: serve.Config{Listener: h.ports.git, DrainTimeout: drainTimeout}, Public: server, Logger: logger,
 		})
 	})
-	u.tell("repository", "serving "+u.repositoryURL())
+	h.tell("repository", "serving "+h.repositoryURL())
 	return nil
 }
 
 // refresher returns a function that notifies the git cache of a push, so that it fetches at once.
-func (u *up) refresher(logger *slog.Logger) (func(context.Context, string), error) {
-	key, err := identity.NewServiceKey([]byte(u.dir.ServiceSecret(identity.ServiceDistributor)), identity.ServiceDistributor)
+func (h *hub) refresher(logger *slog.Logger) (func(context.Context, string), error) {
+	key, err := identity.NewServiceKey([]byte(h.dir.ServiceSecret(identity.ServiceDistributor)), identity.ServiceDistributor)
 	if err != nil {
 		return nil, err
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: u.gitcacheURL(), Tokens: key.For(identity.ServiceGitCache), Telemetry: telemetry.Noop(),
+		BaseURL: h.gitcacheURL(), Tokens: key.For(identity.ServiceGitCache), Telemetry: telemetry.Noop(),
 	})
 	if err != nil {
 		return nil, err
@@ -136,12 +154,12 @@ func (u *up) refresher(logger *slog.Logger) (func(context.Context, string), erro
 	}, nil
 }
 
-func (u *up) startGitcache(ctx context.Context, redisURL string) error {
+func (h *hub) startGitcache(ctx context.Context, redisURL string) error {
 	var cfg gitcache.Config
-	err := u.configureHub("gitcache", &cfg, map[string]string{
+	err := h.configureHub("gitcache", &cfg, map[string]string{
 		"LEAT_REDIS_URL":              redisURL,
-		"LEAT_GITCACHE_DATA_DIR":      u.dir.Path("gitcache"),
-		"LEAT_GITCACHE_ADVERTISE_URL": u.gitcacheURL(),
+		"LEAT_GITCACHE_DATA_DIR":      h.dir.Path("gitcache"),
+		"LEAT_GITCACHE_ADVERTISE_URL": h.gitcacheURL(),
 		// The embedded Redis begins empty, and grants a lease only after an earlier holder would
 		// have lost it. There is no such holder here, so a short lease makes the first fetch after
 		// a restart come soon.
@@ -151,116 +169,91 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 	if err != nil {
 		return err
 	}
-	return u.startService(ctx, "gitcache", u.ports.gitcache, &cfg.Serve, &cfg.Telemetry,
+	return h.startService(ctx, "gitcache", h.ports.gitcache, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return gitcache.Run(ctx, cfg) })
 }
 
-func (u *up) startDistributor(ctx context.Context, _ string) error {
+func (h *hub) startDistributor(ctx context.Context, _ string) error {
 	var cfg distributor.Config
-	err := u.configureHub("distributor", &cfg, map[string]string{
-		"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + u.dir.Path("catalog.db"),
-		"LEAT_DISTRIBUTOR_DATA_DIR":     u.dir.Path("distributor"),
-		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  u.dir.AdminToken,
-		"LEAT_TUNNEL_URL":               u.tunnelURL(),
-		"LEAT_GITCACHE_URL":             u.gitcacheURL(),
+	err := h.configureHub("distributor", &cfg, map[string]string{
+		"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + h.dir.Path("catalog.db"),
+		"LEAT_DISTRIBUTOR_DATA_DIR":     h.dir.Path("distributor"),
+		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  h.dir.AdminToken,
+		"LEAT_TUNNEL_URL":               h.tunnelURL(),
+		"LEAT_GITCACHE_URL":             h.gitcacheURL(),
 		// Receivers of notifications, back ends and identity providers that are tried run on this machine.
 		"LEAT_ALLOW_LOCAL_AGENTS": "true",
 	})
 	if err != nil {
 		return err
 	}
-	if cfg.Audit.Writer, err = u.openLog("changes"); err != nil {
+	if cfg.Audit.Writer, err = h.openLog("changes"); err != nil {
 		return err
 	}
-	return u.startService(ctx, "distributor", u.ports.distributor, &cfg.Serve, &cfg.Telemetry,
+	return h.startService(ctx, "distributor", h.ports.distributor, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
 }
 
-func (u *up) startTunnel(ctx context.Context, redisURL string) error {
+func (h *hub) startTunnel(ctx context.Context, redisURL string) error {
 	peers, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for other replicas of the tunnel: %w", err)
 	}
 	cfg := tunnel.Config{PeerListener: peers}
-	err = u.configureHub("tunnel", &cfg, map[string]string{
-		"LEAT_DISTRIBUTOR_URL":      u.hubURL(),
+	err = h.configureHub("tunnel", &cfg, map[string]string{
+		"LEAT_DISTRIBUTOR_URL":      h.url(),
 		"LEAT_REDIS_URL":            redisURL,
 		"LEAT_TUNNEL_ADVERTISE_URL": urlOf("https", peers),
-		"LEAT_TUNNEL_PEER_CA_FILE":  u.certs.CA,
-		"LEAT_TLS_CERT_FILE":        u.certs.Cert,
-		"LEAT_TLS_KEY_FILE":         u.certs.Key,
+		"LEAT_TUNNEL_PEER_CA_FILE":  h.certs.CA,
+		"LEAT_TLS_CERT_FILE":        h.certs.Cert,
+		"LEAT_TLS_KEY_FILE":         h.certs.Key,
 	})
 	if err != nil {
 		return err
 	}
-	if cfg.Audit.Writer, err = u.openLog("audit"); err != nil {
+	if cfg.Audit.Writer, err = h.openLog("audit"); err != nil {
 		return err
 	}
-	return u.startService(ctx, "tunnel", u.ports.tunnel, &cfg.Serve, &cfg.Telemetry,
+	return h.startService(ctx, "tunnel", h.ports.tunnel, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
 
-// configureHub is [up.configure] for a service of the hub, which must prove its identity to the
+// configureHub is [base.configure] for a service of the hub, which must prove its identity to the
 // others.
-func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
-	keys, err := u.dir.ServiceKeys()
+func (h *hub) configureHub(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
+	keys, err := h.dir.ServiceKeys()
 	if err != nil {
 		return err
 	}
-	env["LEAT_SERVICE_SECRET"], env["LEAT_SERVICE_KEYS"] = u.dir.ServiceSecret(service), strings.Join(keys, ",")
-	return u.configure(service, cfg, env)
-}
-
-// configure fills a service's config as its own process would: from its environment, which is env
-// and the standard OTEL_ variables of this process. A name in env that the service does not read is
-// a bug in this package.
-func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
-	env["LEAT_LOG_FORMAT"] = "text"
-	env["LEAT_DRAIN_TIMEOUT"] = drainTimeout.String()
-	unused := maps.Clone(env)
-	set := config.New(service, func(name string) (string, bool) {
-		if strings.HasPrefix(name, "OTEL_") {
-			return u.LookupEnv(name)
-		}
-		delete(unused, name)
-		value, ok := env[name]
-		return value, ok
-	})
-	cfg.Bind(set)
-	if err := set.Parse(nil); err != nil {
-		return fmt.Errorf("configure %s: %w", service, err)
-	}
-	if len(unused) > 0 {
-		return fmt.Errorf("configure %s: it has no setting %s", service, strings.Join(slices.Sorted(maps.Keys(unused)), ", "))
-	}
-	return nil
+	env["LEAT_SERVICE_SECRET"], env["LEAT_SERVICE_KEYS"] = h.dir.ServiceSecret(service), strings.Join(keys, ",")
+	return h.configure(service, cfg, env)
 }
 
 // startService runs a service on its port and waits until it is ready.
-func (u *up) startService(ctx context.Context, name string, port net.Listener, serving *serve.Config, told *telemetry.Config, run func(context.Context) error) (err error) {
+func (h *hub) startService(ctx context.Context, name string, port net.Listener, serving *serve.Config, told *telemetry.Config, run func(context.Context) error) (err error) {
 	serving.Listener = port
-	if told.LogOutput, err = u.openLog(name); err != nil {
+	if told.LogOutput, err = h.openLog(name); err != nil {
 		return err
 	}
 	serving.InternalListener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for probes of %s: %w", name, err)
 	}
-	u.group.Go(ctx, name, u.dir.Log(name), run)
-	return u.waitReady(ctx, name, urlOf("http", serving.InternalListener))
+	h.group.Go(ctx, name, h.dir.Log(name), run)
+	return h.waitReady(ctx, name, urlOf("http", serving.InternalListener))
 }
 
 // waitReady polls a service until it reports that it is ready.
-func (u *up) waitReady(ctx context.Context, name, url string) error {
+func (h *hub) waitReady(ctx context.Context, name, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	httpClient, err := u.httpClient()
+	httpClient, err := h.httpClient()
 	if err != nil {
 		return err
 	}
 	defer httpClient.CloseIdleConnections()
 	if last := poll(ctx, 50*time.Millisecond, func() error { return ready(ctx, httpClient, url) }); last != nil {
-		return failure.New(fmt.Sprintf("%s did not become ready: %v", name, last), "Its log is "+u.dir.Log(name)+".")
+		return failure.New(fmt.Sprintf("%s did not become ready: %v", name, last), "Its log is "+h.dir.Log(name)+".")
 	}
 	return nil
 }
@@ -282,8 +275,8 @@ func poll(ctx context.Context, interval time.Duration, try func() error) error {
 	}
 }
 
-func (u *up) httpClient() (*http.Client, error) {
-	authority, err := os.ReadFile(u.certs.CA)
+func (h *hub) httpClient() (*http.Client, error) {
+	authority, err := os.ReadFile(h.certs.CA)
 	if err != nil {
 		return nil, fmt.Errorf("read authority: %w", err)
 	}

@@ -14,14 +14,17 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/report"
 )
 
-// findKind checks that there is a kind to run.
-func (u *up) findKind() error {
-	path, err := localkind.Find(u.LookPath)
+// containers are clusters that the program kind runs in containers.
+type containers struct{ *base }
+
+// find checks that there is a kind to run.
+func (c containers) find() error {
+	path, err := localkind.Find(c.LookPath)
 	if err != nil {
 		return kindFailure(err)
 	}
 	origin := report.Origin{Way: "kind"}
-	u.report(report.Event{
+	c.report(report.Event{
 		Kind: report.Progress, Part: "kubernetes", Message: "kind: " + path + " runs the clusters in containers", Kubernetes: &origin,
 	})
 	return nil
@@ -36,12 +39,12 @@ func kindFailure(err error) error {
 		"without --kind, leat up simulates the nodes.")
 }
 
-// startKind makes a cluster of containers, which the group deletes, and returns the path of its
+// start makes a cluster of containers, which the group deletes, and returns the path of its
 // administrator's kubeconfig.
-func (u *up) startKind(ctx context.Context, name string) (string, error) {
+func (c containers) start(ctx context.Context, name string) (string, error) {
 	part := "cluster " + name
 	cluster, err := localkind.Create(ctx, localkind.Params{
-		LookPath: u.LookPath, Dir: u.kindDir(name), Name: name, Progress: func(line string) { u.tell(part, line) },
+		LookPath: c.LookPath, Dir: c.kindDir(name), Name: name, Progress: func(line string) { c.tell(part, line) },
 	})
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -49,33 +52,31 @@ func (u *up) startKind(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", kindFailure(err)
 	}
-	u.group.Go(ctx, part, "", func(ctx context.Context) error {
+	c.group.Go(ctx, part, "", func(ctx context.Context) error {
 		<-ctx.Done()
 		return cluster.Delete(ctx)
 	})
 	// The agent's folder describes a cluster that is gone.
-	return cluster.Kubeconfig(), os.RemoveAll(u.agentDir(name))
+	return cluster.Kubeconfig(), os.RemoveAll(c.agentDir(name))
 }
 
-// leaveKind forgets the agents of clusters that kind ran at an earlier start: this one has other
+// forget drops the agents of clusters that kind ran at an earlier start: this one has other
 // clusters under their names.
-func (u *up) leaveKind() error {
-	dirs, err := filepath.Glob(u.kindDir("*"))
+func (c containers) forget() error {
+	dirs, err := filepath.Glob(c.kindDir("*"))
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
 		if left, ok := localkind.Left(dir); ok {
-			u.tell("cluster "+name, "an earlier start was killed and left a cluster: kind delete cluster --name "+left)
+			c.tell("cluster "+name, "an earlier start was killed and left a cluster: kind delete cluster --name "+left)
 		}
-		if err := errors.Join(os.RemoveAll(u.agentDir(name)), os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(os.RemoveAll(c.agentDir(name)), os.RemoveAll(dir)); err != nil {
 			return failure.File(err, "Choose another folder with --data-dir.")
 		}
 	}
 	return nil
 }
 
-func (u *up) kindDir(name string) string { return u.dir.Path("kind", name) }
-
-func (u *up) agentDir(name string) string { return u.dir.Path("agent", name) }
+func (c containers) kindDir(name string) string { return c.dir.Path("kind", name) }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -24,6 +23,8 @@ const stopKubeTimeout = 15 * time.Second
 // kube is what the local control planes share. The servers of each start first, so that content is
 // delivered to it while the files of its nodes are still made.
 type kube struct {
+	*base
+
 	files *supply.Supply
 	nodes []<-chan struct{} // of each control plane; closed when its nodes are ready
 
@@ -32,44 +33,32 @@ type kube struct {
 	kubectl string          // path; empty until it was found or made
 }
 
-// findKube checks that there is a cluster or a way to run one, before anything is started.
-func (u *up) findKube(ctx context.Context) error {
-	if u.Options.Kubeconfig != "" {
-		if _, err := os.Stat(u.Options.Kubeconfig); err != nil {
-			return failure.File(err, "The file should describe your own cluster; check --kubeconfig.")
-		}
-		return nil
-	}
-	if u.Options.Kind {
-		return u.findKind()
-	}
-	if err := u.leaveKind(); err != nil {
-		return err
-	}
-	source, err := localkube.FindSource(u.Options.KubeSource)
+// newKube returns control planes that can be started, or an error if their files cannot be found or made.
+func newKube(ctx context.Context, b *base) (*kube, error) {
+	source, err := localkube.FindSource(b.Options.KubeSource)
 	if err != nil && !errors.Is(err, localkube.ErrSourceNotFound) {
-		return err
+		return nil, err
 	}
-	releases, err := u.releases()
+	k := &kube{base: b}
+	releases, err := k.releases()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	u.kube = &kube{}
-	u.kube.files = supply.New(supply.Params{
-		Dir: u.Options.Binaries, SourceDir: source, LookPath: u.LookPath, Releases: releases, EtcdData: u.etcdData(),
-		Report:   u.tellOrigin,
-		Progress: func(line string) { u.tell("kubernetes", line) },
+	k.files = supply.New(supply.Params{
+		Dir: b.Options.Binaries, SourceDir: source, LookPath: b.LookPath, Releases: releases, EtcdData: k.etcdData(),
+		Report:   k.tellOrigin,
+		Progress: func(line string) { b.tell("kubernetes", line) },
 	})
-	return kubeFailure(u.kube.files.Check(ctx))
+	return k, kubeFailure(k.files.Check(ctx))
 }
 
 // releases returns where to download files from, or nil if nothing may be downloaded.
-func (u *up) releases() (supply.Releases, error) {
-	if u.Options.Mirror == NoDownload {
+func (k *kube) releases() (supply.Releases, error) {
+	if k.Options.Mirror == NoDownload {
 		return nil, nil
 	}
 	store, err := release.New(release.Params{
-		Mirror: u.Options.Mirror, Progress: func(line string) { u.tell("kubernetes", line) },
+		Mirror: k.Options.Mirror, Progress: func(line string) { k.tell("kubernetes", line) },
 	})
 	if err != nil {
 		return nil, failure.Usage("--kubernetes-mirror: %v", err)
@@ -78,9 +67,9 @@ func (u *up) releases() (supply.Releases, error) {
 }
 
 // etcdData returns the newest version of etcd that wrote the data of earlier starts.
-func (u *up) etcdData() (newest string) {
+func (k *kube) etcdData() (newest string) {
 	for i := range maxClusters {
-		if v := localkube.EtcdVersion(u.dir.Path("kube", numbered(demoName, i))); supply.IsNewer(v, newest) {
+		if v := localkube.EtcdVersion(k.dir.Path("kube", numbered(demoName, i))); supply.IsNewer(v, newest) {
 			newest = v
 		}
 	}
@@ -88,12 +77,12 @@ func (u *up) etcdData() (newest string) {
 }
 
 // tellOrigin reports one way to get the files of a control plane.
-func (u *up) tellOrigin(o supply.Origin) {
+func (k *kube) tellOrigin(o supply.Origin) {
 	origin := report.Origin{Way: o.Way, Files: o.Files, Why: o.Why}
-	u.kube.mu.Lock()
-	u.kube.origins = append(u.kube.origins, origin)
-	u.kube.mu.Unlock()
-	u.report(report.Event{Kind: report.Progress, Part: "kubernetes", Message: o.String(), Kubernetes: &origin})
+	k.mu.Lock()
+	k.origins = append(k.origins, origin)
+	k.mu.Unlock()
+	k.report(report.Event{Kind: report.Progress, Part: "kubernetes", Message: o.String(), Kubernetes: &origin})
 }
 
 // kubeFailure explains to a user why there are no files of a control plane.
@@ -105,28 +94,28 @@ func kubeFailure(err error) error {
 	return err
 }
 
-// startKube runs a control plane until the group stops it, and returns the path of its
+// start runs a control plane until the group stops it, and returns the path of its
 // administrator's kubeconfig. Its nodes follow.
-func (u *up) startKube(ctx context.Context, name string) (string, error) {
+func (k *kube) start(ctx context.Context, name string) (string, error) {
 	part := "cluster " + name
-	binaries, err := u.kube.files.Get(ctx, supply.Servers())
+	binaries, err := k.files.Get(ctx, supply.Servers())
 	if err != nil {
 		return "", kubeFailure(err)
 	}
-	u.tell(part, "starting a Kubernetes control plane")
+	k.tell(part, "starting a Kubernetes control plane")
 	params := localkube.Params{
-		Binaries: binaries, DataDir: u.dir.Path("kube", name), Name: name, Simulated: true, NodesLater: true,
+		Binaries: binaries, DataDir: k.dir.Path("kube", name), Name: name, Simulated: true, NodesLater: true,
 	}
 	cp, err := localkube.Start(ctx, params)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", part, err)
 	}
 	ready := make(chan struct{})
-	u.kube.nodes = append(u.kube.nodes, ready)
-	u.group.Go(ctx, part, cp.LogDir(), func(ctx context.Context) error {
-		err := u.startNodes(ctx, cp, params)
+	k.nodes = append(k.nodes, ready)
+	k.group.Go(ctx, part, cp.LogDir(), func(ctx context.Context) error {
+		err := k.startNodes(ctx, cp, params)
 		if err == nil {
-			u.tell(part, "its nodes are ready")
+			k.tell(part, "its nodes are ready")
 			close(ready)
 			select {
 			case <-ctx.Done():
@@ -142,22 +131,22 @@ func (u *up) startKube(ctx context.Context, name string) (string, error) {
 
 // startNodes gets the remaining files and runs what makes pods Ready. If it fails, the part fails,
 // which ends every wait for the nodes.
-func (u *up) startNodes(ctx context.Context, cp *localkube.ControlPlane, params localkube.Params) (err error) {
-	if params.Binaries, err = u.kube.files.Get(ctx, supply.Rest()); err != nil {
+func (k *kube) startNodes(ctx context.Context, cp *localkube.ControlPlane, params localkube.Params) (err error) {
+	if params.Binaries, err = k.files.Get(ctx, supply.Rest()); err != nil {
 		return kubeFailure(err)
 	}
-	u.kube.mu.Lock()
-	u.kube.kubectl = params.Binaries.Kubectl
-	u.kube.mu.Unlock()
+	k.mu.Lock()
+	k.kubectl = params.Binaries.Kubectl
+	k.mu.Unlock()
 	return cp.StartNodes(ctx, params)
 }
 
 // awaitNodes blocks until the nodes of all control planes are ready, or ctx ends.
-func (u *up) awaitNodes(ctx context.Context) error {
-	if u.kube == nil {
+func (k *kube) awaitNodes(ctx context.Context) error {
+	if k == nil {
 		return nil
 	}
-	for _, ready := range u.kube.nodes {
+	for _, ready := range k.nodes {
 		select {
 		case <-ready:
 		case <-ctx.Done():

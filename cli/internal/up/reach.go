@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/kubeconfig"
+	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fleetcalls"
 	"github.com/leatdev/leat/internal/identity"
@@ -20,53 +22,61 @@ import (
 // reachTimeout bounds how long leat up waits for a cluster's agent to connect to the tunnel.
 const reachTimeout = 90 * time.Second
 
-// reachClusters waits until every cluster answers through the tunnel, because the printed commands
+// prober finds out whether clusters can be reached through the tunnel.
+type prober struct {
+	*base
+
+	hub    *hub
+	client *client.Client
+}
+
+// awaitAll waits until every cluster answers through the tunnel, because the printed commands
 // must work when they are pasted, and the catalog's state of a service is current only once its
 // agent is connected.
-func (u *up) reachClusters(ctx context.Context) error {
-	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
+func (p *prober) awaitAll(ctx context.Context, clusters []report.Cluster) error {
+	token, err := p.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
 		return fmt.Errorf("get an access token: %w", err)
 	}
-	httpClient, err := u.httpClient()
+	httpClient, err := p.hub.httpClient()
 	if err != nil {
 		return err
 	}
 	defer httpClient.CloseIdleConnections()
-	for i := range u.clusters {
-		if err := u.reach(ctx, httpClient, token.GetAccessToken(), u.clusters[i].Name); err != nil {
+	for i := range clusters {
+		if err := p.reach(ctx, httpClient, token.GetAccessToken(), clusters[i].Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) error {
+func (p *prober) reach(ctx context.Context, c *http.Client, token, cluster string) error {
 	part := "cluster " + cluster
-	u.tell(part, "waiting for its agent")
+	p.tell(part, "waiting for its agent")
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	last := poll(limited, 100*time.Millisecond, func() error {
-		if err := u.connected(limited, cluster); err != nil {
+		if err := p.connected(limited, cluster); err != nil {
 			return err
 		}
-		return probe(limited, c, kubeconfig.ServerURL(u.tunnelURL(), cluster)+"/version", token)
+		return probe(limited, c, kubeconfig.ServerURL(p.hub.tunnelURL(), cluster)+"/version", token)
 	})
 	switch {
 	case last == nil:
-		u.tell(part, "reached through the tunnel")
+		p.tell(part, "reached through the tunnel")
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		u.tell(part, fmt.Sprintf("not reached through the tunnel yet (%v); see %s", last, u.dir.Log("agent "+cluster)))
+		p.tell(part, fmt.Sprintf("not reached through the tunnel yet (%v); see %s", last, p.dir.Log("agent "+cluster)))
 	}
 	return nil
 }
 
 // connected returns nil once the catalog reports that the agent is connected. The tunnel caches for
 // a while what it learnt of a cluster, so it is not asked earlier.
-func (u *up) connected(ctx context.Context, cluster string) error {
-	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, u.client, cluster)
+func (p *prober) connected(ctx context.Context, cluster string) error {
+	response, err := fleetcalls.Get[*fleetv1.Cluster](ctx, p.client, cluster)
 	if err != nil {
 		return err
 	}

@@ -13,28 +13,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
-	"github.com/leatdev/leat/cli/internal/localtls"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/cli/internal/up/statedir"
 	"github.com/leatdev/leat/cli/internal/up/supervise"
 )
-
-// Params are what Run needs besides a user's options.
-type Params struct {
-	Options   Options
-	Report    report.Reporter
-	Command   string                            // absolute path of leat
-	LookupEnv func(string) (string, bool)       // as os.LookupEnv; OTEL_ variables are passed on to the services
-	LookPath  func(file string) (string, error) // as exec.LookPath
-	LogOutput io.Writer                         // also receives the logs if Options.Verbose is set
-}
 
 // Run starts everything, reports progress, and runs until ctx ends or a part fails. Then it stops
 // everything. It returns nil if ctx ended it.
@@ -46,22 +32,22 @@ func Run(ctx context.Context, p Params) (err error) {
 	if err != nil {
 		return dirFailure(err)
 	}
-	u := &up{Params: p, dir: dir, group: supervise.New()}
+	b := &base{Params: p, dir: dir, group: supervise.New()}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	defer func() { err = u.stop(ctx, err) }()
+	defer func() { err = stop(ctx, b, err) }()
 
 	running, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
-		case <-u.group.Failed():
+		case <-b.group.Failed():
 			cancel() // a part that fails ends every wait
 		case <-running.Done():
 		}
 	})
 	defer watching.Wait()
 	defer cancel()
-	return u.run(running)
+	return run(running, b)
 }
 
 func dirFailure(err error) error {
@@ -71,79 +57,63 @@ func dirFailure(err error) error {
 	return failure.File(err, "Choose another folder with --data-dir.")
 }
 
-// up is the state of one run.
-type up struct {
-	Params
-
-	dir   *statedir.Dir
-	group *supervise.Group
-	logs  []io.Closer
-
-	ports  *listeners
-	certs  localtls.Files
-	client *client.Client
-	plan   plan
-
-	kube     *kube // nil if the clusters are the user's or kind's
-	clusters []report.Cluster
-
-	reporting sync.Mutex // a reporter takes one event at a time
-}
-
-// run starts a hub step by step and runs it until ctx ends.
-func (u *up) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{
-		u.prepare,
-		u.startHub,
-		u.fillCatalog,
-		u.startClusters,
-		u.writeAccess,
-		u.deliver,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// prepare checks what would fail later, opens the ports and makes certificates.
-func (u *up) prepare(ctx context.Context) (err error) {
-	u.tell("leat up", "storing everything in "+u.dir.Path())
-	if err := u.findKube(ctx); err != nil {
+// run starts a hub step by step, and follows what it delivers until ctx ends. What would fail later is
+// checked first.
+func run(ctx context.Context, b *base) error {
+	b.tell("leat up", "storing everything in "+b.dir.Path())
+	local, err := findKube(ctx, b)
+	if err != nil {
 		return err
 	}
-	if u.ports, err = listen(ctx, u.Options.Listen); err != nil {
+	h, err := openHub(ctx, b)
+	if err != nil {
 		return err
 	}
-	u.certs, err = localtls.Ensure(u.dir.Path(), host(u.Options.Listen))
-	return err
+	if err := h.start(ctx); err != nil {
+		return err
+	}
+	api, err := client.New(client.Params{Server: h.url(), Token: b.dir.AdminToken})
+	if err != nil {
+		return err
+	}
+	p, err := newPlan(b.Options, h.repositoryURL())
+	if err != nil {
+		return err
+	}
+	if err := (&catalog{base: b, client: api}).fill(ctx, p); err != nil {
+		return err
+	}
+	started, err := (&clusters{base: b, hub: h, client: api, kube: local}).start(ctx, p.clusters)
+	if err != nil {
+		return err
+	}
+	if err := writeAccess(h, started); err != nil {
+		return err
+	}
+	return (&deliveries{base: b, hub: h, client: api, kube: local, plan: p, clusters: started}).run(ctx)
 }
 
 // stop ends everything that was started. A requested end is not a failure.
-func (u *up) stop(ctx context.Context, cause error) error {
+func stop(ctx context.Context, b *base, cause error) error {
 	asked := ctx.Err() != nil
-	if failed := u.group.Err(); failed != nil {
+	if failed := b.group.Err(); failed != nil {
 		cause = partFailure(failed)
 	} else if asked {
 		cause = nil
 	}
-	if u.group.Len() > 0 {
+	if b.group.Len() > 0 {
 		why := "stopping"
 		if cause != nil {
 			why = "stopping, because something failed"
 		}
-		u.report(report.Event{Kind: report.Stopping, Message: why})
+		b.report(report.Event{Kind: report.Stopping, Message: why})
 	}
-	errs := []error{cause, u.group.Stop()}
-	if u.ports != nil {
-		errs = append(errs, u.ports.Close())
-	}
-	for _, log := range u.logs {
-		errs = append(errs, log.Close())
+	errs := []error{cause, b.group.Stop()}
+	for _, opened := range b.opened {
+		errs = append(errs, opened.Close())
 	}
 	if cause == nil {
-		u.report(report.Event{Kind: report.Stopped})
+		b.report(report.Event{Kind: report.Stopped})
 	}
 	return errors.Join(errs...)
 }
@@ -159,28 +129,4 @@ func partFailure(err error) error {
 		f.Advice = "Its log is " + failed.Log + "."
 	}
 	return f
-}
-
-func (u *up) tell(part, message string) {
-	u.report(report.Event{Kind: report.Progress, Part: part, Message: message})
-}
-
-func (u *up) report(e report.Event) {
-	u.reporting.Lock()
-	defer u.reporting.Unlock()
-	e.Time = time.Now()
-	u.Report(e)
-}
-
-// openLog returns a part's log. It is closed when everything has stopped.
-func (u *up) openLog(part string) (io.Writer, error) {
-	f, err := os.OpenFile(u.dir.Log(part), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	u.logs = append(u.logs, f)
-	if u.Options.Verbose {
-		return io.MultiWriter(f, u.LogOutput), nil
-	}
-	return f, nil
 }
