@@ -79,7 +79,6 @@ var tangles = map[string]tangle{
 	"internal/localkube":                        {14, measured, "programs, builds and the running cluster call each other"},
 	"services/agent/internal/inventory":         {10, measured, "stores, records and the lists of both call each other"},
 	"services/agent/internal/kube":              {8, measured, "applying, reading and the kinds of the API server call each other"},
-	"services/agent/internal/manifest":          {7, measured, "every step of reading a manifest leads back to its limits and errors"},
 	"services/agent/internal/reconcile/execute": {7, measured, "a sync and its hooks call each other"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry":    {6, measured, "a conversation, its rights and its answers"},

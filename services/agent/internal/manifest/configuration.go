@@ -5,16 +5,12 @@ package manifest
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/reason"
@@ -41,39 +37,15 @@ type Configuration struct {
 	Restart bool
 }
 
-// Reads are objects of the cluster that a render has read.
-type Reads map[inventory.Ref]Read
-
-// Read is how an object was read.
-type Read struct {
-	// Reader has read it.
-	Reader *confine.Reader
-	// Version is the resource version. Empty: the object does not exist, or the cluster refuses it.
-	Version string
-}
-
-// add records that an object was read, with the answer. A read beyond the service's bounds was none.
-func (r *Reads) add(reader *confine.Reader, ref inventory.Ref, live *unstructured.Unstructured, err error) {
-	if confine.IsRefusal(err) {
-		return
-	}
-	if *r == nil {
-		*r = Reads{}
-	}
-	read := Read{Reader: reader}
-	if live != nil {
-		read.Version = live.GetResourceVersion()
-	}
-	(*r)[ref] = read
-}
-
 // follow puts what the references of a configuration lead to among its variables.
 //
 // The references into one object stand or fall together, as they do in the hub: a user name of
 // yesterday does not go with the password of today. If one of them cannot be given, the service
 // keeps what it had by exactly these references, and the problem becomes a notice. Without that the
 // render fails (ConfigMissing), and what is applied stays.
-func (r Renderer) follow(ctx context.Context, s plan.Service, c *Configuration, given *given, all *Manifests) error {
+func follow(
+	ctx context.Context, readers Readers, s plan.Service, c *Configuration, given *given, all *Manifests,
+) error {
 	if len(c.References) == 0 {
 		return nil
 	}
@@ -92,7 +64,7 @@ func (r Renderer) follow(ctx context.Context, s plan.Service, c *Configuration, 
 	if len(groups) > clusterref.MaxObjects {
 		return reason.Errorf(reason.ConfigMissing, "the references name %d objects of the cluster; at most %d are allowed", len(groups), clusterref.MaxObjects)
 	}
-	reader, err := r.Readers.Reader(s)
+	reader, err := readers.Reader(s)
 	if err != nil {
 		return err
 	}
@@ -108,7 +80,7 @@ func (r Renderer) follow(ctx context.Context, s plan.Service, c *Configuration, 
 			fresh, why = take(c.References, groups[object], data, given.before(ctx).References)
 		}
 		if why != nil {
-			if fresh, err = given.keep(given.before(ctx), c.References, groups[object], why, all); err != nil {
+			if fresh, err = keep(given.before(ctx), c.References, groups[object], why, all); err != nil {
 				return err
 			}
 		}
@@ -167,38 +139,6 @@ func data(ctx context.Context, reader *confine.Reader, object clusterref.Object,
 	return data, nil, nil
 }
 
-// isDenied reports whether the API server refused a read, or the agent one in its own namespace.
-func isDenied(err error) bool {
-	if err == nil {
-		return false
-	}
-	why := reason.ProblemOf(err).Reason
-	return why == reason.TenantForbidden || why == reason.ApplyRejected
-}
-
-// dataOf returns the texts of a Secret or a ConfigMap; false if its data cannot be read. Values that
-// are not text are left out.
-func dataOf(live *unstructured.Unstructured) (data map[string]string, ok bool) {
-	held, _, err := unstructured.NestedStringMap(live.Object, "data")
-	if err != nil {
-		return nil, false
-	}
-	data = map[string]string{}
-	for key, text := range held {
-		if live.GetKind() == clusterref.Secret {
-			plain, err := base64.StdEncoding.DecodeString(text)
-			if err != nil {
-				return nil, false
-			}
-			text = string(plain)
-		}
-		if utf8.ValidString(text) {
-			data[key] = text
-		}
-	}
-	return data, true
-}
-
 // take returns the values of an object's references, or why that is not possible for one of them.
 func take(
 	texts map[string]string, references map[string]clusterref.Reference, data map[string]string, had map[string]GivenValue,
@@ -226,4 +166,25 @@ func take(
 		fresh[key] = GivenValue{Reference: texts[key], Text: text, IsPublic: reference.Kind == clusterref.ConfigMap}
 	}
 	return fresh, nil
+}
+
+// keep returns what the service had by exactly these references, with a notice, or the problem of a
+// service that never had a value.
+func keep(
+	before Given, texts map[string]string, references map[string]clusterref.Reference, why *refusal, all *Manifests,
+) (map[string]GivenValue, error) {
+	kept := map[string]GivenValue{}
+	for _, key := range slices.Sorted(maps.Keys(references)) {
+		had, ok := before.References[key]
+		switch {
+		case ok && had.Reference == texts[key]:
+			kept[key] = had
+			if all.Notice == nil {
+				all.Notice = reason.Errorf(reason.ConfigMissing, "%s: %s: %s; the value from before stays in use", key, texts[key], why.text)
+			}
+		case !references[key].IsOptional || !why.isAbsent:
+			return nil, reason.Errorf(reason.ConfigMissing, "%s: %s: %s", key, texts[key], why.text)
+		}
+	}
+	return kept, nil
 }

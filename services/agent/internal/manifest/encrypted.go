@@ -29,7 +29,10 @@ const (
 )
 
 // open opens the encrypted objects of a tree. Its values are secrets from then on.
-func (r Renderer) open(ctx context.Context, s plan.Service, files *render.Files, objects []render.Object, given *given, all *Manifests) error {
+func open(
+	ctx context.Context, readers Readers, s plan.Service, files *render.Files, objects []render.Object,
+	given *given, all *Manifests,
+) error {
 	var keys *keyring
 	opened := map[string]*sops.File{} // by MAC
 	for _, o := range objects {
@@ -40,7 +43,7 @@ func (r Renderer) open(ctx context.Context, s plan.Service, files *render.Files,
 		if keys == nil {
 			all.AsksFacts = true // a change of the keys that no watch shows is found at the next refresh
 			var err error
-			if keys, err = r.keys(ctx, s, all); err != nil {
+			if keys, err = readKeys(ctx, readers, s, all); err != nil {
 				return err
 			}
 		}
@@ -111,10 +114,10 @@ type keyring struct {
 	opened int    // bytes of files that were read
 }
 
-// keys reads the keys with the rights of the service's account. Without an account they are the
+// readKeys reads the keys with the rights of the service's account. Without an account they are the
 // agent's: those of a tenant are never tried for another one.
-func (r Renderer) keys(ctx context.Context, s plan.Service, all *Manifests) (*keyring, error) {
-	reader, err := r.Readers.Reader(s)
+func readKeys(ctx context.Context, readers Readers, s plan.Service, all *Manifests) (*keyring, error) {
+	reader, err := readers.Reader(s)
 	if err != nil {
 		return nil, err
 	}

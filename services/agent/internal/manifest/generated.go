@@ -48,7 +48,7 @@ type generated struct {
 	isLoaded bool
 	values   render.Generated // what renders use, saved or not
 	saved    render.Generated
-	salt     string // of the digest in pods, "" if none was made; see Renderer.stampPods
+	salt     string // of the digest in pods, "" if none was made; see stampPods
 	hasSaved bool   // the store has the salt
 }
 

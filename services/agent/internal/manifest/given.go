@@ -7,13 +7,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"unicode/utf8"
 
-	"github.com/leatdev/leat/internal/clusterref"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
@@ -54,7 +51,7 @@ type given struct {
 	next    Given
 }
 
-func (r Renderer) newGiven(s plan.Service) *given { return &given{store: r.Given, service: s} }
+func newGiven(store GivenStore, s plan.Service) *given { return &given{store: store, service: s} }
 
 // before returns what the service was given before.
 func (g *given) before(ctx context.Context) Given {
@@ -78,27 +75,6 @@ func (g *given) save(ctx context.Context) {
 }
 
 func (g *given) setReferences(values map[string]GivenValue) { g.next.References = values }
-
-// keep returns what the service had by exactly these references, with a notice, or the problem of a
-// service that never had a value.
-func (g *given) keep(
-	before Given, texts map[string]string, references map[string]clusterref.Reference, why *refusal, all *Manifests,
-) (map[string]GivenValue, error) {
-	kept := map[string]GivenValue{}
-	for _, key := range slices.Sorted(maps.Keys(references)) {
-		had, ok := before.References[key]
-		switch {
-		case ok && had.Reference == texts[key]:
-			kept[key] = had
-			if all.Notice == nil {
-				all.Notice = reason.Errorf(reason.ConfigMissing, "%s: %s: %s; the value from before stays in use", key, texts[key], why.text)
-			}
-		case !references[key].IsOptional || !why.isAbsent:
-			return nil, reason.Errorf(reason.ConfigMissing, "%s: %s: %s", key, texts[key], why.text)
-		}
-	}
-	return kept, nil
-}
 
 // Conceal adds to a substitution everything secret that the cluster gave a service.
 func (g Given) Conceal(s *render.Substitution) {

@@ -27,17 +27,10 @@ const (
 	maxLookedUp = 4 << 20
 )
 
-// Readers gives access to objects of the cluster.
-type Readers interface {
-	// Reader returns what reads the cluster on behalf of a service. Error: TenantForbidden, if the
-	// service must name an account and names none.
-	Reader(s plan.Service) (*confine.Reader, error)
-}
-
 // lookups returns the objects that the steps of a service permit templates to read, as they are now.
 // Objects and kinds that do not exist are left out. Errors are those of
 // [confine.Reader], and *render.LimitError.
-func (r Renderer) lookups(ctx context.Context, s plan.Service, steps []renderstep.Step) ([]render.Lookup, error) {
+func lookups(ctx context.Context, readers Readers, s plan.Service, steps []renderstep.Step) ([]render.Lookup, error) {
 	var rules []renderstep.LookupRule
 	for _, step := range steps {
 		if step.Helm != nil {
@@ -47,7 +40,7 @@ func (r Renderer) lookups(ctx context.Context, s plan.Service, steps []renderste
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	reader, err := r.Readers.Reader(s)
+	reader, err := readers.Reader(s)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,9 @@ var rolling = map[schema.GroupKind]bool{
 // stampPods sets the annotation of all workloads to a digest of the configuration. The digest is
 // keyed by a random text that the cluster keeps for the service: who sees pods cannot try values,
 // and neither a restart of the agent, nor another agent, nor another hub changes it.
-func (r Renderer) stampPods(ctx context.Context, s plan.Service, v render.Variables, all *Manifests) error {
+func stampPods(
+	ctx context.Context, generated *Generated, s plan.Service, v render.Variables, isTrial bool, all *Manifests,
+) error {
 	var workloads []*unstructured.Unstructured
 	for _, o := range all.Objects {
 		if rolling[o.GroupVersionKind().GroupKind()] {
@@ -45,7 +47,7 @@ func (r Renderer) stampPods(ctx context.Context, s plan.Service, v render.Variab
 	if len(workloads) == 0 {
 		return nil
 	}
-	salt, err := r.Generated.of(s.Name).saltOf(ctx, r.Generated.store, s.Name, r.IsTrial)
+	salt, err := generated.of(s.Name).saltOf(ctx, generated.store, s.Name, isTrial)
 	if err != nil {
 		return fmt.Errorf("load the key of the configuration's digest: %w", err)
 	}

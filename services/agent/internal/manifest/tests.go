@@ -14,13 +14,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// Test is one test of a service as its manifest defines it.
-type Test struct {
-	Object   *unstructured.Unstructured
-	Wave     int
-	Deletion order.Deletion
-}
-
 // readTests adds the tests of the folder that the policy names.
 func (m *Manifests) readTests(out render.Output) error {
 	m.take(out)
