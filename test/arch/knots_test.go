@@ -77,7 +77,6 @@ const measured = "2026-11-27"
 var tangles = map[string]tangle{
 	"internal/cas/casdisk":                      {8, measured, "disk, index and eviction call each other"},
 	"internal/localkube":                        {14, measured, "programs, builds and the running cluster call each other"},
-	"services/agent/internal/inventory":         {10, measured, "stores, records and the lists of both call each other"},
 	"services/agent/internal/kube":              {8, measured, "applying, reading and the kinds of the API server call each other"},
 	"services/agent/internal/reconcile/execute": {7, measured, "a sync and its hooks call each other"},
 	"services/gitcache/internal/api":            {12, measured, "one Service with every call"},

@@ -14,24 +14,6 @@ import (
 	"strings"
 )
 
-// Object is one object of a service.
-type Object struct {
-	Ref
-
-	// UID is the object's UID in the cluster. It is empty between the agent's decision to apply the
-	// object and the API server's answer.
-	UID string
-	// Wave is the object's place in the order of applying: smaller waves come first. Deletion uses
-	// the reverse order.
-	Wave int
-	// Wish is what the last applied manifest says about the object's deletion.
-	Wish Wish
-	// Agreed means that a person has agreed to the object's deletion.
-	Agreed bool
-	// Counted means that the record's Pruned includes the object although it still exists.
-	Counted bool
-}
-
 // Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for
 // concurrent use; use Clone.
 type Set struct {

@@ -5,16 +5,12 @@ package inventory
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
-
-// ErrMalformed is matched by errors about a stored record that cannot be read.
-var ErrMalformed = errors.New("malformed inventory")
 
 // Record is the state of one service that survives restarts: its objects, and the inputs they were
 // made from.

@@ -5,7 +5,6 @@ package inventory
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,16 +67,4 @@ func (k Key) Compare(other Key) int {
 		strings.Compare(k.Namespace, other.Namespace),
 		strings.Compare(k.Name, other.Name),
 	)
-}
-
-func decodeRef(text string) (Ref, error) {
-	const fields = 5
-	parts := strings.Split(text, "/")
-	if len(parts) != fields || parts[2] == "" || parts[4] == "" {
-		return Ref{}, fmt.Errorf("%w: object %q, want group/version/kind/namespace/name", ErrMalformed, text)
-	}
-	return Ref{
-		Key:     Key{Group: parts[0], Kind: parts[2], Namespace: parts[3], Name: parts[4]},
-		Version: parts[1],
-	}, nil
 }

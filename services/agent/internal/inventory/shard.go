@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/google/uuid"
 )
+
+// ErrMalformed is matched by errors about a stored record that cannot be read.
+var ErrMalformed = errors.New("malformed inventory")
 
 // ShardObjects is the average number of objects in a shard, at most. With some 80 bytes an object,
 // a shard stays far below the limit of a ConfigMap, even if a hash spreads objects unevenly.
@@ -167,6 +171,18 @@ func (s *Set) readLines(shard string) error {
 		s.Put(Object{Ref: ref, UID: uid})
 	}
 	return nil
+}
+
+func decodeRef(text string) (Ref, error) {
+	const fields = 5
+	parts := strings.Split(text, "/")
+	if len(parts) != fields || parts[2] == "" || parts[4] == "" {
+		return Ref{}, fmt.Errorf("%w: object %q, want group/version/kind/namespace/name", ErrMalformed, text)
+	}
+	return Ref{
+		Key:     Key{Group: parts[0], Kind: parts[2], Namespace: parts[3], Name: parts[4]},
+		Version: parts[1],
+	}, nil
 }
 
 // The marks of a UID that is a UUID in the usual notation, and of any other: Kubernetes promises
