@@ -51,10 +51,10 @@ var reads = []struct {
 	{"reconcile/prerequisites.go", byReader, 1, "objects that `dependsOn` names", "a change waits until they are ready"},
 	{"reconcile/watchlist.go", byReader, 2, "what one of the rows above has read for the last rendering", "a change of it renders the service again"},
 
+	{"reconcile/execute/claim.go", byAccount, 1, manifests, "an object that was another manager's"},
 	{"reconcile/execute/depart.go", byAccount, 1, recorded, "an object that another service took over"},
 	{"reconcile/execute/diff.go", byAccount, 2, manifests + ", and " + recorded, "a difference, or a dry run"},
 	{"reconcile/execute/drift.go", byAccount, 2, manifests, "what others changed"},
-	{"reconcile/execute/handover.go", byAccount, 1, manifests, "an object that was another manager's"},
 	{"reconcile/execute/hooks.go", byAccount, 1, manifests, "whether a hook is done"},
 	{"reconcile/execute/prune.go", byAccount, 1, recorded, "an object that left the manifests"},
 	{"reconcile/execute/recreate.go", byAccount, 1, manifests, "an object that cannot be changed in place"},

@@ -41,17 +41,16 @@ import (
 type applier struct {
 	r       *run
 	claimer *claimer
-	wave    int           // of the current objects
-	desired inventory.Set // the objects of the manifests that the run has reached
-	created inventory.Set // those that the run only creates where they are missing
-	hooks   inventory.Set // the hooks that the run has reached
+	drift   drift
+	reached *reached
+	wave    int // of the current objects
 
 	namespace    sync.Once
 	namespaceErr error // why the service's namespace could not be created
 }
 
-func newApplier(r *run) *applier {
-	return &applier{r: r, claimer: newClaimer(r)}
+func newApplier(r *run, s *reached) *applier {
+	return &applier{r: r, claimer: newClaimer(r), drift: drift{r}, reached: s}
 }
 
 // apply applies the objects of a wave, and returns those that it tried. Failures of single objects
@@ -72,14 +71,21 @@ func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.U
 	if err := a.list(ctx, prepared); err != nil {
 		return nil, err
 	}
-	immutable := &immutableObjects{}
+	immutable := &immutableObjects{r: a.r}
 	err = each(ctx, prepared, inventory.RefOf, failures, func(ctx context.Context, o *unstructured.Unstructured) error {
-		return immutable.collect(a.r, o, a.applyOne(ctx, o))
+		return immutable.collect(o, a.applyOne(ctx, o))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := a.recreate(ctx, immutable.objects, failures); err != nil {
+	gone, err := immutable.delete(ctx, failures)
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, gone, inventory.RefOf, failures, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return a.write(ctx, o, a.r.Rules.Desired(o), false) // a watch may not have shown the deletion yet
+	})
+	if err != nil {
 		return nil, err
 	}
 	refs := make([]inventory.Ref, 0, len(prepared))
@@ -104,27 +110,17 @@ func (a *applier) prepare(
 			continue
 		}
 		entry := a.entry(full)
-		if a.isReached(entry.Key) {
+		if a.reached.has(entry.Key) {
 			return nil, twice(entry.Key)
 		}
 		if order.IsCreatedOnly(full) {
-			a.created.Put(entry)
+			a.reached.created.Put(entry)
 		} else {
-			a.desired.Put(entry)
+			a.reached.desired.Put(entry)
 		}
 		prepared = append(prepared, full)
 	}
 	return prepared, nil
-}
-
-// isReached reports whether the run has reached another manifest with the key.
-func (a *applier) isReached(k inventory.Key) bool {
-	for _, reached := range []inventory.Set{a.desired, a.created, a.hooks} {
-		if _, isKnown := reached.Get(k); isKnown {
-			return true
-		}
-	}
-	return false
 }
 
 // createMissing creates those objects that are only created, where they are missing, and returns the
@@ -273,7 +269,7 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 	case observe.Keep:
 		return nil
 	case observe.Explain:
-		return a.explainDrift(ctx, o)
+		return a.drift.explain(ctx, o)
 	case observe.Install, observe.Repair:
 	}
 	return a.write(ctx, o, sum, what == observe.Repair)
@@ -288,7 +284,7 @@ func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum f
 	}
 	var before *unstructured.Unstructured
 	if isRepair {
-		before = a.contestedState(ctx, o)
+		before = a.drift.contestedState(ctx, o)
 	}
 	r.Objects.BeginApply(inventory.RefOf(o).Key, sum)
 	live, err := r.submitter().Apply(ctx, o, a.origin(o, isRepair))
@@ -303,7 +299,7 @@ func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum f
 		Fingerprint: r.Rules.Live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if isRepair {
-		a.announceCorrection(ctx, o, before, live)
+		a.drift.announceCorrection(ctx, o, before, live)
 	}
 	if isDefinition(o) {
 		return r.cluster.AwaitDefined(ctx, live)
@@ -318,13 +314,6 @@ func (a *applier) origin(o *unstructured.Unstructured, isRepair bool) submit.Ori
 	return submit.Origin{
 		Foreign: a.claimer.takeForeign(ref.Key), IsRepair: isRepair,
 		IsOtherVersion: isListed && known.UID != "" && known.Version != ref.Version,
-	}
-}
-
-// submitter returns the submitter for objects of this run.
-func (r *run) submitter() submit.Submitter {
-	return submit.Submitter{
-		Cluster: r.cluster, Spec: r.Service.Spec, Rules: r.Rules, IsConfidential: r.manifests.IsConfidential, Announce: r.announce,
 	}
 }
 

@@ -5,58 +5,15 @@ package execute
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// The manifests of hooks that run when a service leaves the plan are stored with its inventory,
-// because the bundle may be gone by then. So they must not contain secrets.
-const (
-	// maxDeleteHooks bounds the kept manifests, in bytes: they share a ConfigMap with the
-	// inventory.
-	maxDeleteHooks = 128 << 10
-	// removalID is the change for which the hooks of a removal run.
-	removalID = "removal"
-)
-
-// deleteHookManifests returns the manifests to store.
-func (h *hookRunner) deleteHookManifests(ctx context.Context) (all []json.RawMessage, err error) {
-	size := 0
-	for _, s := range h.r.schedule.Of(order.PreDelete, order.PostDelete) {
-		for _, m := range s.Members {
-			manifest, err := h.deleteHookManifest(ctx, m.Object)
-			if err != nil {
-				return nil, fmt.Errorf("keep %s hook %s: %w", s.Phase, inventory.RefOf(m.Object).Key, err)
-			}
-			all, size = append(all, manifest), size+len(manifest)
-		}
-	}
-	if size > maxDeleteHooks {
-		return nil, reason.Errorf(reason.ManifestInvalid, "PreDelete and PostDelete hooks have %d bytes, want at most %d", size, maxDeleteHooks)
-	}
-	return all, nil
-}
-
-func (h *hookRunner) deleteHookManifest(ctx context.Context, o *unstructured.Unstructured) (json.RawMessage, error) {
-	if o.GetKind() == "Secret" || h.r.manifests.IsConfidential(o) {
-		return nil, reason.Errorf(reason.ManifestInvalid, "it holds a secret, and is kept in the cluster for everybody to read; let it refer to a Secret of the service instead")
-	}
-	full, err := complete(ctx, h.r.cluster, h.r.Service, o)
-	if k8s.IsUnknownKind(err) {
-		full, err = o, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return full.MarshalJSON()
-}
+// removalID is the change for which the hooks of a removal run.
+const removalID = "removal"
 
 // hasDeleteHooks reports whether hooks run at the removal. They do only if the objects are deleted.
 func (h *hookRunner) hasDeleteHooks() bool {
@@ -121,3 +78,6 @@ func (h *hookRunner) discardAll(ctx context.Context) error {
 	}
 	return nil
 }
+
+// phaseRunner runs the stages of a phase.
+type phaseRunner func(ctx context.Context, phase order.Phase) error

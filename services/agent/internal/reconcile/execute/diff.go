@@ -33,12 +33,7 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 	}
 	r := x.newRun(job, account, cluster)
 	r.isTrial = true
-	if err := r.take(ctx, []step{
-		{"validate", r.validate},
-		{"render", r.render},
-		{"check keys", r.checkKeys},
-		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
-	}); err != nil {
+	if err := r.take(ctx, preparation(r)); err != nil {
 		return nil, err
 	}
 	d := newDiffer(r, r.Service.ConfigDigest != r.record.Applied.ConfigDigest)
@@ -68,22 +63,16 @@ func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error)
 	r := x.newRun(job, account, cluster)
 	r.isTrial = true
 	var preview *report.DryRun
-	err = r.take(ctx, []step{
-		{"validate", r.validate},
-		{"render", r.render},
-		{"check keys", r.checkKeys},
-		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
-		{"compare", func(ctx context.Context) (err error) {
-			preview, err = r.preview(ctx)
-			return err
-		}},
-	})
+	err = r.take(ctx, append(preparation(r), step{"compare", func(ctx context.Context) (err error) {
+		preview, err = newDiffer(r, false).preview(ctx)
+		return err
+	}}))
 	return preview, err
 }
 
 // preview tries every object.
-func (r *run) preview(ctx context.Context) (*report.DryRun, error) {
-	d, failures := newDiffer(r, false), &Failures{verb: "compare"}
+func (d *differ) preview(ctx context.Context) (*report.DryRun, error) {
+	r, failures := d.r, &Failures{verb: "compare"}
 	for _, o := range r.schedule.Objects() {
 		err := d.compare(ctx, o)
 		if isFatal(ctx, err) {
@@ -206,7 +195,7 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 // it does not show fields that only an adoption would remove.
 func (d *differ) dryRun(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := inventory.RefOf(full).Key
-	if err := d.r.checkClaim(ctx, key, live); err != nil {
+	if err := d.checkClaim(ctx, key, live); err != nil {
 		return nil, err
 	}
 	isRepair := d.r.Objects.IsRepair(key, d.r.Rules.Desired(full))
@@ -218,14 +207,15 @@ func (d *differ) dryRun(ctx context.Context, full, live *unstructured.Unstructur
 }
 
 // checkClaim returns why the run could not claim an existing object, or nil. It claims nothing.
-func (r *run) checkClaim(ctx context.Context, k inventory.Key, live *unstructured.Unstructured) error {
-	if newClaimer(r).isKnownByUID(k) {
+func (d *differ) checkClaim(ctx context.Context, k inventory.Key, live *unstructured.Unstructured) error {
+	r, claimer := d.r, newClaimer(d.r)
+	if claimer.isKnownByUID(k) {
 		return nil
 	}
 	owner := cmp.Or(r.x.params.Ownership.Owner(k), k8s.ServiceOf(live), r.Service.Name)
 	switch {
 	case owner == r.Service.Name:
-		return r.checkAdoption(live)
+		return claimer.checkAdoption(live)
 	case !r.x.params.Ownership.Yields(ctx, owner, k):
 		return ownership.ClaimedBy(owner)
 	}

@@ -5,183 +5,66 @@ package execute
 
 import (
 	"context"
-	"errors"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/k8s"
-	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 )
 
-// Package ownership describes the steps in which an object moves from one service to another.
-
-// claimer claims objects for the run's service. It is safe for concurrent use.
-type claimer struct {
-	r *run
-
-	mu      sync.Mutex
-	foreign map[inventory.Key]*unstructured.Unstructured // found in the cluster, and not applied yet
-}
-
-func newClaimer(r *run) *claimer {
-	return &claimer{r: r, foreign: map[inventory.Key]*unstructured.Unstructured{}}
-}
-
-// claim ensures that an object is the service's, or nobody's yet.
-func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
-	services := c.r.x.params.Ownership
-	owner := services.Claim(ref.Key, c.r.Name)
-	isMine := owner == c.r.Name
-	if !isMine && (!services.Yields(ctx, owner, ref.Key) || !services.Reassign(ref.Key, owner, c.r.Name)) {
-		return ownership.ClaimedBy(owner)
-	}
-	if !c.isKnownByUID(ref.Key) {
-		if err := c.inspect(ctx, ref, owner); err != nil {
-			services.Unclaim(ref.Key, c.r.Name, owner)
-			return err
-		}
-	}
-	if !isMine {
-		c.r.record.inherit(owner, inventory.Object{})
-	}
-	return nil
-}
-
-// isKnownByUID reports whether the object in the cluster, if there is one, is the listed one.
-// Somebody else may have created a deleted object again, which matters if nothing may be adopted.
-func (c *claimer) isKnownByUID(k inventory.Key) bool {
-	known, isListed := c.r.record.get(k)
-	if !isListed || known.UID == "" || c.r.Service.Spec.Policy.Adoption != syncpolicy.AdoptNever {
-		return isListed && known.UID != ""
-	}
-	return !c.r.Objects.IsKnownDeleted(k)
-}
-
-// inspect reads an object that the inventory does not list. An object that another service yields
-// is listed under its UID: before the label changes, only the UID shows its owner. An object that
-// Leat has never applied counts as unlabelled if its label names such a service, or a missing one.
-//
-// If Leat has applied the object, its label may name a service that is gone: the object was handed
-// over by that service and has not been applied since. Then it belongs to the claimant if that
-// lists it, and otherwise perhaps to another agent.
-func (c *claimer) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
-	live, err := c.r.cluster.Get(ctx, ref)
-	if errors.Is(err, k8s.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	services, owner := c.r.x.params.Ownership, k8s.ServiceOf(live)
-	if owner == "" || owner == c.r.Name {
-		return c.admit(ref.Key, live)
-	}
-	isKnown := services.Knows(owner)
-	if isKnown && !services.Yields(ctx, owner, ref.Key) {
-		return ownership.ClaimedBy(owner)
-	}
-	if !k8s.IsAppliedByLeat(live) {
-		bare := live.DeepCopy()
-		k8s.Unmark(bare)
-		return c.admit(ref.Key, bare)
-	}
-	if !isKnown {
-		if claimant == c.r.Name || !services.HoldsUID(claimant, ref.Key, string(live.GetUID())) {
-			return ownership.ClaimedBy(owner)
-		}
-		owner = claimant
-	}
-	c.r.record.inherit(owner, inventory.Object{Ref: ref, UID: string(live.GetUID())})
-	return nil
-}
-
-// admit decides whether this service may take over an existing object that belongs to no other
-// service.
-func (c *claimer) admit(k inventory.Key, live *unstructured.Unstructured) error {
-	if err := c.r.checkAdoption(live); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.foreign[k] = live
-	return nil
-}
-
-// checkAdoption returns why the service must not take over an existing object, or nil.
-func (r *run) checkAdoption(live *unstructured.Unstructured) error {
-	isUnlabelled := k8s.ServiceOf(live) == ""
-	if isUnlabelled && r.Service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live) {
-		return reason.Errorf(reason.ObjectUnmanaged, "exists, and Leat has not made it; remove it, or allow the service's policy to adopt it")
-	}
-	return nil
-}
-
-// takeForeign returns the object that was admitted under that key, once.
-func (c *claimer) takeForeign(k inventory.Key) *unstructured.Unstructured {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	live := c.foreign[k]
-	delete(c.foreign, k)
-	return live
-}
+// handover is how objects leave a service for others that want them.
+type handover struct{ r *run }
 
 // dropTransferred removes objects from the inventory that other services have taken over. This
 // holds even if the rest of the run fails.
-func (r *run) dropTransferred(ctx context.Context) error {
-	before := r.record.Objects.Len()
-	for _, o := range r.record.Objects.Objects() {
-		if owner := r.otherHolder(o.Key); owner != "" {
-			r.leave(ctx, o, belongsTo(owner))
+func (h handover) dropTransferred(ctx context.Context) error {
+	before := h.r.record.Objects.Len()
+	for _, o := range h.r.record.Objects.Objects() {
+		if owner := h.otherHolder(o.Key); owner != "" {
+			h.r.leave(ctx, o, belongsTo(owner))
 		}
 	}
-	if r.record.Objects.Len() == before {
+	if h.r.record.Objects.Len() == before {
 		return nil
 	}
-	return r.store(ctx)
+	return h.r.store(ctx)
 }
 
 // otherHolder returns the other service that has claimed and listed an object, or "".
-func (r *run) otherHolder(k inventory.Key) string {
-	owner := r.x.params.Ownership.Owner(k)
-	if owner == r.Name || !r.x.params.Ownership.Holds(owner, k) {
+func (h handover) otherHolder(k inventory.Key) string {
+	owner := h.r.x.params.Ownership.Owner(k)
+	if owner == h.r.Name || !h.r.x.params.Ownership.Holds(owner, k) {
 		return ""
 	}
 	return owner
 }
 
-// offerToClaimants removes the objects that another service lists now, keeps those that another
+// offer removes the objects that another service lists now, keeps those that another
 // service of the plan will take, and returns the rest.
-func (r *run) offerToClaimants(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
+func (h handover) offer(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
 	lent := map[inventory.Key]bool{}
 	for _, o := range gone {
-		if owner := r.otherHolder(o.Key); owner != "" {
-			r.leave(ctx, o, belongsTo(owner))
+		if owner := h.otherHolder(o.Key); owner != "" {
+			h.r.leave(ctx, o, belongsTo(owner))
 			continue
 		}
-		owner := r.x.params.Ownership.Owner(o.Key)
-		hasClaimant, err := r.x.params.Ownership.HasClaimant(ctx, r.Member, o.Key)
+		owner := h.r.x.params.Ownership.Owner(o.Key)
+		hasClaimant, err := h.r.x.params.Ownership.HasClaimant(ctx, h.r.Member, o.Key)
 		switch {
 		case err != nil:
 			return nil, err
 		case hasClaimant:
 			lent[o.Key] = true
 		default:
-			r.x.params.Ownership.Reassign(o.Key, owner, r.Name) // from a service that no longer wants it
+			h.r.x.params.Ownership.Reassign(o.Key, owner, h.r.Name) // from a service that no longer wants it
 			rest = append(rest, o)
 		}
 	}
-	r.Member.Lend(lent)
+	h.r.Member.Lend(lent)
 	return rest, nil
 }
 
 // requireNothingLent fails while other services have not taken the objects that they want.
-func (r *run) requireNothingLent() error {
-	if lent := r.Member.Lent(); len(lent) > 0 {
+func (h handover) requireNothingLent() error {
+	if lent := h.r.Member.Lent(); len(lent) > 0 {
 		return reason.Errorf(reason.ObjectClaimed, "waits for another service of the plan to take over %s", inventory.Describe(lent))
 	}
 	return nil

@@ -5,12 +5,9 @@ package execute
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,16 +58,17 @@ func (h *hook) id() string {
 
 // hookRunner runs the hooks of a service. Only the goroutine of the run uses it.
 type hookRunner struct {
-	r       *run
-	applier *applier // nil in a removal
-	phase   []*hook  // of the current phase, to be deleted at its end if their policy says so
+	r         *run
+	reached   *reached
+	isRemoval bool
+	phase     []*hook // of the current phase, to be deleted at its end if their policy says so
 }
 
 // begin begins the run of the hooks for a change, unless it has begun already, and stores their
 // common data.
 func (h *hookRunner) begin(ctx context.Context) error {
 	r := h.r
-	manifests, err := h.deleteHookManifests(ctx)
+	manifests, err := deleteHookManifests(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -101,24 +99,6 @@ func (h *hookRunner) newRunID() string {
 	return shortHash(h.r.Name, h.r.Service.UID, time.Now().Format(time.RFC3339Nano))
 }
 
-func changeID(in inventory.Applied) string {
-	return shortHash(append([]string{in.SpecDigest, in.ConfigDigest, in.SyncRequest}, in.Digests...)...)
-}
-
-// shortHash returns a name for texts that is short enough for the name of an object.
-func shortHash(texts ...string) string {
-	const length = 5 // bytes
-	all := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
-	return hex.EncodeToString(all[:length])
-}
-
-// generatedName returns a name with a generateName prefix, as the API server would, but always the
-// same one in one run.
-func generatedName(prefix, suffix string) string {
-	const maxLength = 63
-	return prefix[:min(len(prefix), maxLength-len(suffix))] + suffix
-}
-
 // launch creates the hooks among the members that have not run yet. It does not wait for their end.
 func (h *hookRunner) launch(ctx context.Context, phase order.Phase, members []order.Member, failures *Failures) ([]*hook, error) {
 	if !h.r.IsChange {
@@ -133,9 +113,7 @@ func (h *hookRunner) launch(ctx context.Context, phase order.Phase, members []or
 	}
 	h.phase = append(h.phase, hooks...)
 	for _, one := range hooks {
-		if h.applier != nil {
-			h.applier.hooks.Put(inventory.Object{Ref: one.ref})
-		}
+		h.reached.hooks.Put(inventory.Object{Ref: one.ref})
 		if _, hasEnded := h.r.record.Hooks.Ended[one.id()]; hasEnded {
 			continue
 		}
@@ -174,10 +152,7 @@ func (h *hookRunner) prepare(ctx context.Context, phase order.Phase, members []o
 
 // isDesired reports whether an object of the service has that key.
 func (h *hookRunner) isDesired(k inventory.Key) bool {
-	if h.applier == nil {
-		return false
-	}
-	_, isDesired := h.applier.desired.Get(k)
+	_, isDesired := h.reached.desired.Get(k)
 	return isDesired
 }
 
@@ -233,7 +208,7 @@ func (h *hookRunner) list(ctx context.Context, hooks []*hook) error {
 
 // save stores the record. In a removal it keeps the last spec's settings for the removal.
 func (h *hookRunner) save(ctx context.Context) error {
-	if h.applier == nil {
+	if h.isRemoval {
 		return h.r.store(ctx)
 	}
 	return h.r.save(ctx)

@@ -24,16 +24,16 @@ func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 	if denied := x.params.Lock.Admit(r.account); denied != nil {
 		return x.handOverOnly(ctx, r, denied)
 	}
-	s := newRemovalStager(r)
+	s, l := newRemovalStager(r), leaving{handover{r}}
 	err = r.take(ctx, []step{
-		{"mark inventory", r.markRemoval},
-		{"delete tests", r.deleteTests},
-		{"hand over objects", r.handOver},
+		{"mark inventory", l.mark},
+		{"delete tests", l.deleteTests},
+		{"hand over objects", l.handOver},
 		{"run PreDelete hooks", func(ctx context.Context) error { return s.hooks.runPreDelete(ctx, s.applyPhase) }},
-		{"delete objects", r.deleteAll},
+		{"delete objects", l.deleteAll},
 		{"run PostDelete hooks", func(ctx context.Context) error { return s.hooks.runPostDelete(ctx, s.applyPhase) }},
 		{"delete hooks", s.hooks.discardAll},
-		{"delete inventory", r.deleteRecord},
+		{"delete inventory", l.deleteRecord},
 	})
 	err = r.salvage(ctx, err)
 	return r.outcome(), err
@@ -43,15 +43,16 @@ func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 // Other services may take over its objects, for which they have accounts of their own. The service
 // is removed if nothing is left that needs the account. Otherwise the error is denied.
 func (x *Executor) handOverOnly(ctx context.Context, r *run, denied error) (Outcome, error) {
+	l := leaving{handover{r}}
 	err := r.take(ctx, []step{
-		{"hand over objects", r.handOver},
+		{"hand over objects", l.handOver},
 		{"check account", func(context.Context) error {
 			if r.record.NeedsAccount() {
 				return denied
 			}
 			return nil
 		}},
-		{"delete inventory", r.deleteRecord},
+		{"delete inventory", l.deleteRecord},
 	})
 	err = r.salvage(ctx, err)
 	return r.outcome(), err
@@ -63,7 +64,7 @@ func (x *Executor) handOverOnly(ctx context.Context, r *run, denied error) (Outc
 func (x *Executor) Release(ctx context.Context, job Job) (outcome Outcome, isEmpty bool, err error) {
 	r, err := x.newDepartingRun(job)
 	if err == nil {
-		_, err = r.offerToClaimants(ctx, r.record.Objects.Objects())
+		_, err = handover{r}.offer(ctx, r.record.Objects.Objects())
 	}
 	if err == nil {
 		err = r.store(ctx)
@@ -81,29 +82,32 @@ func (x *Executor) newDepartingRun(job Job) (*run, error) {
 	return x.newRun(job, account, cluster), err
 }
 
-// markRemoval records that objects are about to be deleted, in case the service returns before all
+// leaving are the steps in which a service leaves the cluster.
+type leaving struct{ handover }
+
+// mark records that objects are about to be deleted, in case the service returns before all
 // are gone. It also records the last spec's settings for the deletion, if this process knows them.
-func (r *run) markRemoval(ctx context.Context) error {
-	record := &r.record
+func (l leaving) mark(ctx context.Context) error {
+	record := &l.r.record
 	if record.Objects.Len() == 0 {
 		return nil
 	}
 	prune, deletion := record.Prune, record.Deletion
-	if r.Service.Name != "" {
-		prune, deletion = r.Service.Spec.Prunes(), r.Service.Spec.Policy.Deletion
+	if l.r.Service.Name != "" {
+		prune, deletion = l.r.Service.Spec.Prunes(), l.r.Service.Spec.Policy.Deletion
 	}
 	if record.Touched && prune == record.Prune && deletion == record.Deletion {
 		return nil
 	}
 	record.Touched, record.Prune, record.Deletion = true, prune, deletion
-	return r.store(ctx)
+	return l.r.store(ctx)
 }
 
 // deleteTests deletes objects that tests have left.
-func (r *run) deleteTests(ctx context.Context) error {
+func (l leaving) deleteTests(ctx context.Context) error {
 	failures := &Failures{verb: "delete test"}
-	err := each(ctx, r.record.Tests.Objects, refOf, failures, func(ctx context.Context, o inventory.Object) error {
-		return r.withLiveObject(ctx, o, deleteInBackground(r.cluster))
+	err := each(ctx, l.r.record.Tests.Objects, refOf, failures, func(ctx context.Context, o inventory.Object) error {
+		return l.r.withLiveObject(ctx, o, deleteInBackground(l.r.cluster))
 	})
 	if err != nil {
 		return err
@@ -113,43 +117,43 @@ func (r *run) deleteTests(ctx context.Context) error {
 
 // handOver hands over the objects that other services of the plan want. If nothing is left, as
 // after a renaming, nothing is deleted, and so the hooks for a deletion do not run.
-func (r *run) handOver(ctx context.Context) error {
-	before := r.record.Objects.Objects()
-	if _, err := r.offerToClaimants(ctx, before); err != nil {
+func (l leaving) handOver(ctx context.Context) error {
+	before := l.r.record.Objects.Objects()
+	if _, err := l.offer(ctx, before); err != nil {
 		return err
 	}
-	if err := r.requireNothingLent(); err != nil {
+	if err := l.requireNothingLent(); err != nil {
 		return err
 	}
-	if len(before) == 0 || r.record.Objects.Len() > 0 {
+	if len(before) == 0 || l.r.record.Objects.Len() > 0 {
 		return nil
 	}
-	r.record.Hooks.DeleteHooks = nil
-	return r.store(ctx)
+	l.r.record.Hooks.DeleteHooks = nil
+	return l.r.store(ctx)
 }
 
 // deleteAll removes all objects of the service.
-func (r *run) deleteAll(ctx context.Context) error {
-	gone, err := r.offerToClaimants(ctx, r.record.Objects.Objects())
+func (l leaving) deleteAll(ctx context.Context) error {
+	gone, err := l.offer(ctx, l.r.record.Objects.Objects())
 	if err != nil {
 		return err
 	}
-	if err := r.newRemoval(r.record.Deletion, !r.record.deletesObjects()).removeAll(ctx, gone); err != nil {
+	if err := newRemoval(l.r, l.r.record.Deletion, !l.r.record.deletesObjects()).removeAll(ctx, gone); err != nil {
 		return err
 	}
-	return r.requireNothingLent()
+	return l.requireNothingLent()
 }
 
-func (r *run) deleteRecord(ctx context.Context) error {
-	if r.record.HasGenerated {
-		if err := r.x.params.Renderer.Generated.Forget(ctx, r.Name); err != nil {
+func (l leaving) deleteRecord(ctx context.Context) error {
+	if l.r.record.HasGenerated {
+		if err := l.r.x.params.Renderer.Generated.Forget(ctx, l.r.Name); err != nil {
 			return err
 		}
 	}
-	if err := r.x.params.Inventories.Delete(ctx, r.Name); err != nil {
+	if err := l.r.x.params.Inventories.Delete(ctx, l.r.Name); err != nil {
 		return err
 	}
-	r.record.Record = inventory.Record{Service: r.Name}
-	r.Progress.Saved(r.record.Record)
+	l.r.record.Record = inventory.Record{Service: l.r.Name}
+	l.r.Progress.Saved(l.r.record.Record)
 	return nil
 }

@@ -38,7 +38,7 @@ func (p *pruner) prune(ctx context.Context) error {
 	}
 	deletion := p.r.Service.Spec.Policy.Deletion
 	if !p.r.Service.Spec.Prunes() {
-		return p.r.newRemoval(deletion, true).removeAll(ctx, gone)
+		return newRemoval(p.r, deletion, true).removeAll(ctx, gone)
 	}
 	if gone, err = p.confirm(ctx, gone); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p *pruner) prune(ctx context.Context) error {
 		return err
 	}
 	defer p.r.record.discount(counted)
-	return p.r.newRemoval(deletion, false).removeAll(ctx, gone)
+	return newRemoval(p.r, deletion, false).removeAll(ctx, gone)
 }
 
 // release takes the objects out of the inventory that the service only creates from now on. They
@@ -65,7 +65,7 @@ func (p *pruner) release(ctx context.Context, gone []inventory.Object) (rest []i
 	if len(released) == 0 {
 		return rest, nil
 	}
-	return rest, p.r.newRemoval(p.r.Service.Spec.Policy.Deletion, true).removeAll(ctx, released)
+	return rest, newRemoval(p.r, p.r.Service.Spec.Policy.Deletion, true).removeAll(ctx, released)
 }
 
 // surplus returns the listed objects that are neither in the manifests nor another service's.
@@ -75,7 +75,7 @@ func (p *pruner) surplus(ctx context.Context) ([]inventory.Object, error) {
 	if err := p.dropMissing(ctx, p.r.record.Objects.Minus(p.desired)); err != nil {
 		return nil, err
 	}
-	gone, err := p.r.offerToClaimants(ctx, p.r.record.Objects.Minus(p.desired))
+	gone, err := handover{p.r}.offer(ctx, p.r.record.Objects.Minus(p.desired))
 	if err == nil && p.r.record.Objects.Len() < before {
 		err = p.r.store(ctx) // even if the rest fails
 	}

@@ -21,18 +21,20 @@ import (
 // immutableObjects collects objects that must be deleted and created again. It is safe for
 // concurrent use.
 type immutableObjects struct {
+	r *run
+
 	mu      sync.Mutex
 	objects []*unstructured.Unstructured
 }
 
 // collect returns err, the result of an apply, unless a manifest changes an immutable field and the
 // object may be recreated.
-func (c *immutableObjects) collect(r *run, o *unstructured.Unstructured, err error) error {
+func (c *immutableObjects) collect(o *unstructured.Unstructured, err error) error {
 	immutable, ok := errors.AsType[*k8s.ImmutableError](err)
 	if !ok {
 		return err
 	}
-	if err := r.checkRecreation(o, immutable); err != nil {
+	if err := c.check(o, immutable); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -41,8 +43,8 @@ func (c *immutableObjects) collect(r *run, o *unstructured.Unstructured, err err
 	return nil
 }
 
-// checkRecreation returns why an object must not be deleted and created again, or nil.
-func (r *run) checkRecreation(o *unstructured.Unstructured, immutable *k8s.ImmutableError) error {
+// check returns why an object must not be deleted and created again, or nil.
+func (c *immutableObjects) check(o *unstructured.Unstructured, immutable *k8s.ImmutableError) error {
 	choice, err := order.Recreate(o)
 	if err != nil {
 		return err
@@ -55,36 +57,35 @@ func (r *run) checkRecreation(o *unstructured.Unstructured, immutable *k8s.Immut
 	case inventory.IsPrecious(inventory.RefOf(o).Key):
 		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
-	case !choice.Or(r.Service.Spec.Policy.Recreate):
+	case !choice.Or(c.r.Service.Spec.Policy.Recreate):
 		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed: to let Leat delete the object and create it again, give it the annotation %s: enabled, "+
 			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
 	}
 	return nil
 }
 
-// recreate deletes objects, and creates them again once they are gone.
-func (a *applier) recreate(ctx context.Context, objects []*unstructured.Unstructured, failures *Failures) error {
-	var ready []*unstructured.Unstructured
-	for _, o := range objects {
+// delete deletes the objects, and returns those that are gone.
+func (c *immutableObjects) delete(ctx context.Context, failures *Failures) ([]*unstructured.Unstructured, error) {
+	var gone []*unstructured.Unstructured
+	for _, o := range c.objects {
 		ref := inventory.RefOf(o)
-		err := a.r.deleteForRecreation(ctx, ref)
+		err := c.deleteOne(ctx, ref)
 		if isFatal(ctx, err) {
-			return err
+			return nil, err
 		}
 		if err != nil {
 			failures.add(ref, err)
 			continue
 		}
-		ready = append(ready, o)
+		gone = append(gone, o)
 	}
-	return each(ctx, ready, inventory.RefOf, failures, func(ctx context.Context, o *unstructured.Unstructured) error {
-		return a.write(ctx, o, a.r.Rules.Desired(o), false) // a watch may not have shown the deletion yet
-	})
+	return gone, nil
 }
 
-// deleteForRecreation deletes an object of the service, and blocks until it is gone. It does not
+// deleteOne deletes an object of the service, and blocks until it is gone. It does not
 // delete an object that Leat has not created.
-func (r *run) deleteForRecreation(ctx context.Context, ref inventory.Ref) error {
+func (c *immutableObjects) deleteOne(ctx context.Context, ref inventory.Ref) error {
+	r := c.r
 	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, k8s.ErrNotFound) {
 		return nil

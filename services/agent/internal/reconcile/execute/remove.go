@@ -41,7 +41,7 @@ type removal struct {
 }
 
 // newRemoval returns a removal by a policy. If it detaches, the objects stay in the cluster.
-func (r *run) newRemoval(deletion syncpolicy.Deletion, detaches bool) *removal {
+func newRemoval(r *run, deletion syncpolicy.Deletion, detaches bool) *removal {
 	return &removal{r: r, deletion: deletion, detaches: detaches}
 }
 

@@ -11,16 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/order"
-	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -227,44 +225,9 @@ func (r *run) log(ctx context.Context, level slog.Level, message string, attrs .
 	r.x.params.Logger.LogAttrs(ctx, level, message, append([]slog.Attr{slog.String("leat.service", r.Name)}, attrs...)...)
 }
 
-// complete returns a copy of o with its namespace and the service's labels, and without the fields
-// that an apply must not contain. The error is ProjectForbidden if the service's project does not allow
-// the object.
-func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
-	if err == nil {
-		err = admitObject(s, o, isNamespaced)
+// submitter returns the submitter for objects of this run.
+func (r *run) submitter() submit.Submitter {
+	return submit.Submitter{
+		Cluster: r.cluster, Spec: r.Service.Spec, Rules: r.Rules, IsConfidential: r.manifests.IsConfidential, Announce: r.announce,
 	}
-	if err != nil {
-		return nil, err
-	}
-	o = o.DeepCopy()
-	switch {
-	case !isNamespaced:
-		o.SetNamespace("")
-	case o.GetNamespace() == "":
-		o.SetNamespace(s.Spec.NamespaceOrDefault())
-	}
-	labels := o.GetLabels()
-	if len(labels) == 0 {
-		labels = defaultLabels(o)
-	}
-	k8s.Mark(labels, s.Name)
-	o.SetLabels(labels)
-	unstructured.RemoveNestedField(o.Object, "status")
-	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
-	return o, nil
-}
-
-// defaultLabels returns the labels that the API server gives an object without labels, which Leat's
-// own label would prevent: a ReplicationController gets those of its template.
-func defaultLabels(o *unstructured.Unstructured) map[string]string {
-	if o.GetAPIVersion() != "v1" || o.GetKind() != "ReplicationController" {
-		return map[string]string{}
-	}
-	labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
-	if err != nil || labels == nil {
-		return map[string]string{}
-	}
-	return labels
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// phaseRunner runs the stages of a phase.
-type phaseRunner func(ctx context.Context, phase order.Phase) error
-
 // stager applies the stages of a schedule: objects, and the hooks between them.
 //
 // A stage is complete when its objects are accepted, its hooks have ended, and its objects are
@@ -30,18 +27,19 @@ type phaseRunner func(ctx context.Context, phase order.Phase) error
 // timeout to itself, without the time of waiting for hooks and health.
 type stager struct {
 	r       *run
+	reached *reached // nil in a removal
 	applier *applier // nil in a removal, whose stages hold hooks only
 	hooks   *hookRunner
 }
 
 func newStager(r *run) *stager {
-	a := newApplier(r)
-	return &stager{r: r, applier: a, hooks: &hookRunner{r: r, applier: a}}
+	s := &reached{}
+	return &stager{r: r, reached: s, applier: newApplier(r, s), hooks: &hookRunner{r: r, reached: s}}
 }
 
 // newRemovalStager returns a stager for the hooks of a removal.
 func newRemovalStager(r *run) *stager {
-	return &stager{r: r, hooks: &hookRunner{r: r}}
+	return &stager{r: r, hooks: &hookRunner{r: r, reached: &reached{}, isRemoval: true}}
 }
 
 // applyPhases applies the stages of phases. If one fails, it runs the SyncFail hooks.

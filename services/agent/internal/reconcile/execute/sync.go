@@ -24,17 +24,13 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 		return r.outcome(), err
 	}
 	s := newStager(r)
-	err = r.take(ctx, []step{
-		// Invalid input is detected before the first change.
-		{"validate", r.validate},
-		{"render", r.render},
-		{"check keys", r.checkKeys},
-		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
+	done := completion{r}
+	err = r.take(ctx, append(preparation(r), []step{
 		// Objects that other services have taken over leave the inventory even if the rest of the
 		// run fails, because those services rely on it.
 		{"create namespace", s.applier.createNamespace},
-		{"drop transferred objects", r.dropTransferred},
-		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.applier.desired) }},
+		{"drop transferred objects", handover{r}.dropTransferred},
+		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.reached.desired) }},
 		{"begin hooks", s.hooks.begin},
 		// Nothing is deleted before everything is applied: if a service moves from one object to
 		// another, both exist for a while, and never none.
@@ -42,15 +38,15 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
 		}},
 		{"prune", func(ctx context.Context) error {
-			return (&pruner{r: r, desired: s.applier.desired, created: s.applier.created}).prune(ctx)
+			return (&pruner{r: r, desired: s.reached.desired, created: s.reached.created}).prune(ctx)
 		}},
 		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
 		{"sweep hooks", s.hooks.sweep},
 		// From here on only the record changes. It is stored once, with all changes.
-		{"expect tests", r.expectTests},
-		{"record entry", r.recordEntry},
-		{"record", r.recordSuccess},
-	})
+		{"expect tests", done.expectTests},
+		{"record entry", done.recordEntry},
+		{"record", done.recordSuccess},
+	}...))
 	err = r.salvage(ctx, err)
 	return r.outcome(), err
 }
@@ -64,8 +60,12 @@ func (x *Executor) Verify(ctx context.Context, job Job) (Outcome, error) {
 	return Outcome{Record: job.Record, Timings: job.Timings}, x.params.Renderer.Verify(ctx, job.Service)
 }
 
+// completion records that everything was applied.
+type completion struct{ r *run }
+
 // expectTests records that the tests must run for the applied change.
-func (r *run) expectTests(ctx context.Context) error {
+func (c completion) expectTests(ctx context.Context) error {
+	r := c.r
 	if !r.IsChange && !r.IsRequested {
 		return nil
 	}
@@ -87,7 +87,8 @@ func (r *run) expectTests(ctx context.Context) error {
 }
 
 // recordEntry records the applied entry of the plan, for a later process.
-func (r *run) recordEntry(context.Context) error {
+func (c completion) recordEntry(context.Context) error {
+	r := c.r
 	if !r.IsChange && len(r.record.Entry) > 0 {
 		return nil
 	}
@@ -101,7 +102,8 @@ func (r *run) recordEntry(context.Context) error {
 
 // recordSuccess records that everything was applied. A run without a change or a request does not
 // change the record.
-func (r *run) recordSuccess(ctx context.Context) error {
+func (c completion) recordSuccess(ctx context.Context) error {
+	r := c.r
 	now, record := time.Now(), &r.record
 	applied := r.Service.Inputs()
 	applied.At, applied.Took, applied.First = now, now.Sub(r.Arrived), record.Applied.Installs(applied)
