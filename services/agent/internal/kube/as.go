@@ -4,28 +4,15 @@
 package kube
 
 import (
-	"errors"
 	"fmt"
-	"strings"
-	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
-
-// tenants holds the clients that act as service accounts, one for each account that a service has
-// named. They are never dropped: a client costs a few hundred bytes, and all share their
-// connections.
-type tenants struct {
-	mu      sync.Mutex
-	clients map[k8s.Account]*Client
-}
 
 // As implements reconcile.Cluster, by impersonation. The agent discovers kinds as itself.
 func (c *Client) As(account k8s.Account) (k8s.API, error) {
@@ -77,23 +64,4 @@ func (t *tenants) client(c *Client, account k8s.Account) (*Client, error) {
 // accounts.
 func impersonate(a k8s.Account) rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name}
-}
-
-// forbids reports whether err means that the account lacks a right. Quotas and admission policies
-// return the same kind of error, but about the object.
-func (c *Client) forbids(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if c.account == (k8s.Account{}) || !apierrors.IsForbidden(err) || !errors.As(err, &status) {
-		return false
-	}
-	if webhookOf(status.Status()) != "" || policyOf(status.Status()) != "" {
-		return false // whatever its message says
-	}
-	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
-}
-
-// forbidden returns the problem of a service whose account lacks a right.
-func (c *Client) forbidden(err error) error {
-	return reason.Errorf(reason.TenantForbidden, "service account %s is not allowed to: %v; grant it the right, or leave the object to a service "+
-		"that has it", c.account, err)
 }

@@ -75,22 +75,6 @@ func (c *Client) instances(ctx context.Context, definition inventory.Ref) ([]lis
 	return []listed{{served[0].GroupVersion().WithResource(plural), served[0].Kind}}, nil
 }
 
-// servedBy returns the kinds that a definition serves, one for each served version, and the plural of
-// their name.
-func servedBy(definition *unstructured.Unstructured) (kinds []schema.GroupVersionKind, plural string) {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	plural, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "plural")
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, item := range versions {
-		version, _ := item.(map[string]any)
-		if name, _ := version["name"].(string); version["served"] == true {
-			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
-		}
-	}
-	return kinds, plural
-}
-
 // namespacedResources returns all resources whose objects live in namespaces. It fails if discovery
 // is incomplete: the missing resources might hold objects that must not be deleted.
 func (c *Client) namespacedResources(ctx context.Context) (all []listed, err error) {

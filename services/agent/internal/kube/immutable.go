@@ -82,16 +82,3 @@ func (c *Client) probe(ctx context.Context, resource dynamic.ResourceInterface, 
 	_, err := resource.Create(ctx, other, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	return err
 }
-
-// terminating is the API server's cause for an object whose namespace is being deleted.
-const terminating metav1.CauseType = "NamespaceTerminating"
-
-// closing returns the message about the object's namespace, or "" if the object was rejected for
-// another reason.
-func closing(err error) string {
-	cause, ok := apierrors.StatusCause(err, terminating)
-	if !ok {
-		return ""
-	}
-	return cause.Message
-}

@@ -11,13 +11,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/leatdev/leat/internal/flight"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/wake"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
 // refreshKinds is the minimum time between two requests for the API server's kinds, for all callers
@@ -39,8 +37,9 @@ type kinds struct {
 	changed   wake.Broadcast // notified when other kinds may be known than before
 }
 
-func newKinds(fetch func(ctx context.Context, before *catalog) (*catalog, error)) *kinds {
-	return &kinds{fetch: fetch, loads: flight.New[struct{}, struct{}](requestTimeout)}
+// newKinds returns kinds that know nothing yet. Each fetch has the timeout.
+func newKinds(timeout time.Duration, fetch func(ctx context.Context, before *catalog) (*catalog, error)) *kinds {
+	return &kinds{fetch: fetch, loads: flight.New[struct{}, struct{}](timeout)}
 }
 
 // mapping returns the resource of a kind. It returns a NoKindMatchError if the API server does not
@@ -119,33 +118,18 @@ func (k *kinds) outdate() {
 	k.changed.Notify()
 }
 
-// Namespaced implements reconcile.Cluster.
-func (c *Client) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {
-	mapping, err := c.mapping(ctx, kind)
-	if err != nil {
-		return false, err
+// servedBy returns the kinds that a definition serves, one for each served version, and the plural of
+// their name.
+func servedBy(definition *unstructured.Unstructured) (kinds []schema.GroupVersionKind, plural string) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	plural, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, item := range versions {
+		version, _ := item.(map[string]any)
+		if name, _ := version["name"].(string); version["served"] == true {
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
+		}
 	}
-	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
-}
-
-// mapping returns the resource of a kind, with the errors of reconcile.Cluster.
-func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	return request(ctx, c, kind.Kind, func(ctx context.Context) (*meta.RESTMapping, error) { return c.kinds.mapping(ctx, kind) })
-}
-
-// resource returns a client for the resource that holds ref.
-func (c *Client) resource(ctx context.Context, ref inventory.Ref) (dynamic.ResourceInterface, error) {
-	mapping, err := c.mapping(ctx, ref.GroupVersionKind())
-	if err != nil {
-		return nil, err
-	}
-	resource := c.dynamic.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		return resource.Namespace(ref.Namespace), nil
-	}
-	return resource, nil
-}
-
-func rejectedf(format string, args ...any) *reason.Problem {
-	return reason.Errorf(reason.ApplyRejected, format, args...)
+	return kinds, plural
 }

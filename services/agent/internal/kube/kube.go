@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -37,6 +38,10 @@ const fieldManager = k8s.FieldManager
 
 // requestTimeout bounds one request that is not a watch.
 const requestTimeout = time.Minute
+
+// DefaultNamespace is where an agent keeps its inventories, its identity and its Lease, unless it
+// is given another namespace.
+const DefaultNamespace = "leat-system"
 
 // Params are the settings and collaborators of New.
 type Params struct {
@@ -70,6 +75,14 @@ type Client struct {
 
 var _ k8s.API = (*Client)(nil)
 
+// tenants holds the clients that act as service accounts, one for each account that a service has
+// named. They are never dropped: a client costs a few hundred bytes, and all share their
+// connections.
+type tenants struct {
+	mu      sync.Mutex
+	clients map[k8s.Account]*Client
+}
+
 // New returns a client. It does not connect.
 func New(p Params) (*Client, error) {
 	config, err := load(p.Kubeconfig)
@@ -98,7 +111,7 @@ func New(p Params) (*Client, error) {
 	}
 	return &Client{
 		config: config, namespace: cmp.Or(p.Namespace, DefaultNamespace), dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
-		kinds:  newKinds(newDiscoverer(base, httpClient, discoveryClient).fetch),
+		kinds:  newKinds(requestTimeout, newDiscoverer(base, httpClient, discoveryClient).fetch),
 		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
 		logger: p.Logger, tenants: &tenants{clients: map[k8s.Account]*Client{}},
 	}, nil

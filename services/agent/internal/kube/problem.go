@@ -5,7 +5,6 @@ package kube
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,44 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
-
-// try calls do until it succeeds, fails permanently, or has failed too often, and translates the
-// last error. Kind is the kind of the object in question: messages about a Secret are not repeated,
-// because they may contain a value.
-func (c *Client) try(ctx context.Context, kind string, do func(context.Context) error) error {
-	err := backoff.Retry(ctx, c.retry, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		err := do(ctx)
-		if err != nil && !isTransient(err) {
-			return backoff.Permanent(err)
-		}
-		return err
-	})
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("talk to the API server: %w", context.Cause(ctx))
-	}
-	if c.forbids(err) {
-		return c.forbidden(err)
-	}
-	return translate(err, kind)
-}
-
-// request is [Client.try] for a request with an answer.
-func request[T any](ctx context.Context, c *Client, kind string, do func(context.Context) (T, error)) (answer T, err error) {
-	err = c.try(ctx, kind, func(ctx context.Context) error {
-		answer, err = do(ctx)
-		return err
-	})
-	return answer, err
-}
 
 // isTransient reports whether a retry may succeed a moment later.
 func isTransient(err error) bool {
@@ -204,4 +168,21 @@ var secretCauses = map[string]string{
 	"exceeded quota":                      "it exceeds a quota of the namespace",
 	"because it is being terminated":      "its namespace is being deleted",
 	"field is immutable when `immutable`": "it is immutable: delete it, or set recreate in the service's policy",
+}
+
+func rejectedf(format string, args ...any) *reason.Problem {
+	return reason.Errorf(reason.ApplyRejected, format, args...)
+}
+
+// terminating is the API server's cause for an object whose namespace is being deleted.
+const terminating metav1.CauseType = "NamespaceTerminating"
+
+// closing returns the message about the object's namespace, or "" if the object was rejected for
+// another reason.
+func closing(err error) string {
+	cause, ok := apierrors.StatusCause(err, terminating)
+	if !ok {
+		return ""
+	}
+	return cause.Message
 }

@@ -26,10 +26,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// DefaultNamespace is where an agent keeps its inventories, its identity and its Lease, unless it
-// is given another namespace.
-const DefaultNamespace = "leat-system"
-
 const (
 	inventoryLabel = "leat.dev/inventory"
 	// People set this annotation on a head. The agent never does, and deletes it with the record.
