@@ -33,6 +33,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/ociregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/charts"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // disk is everything below the data folder but the registry's copy. It is opened as a whole, before
@@ -83,7 +85,7 @@ func openDisk(cfg Config, root func(uid string) (mirror.Root, bool), tel *teleme
 }
 
 func (d *disk) newBuilder(
-	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, charts snapshot.Charts, tel *telemetry.Telemetry,
+	cfg Config, blobs leaves.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, charts charts.Finder, tel *telemetry.Telemetry,
 ) (*snapshot.Builder, error) {
 	return snapshot.NewBuilder(snapshot.Params{
 		Mirrors: d.mirrors, Blobs: blobs, Objects: objects, Submodules: submodules, Charts: charts, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,

@@ -79,7 +79,6 @@ var tangles = map[string]tangle{
 	"internal/localkube":                     {14, measured, "programs, builds and the running cluster call each other"},
 	"services/gitcache/internal/api":         {12, measured, "one Service with every call"},
 	"services/gitcache/internal/ociregistry": {6, measured, "a conversation, its rights and its answers"},
-	"services/gitcache/internal/snapshot":    {12, measured, "the completion of charts lives in the same package"},
 	"services/gitcache/internal/webhook":     {7, measured, "a delivery, its proof and the queue"},
 }
 

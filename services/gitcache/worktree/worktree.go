@@ -33,6 +33,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // gitFolder is the name of Git's own folder, and of the file in its place in worktrees and
@@ -132,7 +133,7 @@ func explain(err error) error {
 		return reason.Errorf(reason.BundleTooLarge, "the folder exceeds the limit of %d %s at %q; split it, or leave some out with exclude or %s",
 			limit.Max, limit.Limit, limit.Name, selection.IgnoreFile)
 	}
-	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok {
+	if bad, ok := errors.AsType[*leaves.UnsupportedError](err); ok {
 		return reason.Errorf(reason.ContentUnsupported, "%q %s", bad.Path, bad.Reason)
 	}
 	if bad, ok := errors.AsType[*chartdep.UnsupportedError](err); ok {

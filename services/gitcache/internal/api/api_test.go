@@ -39,6 +39,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
@@ -279,7 +280,7 @@ func TestReasonsOfResolve(t *testing.T) {
 		"malformed":    {withHead(walking(content.ErrMalformed)), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
 		"no mirror":    {withHead(walking(mirror.ErrNoMirror)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"defect":       {withHead(walking(errors.New("secret detail"))), errorsv1.Reason_REASON_INTERNAL},
-		"unsupported":  {withHead(walking(&snapshot.UnsupportedError{Path: "x", Reason: "is odd"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
+		"unsupported":  {withHead(walking(&leaves.UnsupportedError{Path: "x", Reason: "is odd"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
 		"lfs missing":  {withHead(walking(&lfs.MissingError{Path: "x"})), errorsv1.Reason_REASON_LFS_OBJECT_MISSING},
 		"lfs limited":  {withHead(walking(&lfs.FileError{Cause: &mirror.QuietError{}})), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
 		"lfs refused": {

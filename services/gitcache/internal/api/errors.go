@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 const (
@@ -61,7 +62,7 @@ func toError(err error, repository string) error {
 			in, rpcerr.With("limit", string(limit.Limit)), rpcerr.With("max", strconv.FormatInt(limit.Max, 10)),
 			rpcerr.With("path", limit.Name))
 	}
-	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok {
+	if bad, ok := errors.AsType[*leaves.UnsupportedError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CONTENT_UNSUPPORTED,
 			fmt.Sprintf("%q %s.", bad.Path, bad.Reason), in, rpcerr.With("path", bad.Path))
 	}

@@ -212,6 +212,14 @@ func (s *Selection) Key() string { return s.key }
 // Base is the folder that names in the bundle are relative to.
 func (s *Selection) Base() string { return s.base }
 
+// NameOf returns the name in the bundle of a path in the repository.
+func (s *Selection) NameOf(path string) string {
+	if s.base != "" {
+		return strings.TrimPrefix(path, s.base+"/")
+	}
+	return path
+}
+
 // Path is the folder of interest.
 func (s *Selection) Path() string { return s.path }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // shelf is a Git repository and repositories of charts, whose artifacts are mirrored when they are
@@ -384,7 +385,7 @@ func TestRefusedChartsAreLookedAtAgain(t *testing.T) {
 	many := chartOf(t, "web", "1.2.0")
 	s.publish("shared", "web", "1.2.0", join(at("", many), commit{"out": {kind: content.KindSymlink, text: "../../../../../x"}}))
 	b := s.builder(t)
-	if _, err := b.Resolve(t.Context(), charts(t, "shop")); !errors.Is(err, snapshot.ErrUnsupported) {
+	if _, err := b.Resolve(t.Context(), charts(t, "shop")); !errors.Is(err, leaves.ErrUnsupported) {
 		t.Errorf("got %v, want the link refused", err)
 	}
 	s.publish("shared", "web", "1.2.0", at("", many))

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"strconv"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // outline hashes what a selection of a commit depends on, reading no more than the trees above what
@@ -23,37 +26,53 @@ type outline struct {
 	found     map[string]bool // of what is named
 }
 
-// outlineOf returns the hash, with the repository, from memory where the same was asked of the
-// commit before.
-func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
+// outlineKey names a selection of a commit, with the rules for its charts.
+type outlineKey struct{ uid, commit, selection, charts string }
+
+// outlines reads outlines, and remembers them. It may be used concurrently.
+type outlines struct {
+	mirrors leaves.Mirrors
+	known   *lru.Cache[outlineKey, string]
+}
+
+func newOutlines(mirrors leaves.Mirrors) outlines {
+	return outlines{mirrors, newCache[outlineKey, string](rememberOutlines)}
+}
+
+// of returns the outline, with the repository, from memory where the same was asked of the commit
+// before.
+func (x outlines) of(ctx context.Context, f Folder) (treeKey, error) {
 	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key(), charts: f.chartRules()}
-	if sum, ok := b.outlines.Get(key); ok {
+	if sum, ok := x.known.Get(key); ok {
 		return treeKey{f.UID, sum}, nil
 	}
 	for round := 0; ; round++ {
-		sum, err := b.readOutline(ctx, f)
+		sum, err := x.read(ctx, f)
 		absent, ok := errors.AsType[*content.AbsentError](err)
 		switch {
 		case err == nil:
-			b.outlines.Add(key, sum)
+			x.known.Add(key, sum)
 			return treeKey{f.UID, sum}, nil
 		case !ok || round == maxOutlines:
 			return treeKey{}, err
 		}
-		if err := b.fetchBlobs(ctx, map[string][]string{f.UID: absent.IDs}); err != nil {
+		if err := x.mirrors.Fetch(ctx, map[string][]string{f.UID: absent.IDs}); err != nil {
 			return treeKey{}, err
 		}
 	}
 }
 
-// maxOutlines bounds how often the artifact that a commit names is fetched for its outline: once
-// suffices, unless the mirror is given up in between.
-const maxOutlines = 3
+const (
+	// maxOutlines bounds how often the artifact that a commit names is fetched for its outline: once
+	// suffices, unless the mirror is given up in between.
+	maxOutlines      = 3
+	rememberOutlines = 100_000
+)
 
-// readOutline returns the outline. The error is a *content.AbsentError where the commit is an
+// read returns the outline. The error is a *content.AbsentError where the commit is an
 // artifact that is not here.
-func (b *Builder) readOutline(ctx context.Context, f Folder) (string, error) {
-	r, err := b.params.Mirrors.Open(ctx, f.UID)
+func (x outlines) read(ctx context.Context, f Folder) (string, error) {
+	r, err := x.mirrors.Open(ctx, f.UID)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +93,7 @@ func (o *outline) read(ctx context.Context, commit string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.addFolder(ctx, "", root, maxDepth); err != nil {
+	if err := o.addFolder(ctx, "", root, leaves.MaxDepth); err != nil {
 		return err
 	}
 	return o.checkNamed()
@@ -84,7 +103,7 @@ func (o *outline) read(ctx context.Context, commit string) error {
 // entries below it.
 func (o *outline) addFolder(ctx context.Context, path, tree string, depth int) error {
 	if depth == 0 {
-		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, path)
+		return fmt.Errorf("walk tree: more than %d levels at %q", leaves.MaxDepth, path)
 	}
 	if o.selection.Named(path) {
 		o.add("folder", path, tree)

@@ -14,25 +14,26 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // packer writes leaves into a bundle.
 type packer struct {
-	builder *Builder
-	mirrors *mirrorReader
+	objects objects
+	mirrors *leaves.Reader
 	out     *bundle.Writer
 }
 
 // addAll writes the leaves. At the first object that is not here it stops writing, and lists those
 // of all further leaves instead.
-func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
-	for i, l := range leaves {
+func (p *packer) addAll(ctx context.Context, all []leaves.Leaf) error {
+	for i, l := range all {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		err := p.add(ctx, l)
 		if errors.Is(err, lfs.ErrAbsent) {
-			return p.listAbsent(ctx, leaves[i:])
+			return p.objects.listAbsent(ctx, all[i:])
 		}
 		if err != nil {
 			return explain(l, err)
@@ -42,79 +43,73 @@ func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
 }
 
 // explain turns what a bundle refuses into what the repository's owner has to change.
-func explain(l leaf, err error) error {
+func explain(l leaves.Leaf, err error) error {
 	entry, ok := errors.AsType[*bundle.EntryError](err)
 	switch {
 	case ok && entry.Reason == bundle.ReasonOutside:
-		return &UnsupportedError{Path: l.path, Reason: entry.Reason + "; set the source's root to a folder that holds the link and its target, " +
-			"such as \".\", or leave the link out with exclude"}
+		return &leaves.UnsupportedError{Path: l.Path, Reason: entry.Reason +
+			"; set the source's root to a folder that holds the link and its target, such as \".\", " +
+			"or leave the link out with exclude"}
 	case ok:
-		return &UnsupportedError{Path: l.path, Reason: entry.Reason}
+		return &leaves.UnsupportedError{Path: l.Path, Reason: entry.Reason}
 	}
 	return err
 }
 
-func (p *packer) add(ctx context.Context, l leaf) error {
-	file, err := p.open(ctx, l)
+func (p *packer) add(ctx context.Context, l leaves.Leaf) error {
+	file, err := p.mirrors.OpenLeaf(ctx, l)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	if l.kind == content.KindSymlink {
+	if l.Kind == content.KindSymlink {
 		return p.addSymlink(l, file)
 	}
 	return p.addFile(l, file)
 }
 
-func (p *packer) open(ctx context.Context, l leaf) (content.File, error) {
-	r, err := p.mirrors.open(ctx, l.uid)
-	if err != nil {
-		return content.File{}, err
-	}
-	file, err := r.Blob(ctx, l.id)
-	if err != nil {
-		return content.File{}, p.builder.blame(l.place, fmt.Errorf("open %q: %w", l.path, err))
-	}
-	return file, nil
-}
-
-func (p *packer) addSymlink(l leaf, file content.File) error {
+func (p *packer) addSymlink(l leaves.Leaf, file content.File) error {
 	if file.Size > bundle.MaxNameBytes {
-		return &UnsupportedError{Path: l.path, Reason: "is a symbolic link with an endless target"}
+		return &leaves.UnsupportedError{Path: l.Path, Reason: "is a symbolic link with an endless target"}
 	}
 	target, err := io.ReadAll(io.LimitReader(file, bundle.MaxNameBytes+1))
 	if err != nil {
-		return fmt.Errorf("read %q: %w", l.path, err)
+		return fmt.Errorf("read %q: %w", l.Path, err)
 	}
-	if l.copyOf != nil { // the link stands elsewhere than in the repository
-		if err := bundle.CheckTarget(strings.TrimPrefix(l.path, l.prefix), string(target)); err != nil {
-			return &UnsupportedError{Path: l.path, Reason: "is a symbolic link that leaves the folder of a chart which another one depends on"}
+	if l.CopyOf != nil { // the link stands elsewhere than in the repository
+		if err := bundle.CheckTarget(strings.TrimPrefix(l.Path, l.Prefix), string(target)); err != nil {
+			return &leaves.UnsupportedError{
+				Path:   l.Path,
+				Reason: "is a symbolic link that leaves the folder of a chart which another one depends on",
+			}
 		}
 	}
-	return p.out.WriteSymlink(l.name, string(target))
+	return p.out.WriteSymlink(l.Name, string(target))
 }
 
-func (p *packer) addFile(l leaf, file content.File) error {
+func (p *packer) addFile(l leaves.Leaf, file content.File) error {
 	pointer, ok, text, err := pointerIn(l, file)
 	switch {
 	case err != nil:
 		return err
-	case ok && p.builder.params.Objects == nil:
-		return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer, and none are resolved here"}
+	case ok && p.objects.store == nil:
+		return &leaves.UnsupportedError{Path: l.Path, Reason: "is a Git LFS pointer, and none are resolved here"}
 	case ok:
 		return p.addObject(l, pointer)
 	}
 	// The bytes that were read to recognise a pointer come first; the rest, if any, follows.
-	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, io.MultiReader(bytes.NewReader(text), file))
+	return p.out.WriteFile(
+		l.Name, l.Kind == content.KindExecutable, file.Size, io.MultiReader(bytes.NewReader(text), file),
+	)
 }
 
 // addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is
 // not here.
-func (p *packer) addObject(l leaf, pointer lfs.Pointer) error {
-	object, err := p.builder.params.Objects.Open(l.uid, pointer)
+func (p *packer) addObject(l leaves.Leaf, pointer lfs.Pointer) error {
+	object, err := p.objects.store.Open(l.UID, pointer)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = object.Close() }()
-	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, pointer.Size, object)
+	return p.out.WriteFile(l.Name, l.Kind == content.KindExecutable, pointer.Size, object)
 }

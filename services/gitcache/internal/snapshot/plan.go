@@ -14,69 +14,39 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
-
-// maxDepth bounds how deep trees may be nested; content that needs more is hostile.
-const maxDepth = 256
-
-// leaf is one entry of a bundle that is going to be.
-type leaf struct {
-	path string // in the repository
-	name string // in the bundle
-	kind content.Kind
-	id   string
-	*place
-}
 
 // planner finds out which leaves of a commit are selected, without reading any of them. The walk
 // goes from the top down and is bounded three times: by the entries that are looked at, by the
 // leaves that are selected, and by depth.
 type planner struct {
-	builder   *Builder
-	reader    content.Reader // of the repository that is walked
-	place     *place         // that repository
+	rules     rules
 	selection *selection.Selection
-	toVisit   int // how many more entries
-	leaves    []leaf
+	maxFiles  int            // of the bundle
+	reader    content.Reader // of the repository that is walked
+	place     *leaves.Place  // that repository
+	toVisit   int            // how many more entries
+	selected  []leaves.Leaf
 	gitlinks  []gitlink // submodules that are selected
 	absent    []string  // ignore files that a partial mirror lacks
 }
 
-// plan lists the leaves in the order of their names, and returns what of them was packed for charts.
-// Submodules are walked after the repository itself, because only one mirror may be open; charts are
-// completed after that.
-func (b *Builder) plan(ctx context.Context, mirrors *mirrorReader, f Folder, state *chartState) ([]leaf, *completer, error) {
-	r, err := mirrors.open(ctx, f.UID)
-	if err != nil {
-		return nil, nil, err
-	}
-	tree, err := r.Tree(ctx, f.Commit, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	p := &planner{
-		builder: b, reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, toVisit: b.params.Visits,
-	}
-	if err := p.walkAll(ctx, f.Selection.Start(), tree); err != nil {
-		return nil, nil, err
-	}
-	if err := b.walkSubmodules(ctx, mirrors, p); err != nil {
-		return nil, nil, err
-	}
-	if p.reader, err = mirrors.open(ctx, f.UID); err != nil {
-		return nil, nil, err
-	}
-	if err := p.checkEmpty(ctx, f.Commit); err != nil {
-		return nil, nil, err
-	}
-	completed, err := b.completeCharts(ctx, mirrors, p, f, state)
-	return p.leaves, completed, err
+// gitlink is where the tree of a submodule is to be put.
+type gitlink struct {
+	from   *leaves.Place // the repository whose commit has the link
+	at     selection.At
+	path   string // in the repository that is bundled
+	commit string
 }
+
+// within returns the path in the repository that has the link.
+func (j gitlink) within() string { return strings.TrimPrefix(j.path, j.from.Prefix) }
 
 // walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so
 // that all are fetched at once, and ends with a *content.AbsentError.
 func (p *planner) walkAll(ctx context.Context, at selection.At, tree string) error {
-	err := p.walk(ctx, at, tree, maxDepth)
+	err := p.walk(ctx, at, tree, leaves.MaxDepth)
 	if len(p.absent) > 0 && ctx.Err() == nil {
 		return &content.AbsentError{IDs: p.absent}
 	}
@@ -85,14 +55,17 @@ func (p *planner) walkAll(ctx context.Context, at selection.At, tree string) err
 
 func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth int) error {
 	if depth == 0 {
-		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, at.Below(""))
+		return fmt.Errorf("walk tree: more than %d levels at %q", leaves.MaxDepth, at.Below(""))
 	}
 	entries, err := p.reader.List(ctx, tree)
 	if err != nil {
 		return err
 	}
 	if p.toVisit -= len(entries); p.toVisit < 0 {
-		return &UnsupportedError{Path: at.Below(""), Reason: "comes after too much that has to be looked at; name folders further down, or exclude some"}
+		return &leaves.UnsupportedError{
+			Path:   at.Below(""),
+			Reason: "comes after too much that has to be looked at; name folders further down, or exclude some",
+		}
 	}
 	if at, err = p.withRules(ctx, at, entries); err != nil {
 		return err
@@ -128,20 +101,12 @@ func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, d
 	return p.add(at.Below(e.Name), e)
 }
 
-// nameOf returns the name in the bundle of a path in the repository.
-func (p *planner) nameOf(path string) string {
-	if base := p.selection.Base(); base != "" {
-		return strings.TrimPrefix(path, base+"/")
-	}
-	return path
-}
-
 func (p *planner) add(path string, e content.Entry) error {
-	name := p.nameOf(path)
-	if limit := p.builder.params.Limits.Files; len(p.leaves) == limit {
-		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(limit), Name: name}
+	name := p.selection.NameOf(path)
+	if len(p.selected) == p.maxFiles {
+		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(p.maxFiles), Name: name}
 	}
-	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID, place: p.place})
+	p.selected = append(p.selected, leaves.Leaf{Path: path, Name: name, Kind: e.Kind, ID: e.ID, Place: p.place})
 	return nil
 }
 
@@ -151,7 +116,7 @@ func (p *planner) withRules(ctx context.Context, at selection.At, entries []cont
 	if i < 0 || !at.AsksForRules() {
 		return at, nil
 	}
-	rules, err := p.builder.rulesOf(ctx, p.place.uid, p.reader, at.Below(selection.IgnoreFile), entries[i])
+	rules, err := p.rules.of(ctx, p.place.UID, p.reader, at.Below(selection.IgnoreFile), entries[i])
 	if lacks, ok := errors.AsType[*content.AbsentError](err); ok {
 		p.absent = append(p.absent, lacks.IDs...)
 		return at, nil
@@ -162,16 +127,12 @@ func (p *planner) withRules(ctx context.Context, at selection.At, entries []cont
 	return at.WithRules(rules), nil
 }
 
-func isIgnoreFile(e content.Entry) bool {
-	return e.Name == selection.IgnoreFile && e.Kind != content.KindFolder && e.Kind != content.KindSubmodule
-}
-
 // checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: more
 // likely than that nobody wants its content is that a pattern matches too much.
 func (p *planner) checkEmpty(ctx context.Context, commit string) error {
 	empty := append(p.selection.Folders(), p.selection.Path())
-	for _, l := range p.leaves {
-		empty = slices.DeleteFunc(empty, func(folder string) bool { return content.Inside(l.path, folder) })
+	for _, l := range p.selected {
+		empty = slices.DeleteFunc(empty, func(folder string) bool { return content.Inside(l.Path, folder) })
 	}
 	for _, folder := range empty {
 		tree, err := p.reader.Tree(ctx, commit, folder)
@@ -191,12 +152,12 @@ func (p *planner) checkEmpty(ctx context.Context, commit string) error {
 
 // keyOf names what the leaves make: equal leaves have an equal bundle, whatever selection of
 // whatever commit they are.
-func keyOf(leaves []leaf) string {
+func keyOf(all []leaves.Leaf) string {
 	h := selection.NewHash("leaves")
-	for _, l := range leaves {
-		h.Add(l.name, strconv.Itoa(int(l.kind)), l.id)
-		if l.above != nil { // objects of another repository, to which equal ids mean nothing
-			h.Add("of", l.uid)
+	for _, l := range all {
+		h.Add(l.Name, strconv.Itoa(int(l.Kind)), l.ID)
+		if l.Above != nil { // objects of another repository, to which equal ids mean nothing
+			h.Add("of", l.UID)
 		}
 	}
 	return h.Sum()

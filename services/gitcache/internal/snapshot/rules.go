@@ -7,8 +7,12 @@ import (
 	"context"
 	"fmt"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 const (
@@ -18,30 +22,46 @@ const (
 	rememberSize  = 8 << 10
 )
 
-// rulesOf returns what an ignore file says. Small ones are remembered, so that a commit that does
-// not change them costs no look at them.
-func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, path string, e content.Entry) (*ignore.Rules, error) {
+// rules remembers what small ignore files say, so that a commit that does not change them costs no
+// look at them. It may be used concurrently.
+type rules struct {
+	known *lru.Cache[treeKey, *ignore.Rules]
+}
+
+func newRules() rules { return rules{newCache[treeKey, *ignore.Rules](rememberRules)} }
+
+// of returns what an ignore file says.
+func (r rules) of(
+	ctx context.Context, uid string, from content.Reader, path string, e content.Entry,
+) (*ignore.Rules, error) {
 	if e.Kind == content.KindSymlink {
-		return nil, &UnsupportedError{Path: path, Reason: "is a symbolic link; ignore rules have to be in a file"}
+		return nil, &leaves.UnsupportedError{Path: path, Reason: "is a symbolic link; ignore rules have to be in a file"}
 	}
 	key := treeKey{uid: uid, id: e.ID}
-	if rules, ok := b.rules.Get(key); ok {
-		return rules, nil
+	if parsed, ok := r.known.Get(key); ok {
+		return parsed, nil
 	}
-	file, err := r.Blob(ctx, e.ID)
+	file, err := from.Blob(ctx, e.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
-	text, ok, err := readText(file)
+	text, ok, err := leaves.ReadText(file)
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	if !ok {
-		return nil, &UnsupportedError{Path: path, Reason: "is longer than 256 KiB, which is the limit for ignore rules"}
+		return nil, &leaves.UnsupportedError{
+			Path: path, Reason: "is longer than 256 KiB, which is the limit for ignore rules",
+		}
 	}
-	rules := ignore.Parse(text)
+	parsed := ignore.Parse(text)
 	if len(text) <= rememberSize {
-		b.rules.Add(key, rules)
+		r.known.Add(key, parsed)
 	}
-	return rules, nil
+	return parsed, nil
+}
+
+// isIgnoreFile reports whether an entry of a folder is its ignore file.
+func isIgnoreFile(e content.Entry) bool {
+	return e.Name == selection.IgnoreFile && e.Kind != content.KindFolder && e.Kind != content.KindSubmodule
 }

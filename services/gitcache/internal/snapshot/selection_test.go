@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 // names builds the bundle of a selection, and returns the names in it.
@@ -125,7 +126,7 @@ func TestWhatIsLeftOutIsNotLookedAt(t *testing.T) {
 	} {
 		b := newBuilder(t, &repo{commits: map[string]commit{"c": c}}, casmem.New(casmem.Config{}), snapshot.NewIndex())
 		_, err := b.Resolve(t.Context(), folder(t, "c", spec))
-		if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || bad.Path != name {
+		if bad, ok := errors.AsType[*leaves.UnsupportedError](err); !ok || bad.Path != name {
 			t.Errorf("got %v, want %q refused", err, name)
 		} else if name == "up" && (!strings.Contains(bad.Reason, "root") || !strings.Contains(bad.Reason, "exclude")) {
 			t.Errorf("got %q, want it to say what helps against a link that leads out", bad.Reason)
@@ -143,7 +144,7 @@ func TestIgnoreFilesThatCannotBe(t *testing.T) {
 			c := commit{"app/a": {text: "a"}, "app/sub/b": {text: "b"}, at: bad}
 			b := newBuilder(t, &repo{commits: map[string]commit{"c": c}}, casmem.New(casmem.Config{}), snapshot.NewIndex())
 			_, err := b.Resolve(t.Context(), app(t, "c"))
-			if refused, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || refused.Path != at {
+			if refused, ok := errors.AsType[*leaves.UnsupportedError](err); !ok || refused.Path != at {
 				t.Errorf("%s at %s: got %v, want it refused", name, at, err)
 			}
 		}
@@ -220,7 +221,7 @@ func TestEndlessTreesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Resolve(t.Context(), folder(t, "c", selection.Spec{}))
-	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || !strings.HasPrefix(bad.Path, "l/l/l/") {
+	if bad, ok := errors.AsType[*leaves.UnsupportedError](err); !ok || !strings.HasPrefix(bad.Path, "l/l/l/") {
 		t.Errorf("got %v, want a refusal that names a folder", err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
 func params(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) snapshot.Params {
@@ -141,12 +142,12 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 		path string
 		want error
 	}{
-		"lfs, extended":   {file{text: extendedPointer()}, "x", snapshot.ErrUnsupported},
+		"lfs, extended":   {file{text: extendedPointer()}, "x", leaves.ErrUnsupported},
 		"lfs, too large":  {file{text: gittest.LFSPointer(strings.Repeat("x", 2001))}, "x", bundle.ErrTooLarge},
 		"lfs, no pointer": {file{text: "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"}, "x", nil},
-		"escaping":        {file{kind: content.KindSymlink, text: "../../etc"}, "a/x", snapshot.ErrUnsupported},
-		"absolute":        {file{kind: content.KindSymlink, text: "/etc"}, "x", snapshot.ErrUnsupported},
-		"backslash":       {file{text: "x"}, `a\b`, snapshot.ErrUnsupported},
+		"escaping":        {file{kind: content.KindSymlink, text: "../../etc"}, "a/x", leaves.ErrUnsupported},
+		"absolute":        {file{kind: content.KindSymlink, text: "/etc"}, "x", leaves.ErrUnsupported},
+		"backslash":       {file{text: "x"}, `a\b`, leaves.ErrUnsupported},
 		"too large":       {file{text: strings.Repeat("x", 2001)}, "x", bundle.ErrTooLarge},
 		"upward":          {file{kind: content.KindSymlink, text: "../b"}, "a/x", nil},
 		"large fits":      {file{text: strings.Repeat("x", 2000)}, "x", nil},
@@ -158,7 +159,7 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("%s: got %v, want %v", name, err, test.want)
 			}
-			if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok && bad.Path != "app/"+test.path {
+			if bad, ok := errors.AsType[*leaves.UnsupportedError](err); ok && bad.Path != "app/"+test.path {
 				t.Errorf("%s: got path %q, want it in the repository", name, bad.Path)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
@@ -198,7 +199,7 @@ func TestSecPlacesOfSubmodulesAreBounded(t *testing.T) {
 	}
 	m := &modules{mirrored: map[string]*repo{"uid": single(with(commit{}, links))}, upstream: map[string]*repo{}}
 	_, err := m.builder(t).Resolve(t.Context(), folder(t, "c", selection.Spec{}))
-	if _, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || len(m.asked) != 0 {
+	if _, ok := errors.AsType[*leaves.UnsupportedError](err); !ok || len(m.asked) != 0 {
 		t.Errorf("got %v after %d submodules were asked for, want too many refused before any is", err, len(m.asked))
 	}
 }
