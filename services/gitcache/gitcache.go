@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/api/replica"
 	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
@@ -132,7 +133,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.mirrors, objects), webhooks, trust.verifier, tel)
+	handler, err := newHandler(service, replica.New(set, disk.mirrors, objects), webhooks, trust.verifier, tel)
 	if err != nil {
 		return err
 	}

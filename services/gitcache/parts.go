@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/api/replica"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
@@ -45,7 +46,8 @@ func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) htt
 
 // newHandler returns the handler for webhooks and for calls of other services.
 func newHandler(
-	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, verifier identity.Verifier, tel *telemetry.Telemetry,
+	service *api.Service, replicas *replica.Service, webhooks *webhook.Handler,
+	verifier identity.Verifier, tel *telemetry.Telemetry,
 ) (http.Handler, error) {
 	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
 	if err != nil {
@@ -54,7 +56,8 @@ func newHandler(
 	mux := http.NewServeMux()
 	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(server.Options(), api.Options())...)
 	mux.Handle(path, server.Guard(handler))
-	path, handler = gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(server.Options(), api.ReplicaOptions())...)
+	path, handler = gitcachev1connect.NewReplicaServiceHandler(
+		replicas, slices.Concat(server.Options(), api.ReplicaOptions())...)
 	mux.Handle(path, server.Guard(handler))
 	mux.Handle(webhook.Pattern, webhooks)
 	mux.Handle(webhook.RepositoryPattern, webhooks)

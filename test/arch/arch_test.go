@@ -65,6 +65,8 @@ var edges = []string{
 	"services/distributor/internal/spine/catalogwire",
 	"services/distributor/internal/sqlstore",
 	"services/gitcache/internal/api",
+	"services/gitcache/internal/api/replica",
+	"services/gitcache/internal/api/wire",
 	"services/gitcache/internal/forward",
 	"services/gitcache/internal/gogit",
 	"services/gitcache/internal/redisdeliveries",
@@ -195,7 +197,7 @@ var rules = []rule{
 		why:       "the tunnel knows Redis as a store of routes, behind the port that relay has for it",
 	},
 	{
-		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
+		from: []string{"services/gitcache/internal/api/...", "services/gitcache/internal/webhook"},
 		forbidden: join(redis, git, []string{
 			"./services/gitcache/internal/backend", "./services/gitcache/internal/gogit", "./services/gitcache/internal/gitbin",
 			"./services/gitcache/internal/store", "./services/gitcache/internal/uploadpack", "./services/gitcache/internal/uploadpack/route",

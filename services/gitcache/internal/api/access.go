@@ -21,7 +21,7 @@ func Options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithInterceptors(servicesOnly(""))}
 }
 
-// ReplicaOptions are [Options] for [Replica], which lets only gitcache in.
+// ReplicaOptions are [Options] for the service of package replica, and let only gitcache in.
 func ReplicaOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithInterceptors(servicesOnly(selfService))}
 }

@@ -1,21 +1,24 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api answers GitCacheService: it checks requests, translates between the wire and the
-// core, maps the core's errors to reasons, and passes calls on to the replica that the core names.
+// Package api answers GitCacheService: it checks requests, has them answered by the replica that the
+// core names, and translates with package wire. The calls of other replicas are package replica's.
 package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/trace"
 
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
@@ -64,90 +67,9 @@ func New(p Params) *Service {
 	return &Service{Params: p}
 }
 
-// PutRepository implements the call.
-func (s *Service) PutRepository(ctx context.Context, req *gitcachev1.PutRepositoryRequest) (*gitcachev1.PutRepositoryResponse, error) {
-	def, err := parseDefinition(req.GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Checker.Check(def); err != nil {
-		return nil, toError(err, def.Name)
-	}
-	if err := s.Registry.Put(ctx, def); err != nil {
-		return nil, toError(err, def.Name)
-	}
-	return &gitcachev1.PutRepositoryResponse{}, nil
-}
-
-// DeleteRepository implements the call.
-func (s *Service) DeleteRepository(ctx context.Context, req *gitcachev1.DeleteRepositoryRequest) (*gitcachev1.DeleteRepositoryResponse, error) {
-	if err := checkName("name", req.GetName()); err != nil {
-		return nil, err
-	}
-	def, deleted, err := s.Registry.Delete(ctx, req.GetName(), req.GetVersion())
-	if err != nil {
-		return nil, toError(err, req.GetName())
-	}
-	if _, err := s.Set.Get(req.GetName()); err == nil && !deleted { // a newer one stays
-		return &gitcachev1.DeleteRepositoryResponse{}, nil
-	}
-	// Also where it was gone before: an earlier call may have deleted it and failed here.
-	event := mirror.Event{Repository: req.GetName(), UID: def.UID, Deleted: true, Time: time.Now()}
-	if err := s.Events.Append(ctx, event); err != nil {
-		return nil, toError(err, req.GetName())
-	}
-	return &gitcachev1.DeleteRepositoryResponse{}, nil
-}
-
-// GetRepository implements the call.
-func (s *Service) GetRepository(ctx context.Context, req *gitcachev1.GetRepositoryRequest) (*gitcachev1.GetRepositoryResponse, error) {
-	return answer(ctx, s, "name", req.GetName(), client.GetRepository, req,
-		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.GetRepositoryResponse, error) {
-			if _, err := contentOf(r); err != nil && forward.Via(ctx) == mirror.ViaHolder {
-				return nil, err // nothing that the asker does not know
-			}
-			return &gitcachev1.GetRepositoryResponse{Repository: fromDefinition(r.Definition()), State: fromState(r.State())}, nil
-		})
-}
-
-// ListRepositories implements the call.
-func (s *Service) ListRepositories(_ context.Context, req *gitcachev1.ListRepositoriesRequest) (*gitcachev1.ListRepositoriesResponse, error) {
-	var after string
-	if err := parseToken(req.GetPage(), &after); err != nil {
-		return nil, err
-	}
-	size := pageSize(req.GetPage())
-	resp := &gitcachev1.ListRepositoriesResponse{}
-	for _, r := range s.Set.List() {
-		def := r.Definition()
-		if def.Name <= after || (def.Parent != "" && !req.GetIncludeSubmodules()) {
-			continue
-		}
-		if len(resp.GetRepositories()) == size {
-			resp.NextPageToken = formatToken(resp.GetRepositories()[size-1].GetName())
-			break
-		}
-		resp.Repositories = append(resp.Repositories, fromDefinition(def))
-	}
-	return resp, nil
-}
-
-// RefreshRepository implements the call. Only the owner can fetch, so there is no answer without
-// one.
-func (s *Service) RefreshRepository(ctx context.Context, req *gitcachev1.RefreshRepositoryRequest) (*gitcachev1.RefreshRepositoryResponse, error) {
-	return answer(ctx, s, "name", req.GetName(), client.RefreshRepository, req,
-		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.RefreshRepositoryResponse, error) {
-			state, err := r.Refresh(ctx, req.GetWait())
-			if err != nil {
-				return nil, toError(err, req.GetName())
-			}
-			return &gitcachev1.RefreshRepositoryResponse{State: fromState(state)}, nil
-		})
-}
-
 // repository returns the repository of a name that a request holds in the given field.
 func (s *Service) repository(ctx context.Context, field, name string) (*mirroring.Repository, error) {
-	if err := checkAnyName(field, name); err != nil {
+	if err := wire.CheckAnyName(field, name); err != nil {
 		return nil, err
 	}
 	r, err := s.Set.Get(name)
@@ -158,7 +80,22 @@ func (s *Service) repository(ctx context.Context, field, name string) (*mirrorin
 		s.Logger.DebugContext(ctx, "definitions not read again", slog.Any("error", missed))
 	}
 	if r, err = s.Set.Get(name); err != nil {
-		return nil, toError(err, name)
+		return nil, wire.Error(err, name)
 	}
 	return r, r.AwaitLoaded(ctx)
+}
+
+// contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the
+// repository either, only an owner can help.
+func contentOf(r *mirroring.Repository) (mirror.Content, error) {
+	c, err := r.Content()
+	if errors.Is(err, mirror.ErrNotReady) && r.Epoch() == 0 {
+		return mirror.Content{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_OWNER_UNAVAILABLE,
+			"No replica owns the repository at the moment, and this one has no mirror of it.",
+			rpcerr.RetryAfter(wire.RetryOwner), rpcerr.With("repository", r.Definition().Name))
+	}
+	if err != nil {
+		return mirror.Content{}, wire.Error(err, r.Definition().Name)
+	}
+	return c, nil
 }

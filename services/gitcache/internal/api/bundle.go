@@ -13,21 +13,25 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
+	"github.com/leatdev/leat/services/gitcache/internal/forward"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
-
-const chunkSize = 256 << 10
 
 type bundleStream = connect.ServerStream[gitcachev1.DownloadBundleResponse]
 
 // DownloadBundle implements the call. A bundle that is stored here is sent even if another replica
 // owns the repository: a digest names the same bytes everywhere.
-func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *bundleStream) error {
+func (s *Service) DownloadBundle(
+	ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
+) error {
 	r, err := s.repository(ctx, "repository", req.GetRepository())
 	if err != nil {
 		return err
 	}
-	d, folder, err := parseBundle(req, r.Definition())
+	d, folder, err := wire.ParseBundle(req, r.Definition())
 	if err != nil {
 		return err
 	}
@@ -36,7 +40,7 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 		return send(blob, stream)
 	}
 	if !errors.Is(err, snapshot.ErrBundleNotFound) {
-		return toError(err, req.GetRepository())
+		return wire.Error(err, req.GetRepository())
 	}
 	return s.relay(ctx, r, req, stream, func(ctx context.Context) error {
 		folder.Repository, folder.Epoch = req.GetRepository(), r.Epoch()
@@ -53,16 +57,59 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 	})
 }
 
+// relay has a bundle sent by the replica that [mirroring.Route] chooses: by local, where it is this
+// one. What another replica sends is passed on, and has to end well once it has begun.
+func (s *Service) relay(
+	ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
+	local func(context.Context) error,
+) error {
+	annotate(ctx, r)
+	hasBegun := false
+	_, err := mirroring.Route(ctx, r, mirroring.Call[struct{}]{
+		Via:  forward.Via(ctx),
+		Here: func(ctx context.Context) (struct{}, error) { return struct{}{}, local(ctx) },
+		There: func(ctx context.Context, replica string, via mirror.Via, answering func()) (struct{}, error) {
+			other, err := s.Dial(replica)
+			if err != nil {
+				return struct{}{}, err
+			}
+			frames, err := other.DownloadBundle(forward.Mark(ctx, via), req)
+			if err != nil {
+				return struct{}{}, err
+			}
+			defer func() { _ = frames.Close() }()
+			for frames.Receive() {
+				if !hasBegun {
+					hasBegun = true
+					answering()
+				}
+				if err := stream.Send(frames.Msg()); err != nil {
+					return struct{}{}, fmt.Errorf("relay frame: %w", err)
+				}
+			}
+			return struct{}{}, frames.Err()
+		},
+		Classify: func(err error) mirroring.Reply {
+			if hasBegun {
+				return mirroring.Answered
+			}
+			return classify(err)
+		},
+	})
+	return routeError(err, r)
+}
+
 // send sends a bundle and closes it.
 func send(blob *cas.Blob, stream *bundleStream) (err error) {
 	defer func() { err = errors.Join(err, blob.Close()) }()
 	header := &gitcachev1.BundleHeader{
 		Digest: blob.Digest.String(), StoredSize: blob.StoredSize, ContentSize: blob.ContentSize, MediaType: bundle.MediaType,
 	}
-	if err := stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Header{Header: header}}); err != nil {
+	first := &gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Header{Header: header}}
+	if err := stream.Send(first); err != nil {
 		return fmt.Errorf("send header: %w", err)
 	}
-	return sendChunks(blob, func(chunk []byte) error {
+	return wire.SendChunks(blob, func(chunk []byte) error {
 		return stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Chunk{Chunk: chunk}})
 	})
 }

@@ -6,23 +6,18 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
-
-const retryOwner = 2 * time.Second
 
 type client = gitcachev1connect.GitCacheServiceClient
 
@@ -51,52 +46,10 @@ func answer[Req, Resp any](
 	return resp, routeError(err, r)
 }
 
-// relay has a bundle sent by the replica that [mirroring.Route] chooses: by local, where it is this
-// one. What another replica sends is passed on, and has to end well once it has begun.
-func (s *Service) relay(
-	ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
-	local func(context.Context) error,
-) error {
-	annotate(ctx, r)
-	hasBegun := false
-	_, err := mirroring.Route(ctx, r, mirroring.Call[struct{}]{
-		Via:  forward.Via(ctx),
-		Here: func(ctx context.Context) (struct{}, error) { return struct{}{}, local(ctx) },
-		There: func(ctx context.Context, replica string, via mirror.Via, answering func()) (struct{}, error) {
-			other, err := s.Dial(replica)
-			if err != nil {
-				return struct{}{}, err
-			}
-			frames, err := other.DownloadBundle(forward.Mark(ctx, via), req)
-			if err != nil {
-				return struct{}{}, err
-			}
-			defer func() { _ = frames.Close() }()
-			for frames.Receive() {
-				if !hasBegun {
-					hasBegun = true
-					answering()
-				}
-				if err := stream.Send(frames.Msg()); err != nil {
-					return struct{}{}, fmt.Errorf("relay frame: %w", err)
-				}
-			}
-			return struct{}{}, frames.Err()
-		},
-		Classify: func(err error) mirroring.Reply {
-			if hasBegun {
-				return mirroring.Answered
-			}
-			return classify(err)
-		},
-	})
-	return routeError(err, r)
-}
-
 // routeError maps the error of a route that led nowhere; those of answers are mapped already.
 func routeError(err error, r *mirroring.Repository) error {
 	if errors.Is(err, mirror.ErrOwnershipLost) {
-		return toError(err, r.Definition().Name)
+		return wire.Error(err, r.Definition().Name)
 	}
 	return err
 }
@@ -112,10 +65,11 @@ func classify(err error) mirroring.Reply {
 	switch rpcerr.ReasonOf(err) {
 	case errorsv1.Reason_REASON_REPOSITORY_NOT_READY:
 		about := rpcerr.Metadata(err)
-		if about[metadataSubmodule] == "" && about[metadataDependency] == "" { // the repository itself, not one that it needs
+		if about[wire.MetadataSubmodule] == "" && about[wire.MetadataDependency] == "" { // not one that it needs
 			return mirroring.Cold
 		}
-	case errorsv1.Reason_REASON_OWNER_UNAVAILABLE, errorsv1.Reason_REASON_NOT_FOUND, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND:
+	case errorsv1.Reason_REASON_OWNER_UNAVAILABLE, errorsv1.Reason_REASON_NOT_FOUND,
+		errorsv1.Reason_REASON_BUNDLE_NOT_FOUND:
 		return mirroring.Absent
 	default:
 	}
@@ -125,19 +79,4 @@ func classify(err error) mirroring.Reply {
 func annotate(ctx context.Context, r *mirroring.Repository) {
 	trace.SpanFromContext(ctx).SetAttributes(
 		attribute.String("leat.repository", r.Definition().Name), attribute.Int64("leat.epoch", int64(r.Epoch())))
-}
-
-// contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the
-// repository either, only an owner can help.
-func contentOf(r *mirroring.Repository) (mirror.Content, error) {
-	c, err := r.Content()
-	if errors.Is(err, mirror.ErrNotReady) && r.Epoch() == 0 {
-		return mirror.Content{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_OWNER_UNAVAILABLE,
-			"No replica owns the repository at the moment, and this one has no mirror of it.",
-			rpcerr.RetryAfter(retryOwner), rpcerr.With("repository", r.Definition().Name))
-	}
-	if err != nil {
-		return mirror.Content{}, toError(err, r.Definition().Name)
-	}
-	return c, nil
 }

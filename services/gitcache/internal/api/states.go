@@ -11,6 +11,7 @@ import (
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -24,13 +25,13 @@ const statesTimeout = time.Second
 func (s *Service) GetRepositoryStates(
 	ctx context.Context, req *gitcachev1.GetRepositoryStatesRequest,
 ) (*gitcachev1.GetRepositoryStatesResponse, error) {
-	if len(req.GetNames()) > maxPage {
+	if len(req.GetNames()) > wire.MaxPage {
 		return nil, rpcerr.Field("names", "It must hold at most 1000 names.")
 	}
 	resp := &gitcachev1.GetRepositoryStatesResponse{States: map[string]*gitcachev1.RepositoryState{}}
 	for _, name := range req.GetNames() {
 		if r, err := s.Set.Get(name); err == nil && r.Epoch() != 0 {
-			resp.States[name] = fromState(r.State())
+			resp.States[name] = wire.StateMessage(r.State())
 		}
 	}
 	if forward.Via(ctx) != mirror.ViaCaller || len(resp.GetStates()) == len(req.GetNames()) {

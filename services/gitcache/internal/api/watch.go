@@ -15,6 +15,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -26,7 +27,9 @@ const probeTimeout = 3 * time.Second
 type watchStream = connect.ServerStream[gitcachev1.WatchRepositoriesResponse]
 
 // WatchRepositories implements the call.
-func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRepositoriesRequest, stream *watchStream) error {
+func (s *Service) WatchRepositories(
+	ctx context.Context, req *gitcachev1.WatchRepositoriesRequest, stream *watchStream,
+) error {
 	token := req.GetResumeToken()
 	if token == "" {
 		var err error
@@ -34,7 +37,7 @@ func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRe
 			return err
 		}
 	} else if err := s.probe(ctx, token); err != nil {
-		return toError(err, "")
+		return wire.Error(err, "")
 	}
 	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{ResumeToken: token, Synced: true}); err != nil {
 		return fmt.Errorf("send synced: %w", err)
@@ -55,7 +58,7 @@ func (s *Service) probe(ctx context.Context, token string) error {
 func (s *Service) sendStates(ctx context.Context, submodules bool, stream *watchStream) (string, error) {
 	events, token, err := s.Events.States(ctx)
 	if err != nil {
-		return "", toError(err, "")
+		return "", wire.Error(err, "")
 	}
 	last := make(map[string]mirror.Event, len(events))
 	for _, e := range events {
@@ -72,7 +75,7 @@ func (s *Service) sendStates(ctx context.Context, submodules bool, stream *watch
 			e.Epoch = e.State.Epoch
 		}
 		e.Changed, e.All, e.FetchDuration, e.Traceparent = nil, true, 0, ""
-		if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{Event: fromEvent(e)}); err != nil {
+		if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{Event: wire.EventMessage(e)}); err != nil {
 			return "", fmt.Errorf("send state: %w", err)
 		}
 	}
@@ -96,14 +99,14 @@ func (s *Service) follow(ctx context.Context, token string, submodules bool, str
 			return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN,
 				"The server is shutting down; connect to another replica.")
 		case err := <-failed:
-			return toError(err, "")
+			return wire.Error(err, "")
 		case <-heartbeat.C:
 		case logged := <-events:
 			token = logged.Token
 			if hidden(logged.Event.Repository, submodules) {
 				continue
 			}
-			resp.ResumeToken, resp.Event = token, fromEvent(logged.Event)
+			resp.ResumeToken, resp.Event = token, wire.EventMessage(logged.Event)
 			heartbeat.Reset(s.Heartbeat)
 		}
 		if err := stream.Send(resp); err != nil {

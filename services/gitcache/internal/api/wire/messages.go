@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package wire
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -21,25 +20,26 @@ import (
 
 const maxMessage = 64 << 10 // of a commit
 
-// fromDefinition returns the message of the definition's public form.
-func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
+// DefinitionMessage returns the message of the definition's public form.
+func DefinitionMessage(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 	m := upstreamwire.DefinitionMessage(d.Public())
 	m.Name, m.Uid, m.Version, m.Parent = d.Name, d.UID, d.Version, d.Parent
 	return m
 }
 
-func fromState(s mirror.State) *gitcachev1.RepositoryState {
+// StateMessage returns the message of a repository's state.
+func StateMessage(s mirror.State) *gitcachev1.RepositoryState {
 	p := &gitcachev1.RepositoryState{
-		Phase: phases[s.Phase], Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
-		ChangedAt: fromTime(s.ChangedAt), NextPollAt: fromTime(s.NextPollAt), DefaultBranch: s.DefaultBranch,
+		Phase: phases[s.Phase], Problem: fromProblem(s.Problem), FreshAt: Time(s.FreshAt),
+		ChangedAt: Time(s.ChangedAt), NextPollAt: Time(s.NextPollAt), DefaultBranch: s.DefaultBranch,
 		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: mirror.ReplicaURL(s.Owner),
 		Failures: int32(s.Failures), Fetches: s.Fetches,
 	}
 	for _, name := range s.HeldRefs {
-		p.HeldRefs = append(p.HeldRefs, text(name))
+		p.HeldRefs = append(p.HeldRefs, Text(name))
 	}
 	for _, notice := range s.Notices {
-		p.Notices = append(p.Notices, text(notice))
+		p.Notices = append(p.Notices, Text(notice))
 	}
 	return p
 }
@@ -56,20 +56,22 @@ func fromProblem(p *mirror.Problem) *typev1.Problem {
 	if p == nil {
 		return nil
 	}
-	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message, Since: fromTime(p.Since)}
+	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message, Since: Time(p.Since)}
 }
 
-func fromTime(t time.Time) *timestamppb.Timestamp {
+// Time returns the message of a time; nil for the zero time.
+func Time(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}
 	return timestamppb.New(t)
 }
 
-func fromEvent(e mirror.Event) *gitcachev1.RepositoryEvent {
+// EventMessage returns the message of an event.
+func EventMessage(e mirror.Event) *gitcachev1.RepositoryEvent {
 	p := &gitcachev1.RepositoryEvent{
 		Repository: e.Repository, Epoch: e.Epoch, Sequence: e.Sequence, ChangedRefs: e.Changed, AllRefs: e.All,
-		State: fromState(e.State), Deleted: e.Deleted, Traceparent: e.Traceparent, Time: fromTime(e.Time),
+		State: StateMessage(e.State), Deleted: e.Deleted, Traceparent: e.Traceparent, Time: Time(e.Time),
 	}
 	if e.FetchDuration > 0 {
 		p.FetchDuration = durationpb.New(e.FetchDuration)
@@ -77,26 +79,26 @@ func fromEvent(e mirror.Event) *gitcachev1.RepositoryEvent {
 	return p
 }
 
-func fromCommit(c content.Commit) *gitcachev1.Commit {
+// CommitMessage returns the message of a commit.
+func CommitMessage(c content.Commit) *gitcachev1.Commit {
 	return &gitcachev1.Commit{
-		Id: c.ID, Parents: c.Parents, AuthorName: text(c.AuthorName), AuthorEmail: text(c.AuthorEmail),
-		AuthorTime: fromTime(c.AuthorTime), CommitTime: fromTime(c.CommitTime),
-		Message: text(c.Message[:min(len(c.Message), maxMessage)]),
+		Id: c.ID, Parents: c.Parents, AuthorName: Text(c.AuthorName), AuthorEmail: Text(c.AuthorEmail),
+		AuthorTime: Time(c.AuthorTime), CommitTime: Time(c.CommitTime),
+		Message: Text(c.Message[:min(len(c.Message), maxMessage)]),
 	}
 }
 
-// text makes what stands in a commit fit for the wire, which takes UTF-8 only.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func fromRef(r mirror.Ref, what string) *gitcachev1.Ref {
-	p := &gitcachev1.Ref{Name: text(r.Name), Commit: r.Delivered()}
+// RefMessage returns the message of a ref. what is the word for what refs of its repository lead to.
+func RefMessage(r mirror.Ref, what string) *gitcachev1.Ref {
+	p := &gitcachev1.Ref{Name: Text(r.Name), Commit: r.Delivered()}
 	if r.Held != "" {
-		p.HeldBack = text(fmt.Sprintf("%s %s, which %s", what, r.Commit, r.Held))
+		p.HeldBack = Text(fmt.Sprintf("%s %s, which %s", what, r.Commit, r.Held))
 	}
 	return p
 }
 
-var changeKinds = map[content.ChangeKind]gitcachev1.ChangeKind{
+// ChangeKinds are the kinds of changes between two commits.
+var ChangeKinds = map[content.ChangeKind]gitcachev1.ChangeKind{
 	content.Added:    gitcachev1.ChangeKind_CHANGE_KIND_ADDED,
 	content.Modified: gitcachev1.ChangeKind_CHANGE_KIND_MODIFIED,
 	content.Deleted:  gitcachev1.ChangeKind_CHANGE_KIND_DELETED,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package wire
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -26,15 +24,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
-const (
-	retryReady      = 2 * time.Second
-	retryUpstream   = 10 * time.Second
-	retryDependency = 2 * time.Second
-)
-
-// toError is the one place where errors of the core become reasons. What it does not know passes,
+// Error is the one place where errors of the core become reasons. What it does not know passes,
 // and becomes INTERNAL.
-func toError(err error, repository string) error {
+func Error(err error, repository string) error {
 	if rpcerr.HasReason(err) {
 		return err
 	}
@@ -58,7 +50,10 @@ func toError(err error, repository string) error {
 	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
-			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),
+			fmt.Sprintf(
+				"The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.",
+				limit.Max, limit.Limit,
+			),
 			in, rpcerr.With("limit", string(limit.Limit)), rpcerr.With("max", strconv.FormatInt(limit.Max, 10)),
 			rpcerr.With("path", limit.Name))
 	}
@@ -68,7 +63,10 @@ func toError(err error, repository string) error {
 	}
 	if empty, ok := errors.AsType[*snapshot.EmptyError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
-			fmt.Sprintf("Include, exclude and .leatignore leave nothing of the folder %q; change the source or the ignore file.", empty.Folder),
+			fmt.Sprintf(
+				"Include, exclude and .leatignore leave nothing of the folder %q; change the source or the ignore file.",
+				empty.Folder,
+			),
 			in, rpcerr.With("path", empty.Folder))
 	}
 	if path, ok := errors.AsType[*content.PathError](err); ok {
@@ -85,58 +83,13 @@ func toError(err error, repository string) error {
 	}
 	if several, ok := errors.AsType[*content.AmbiguousError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND,
-			fmt.Sprintf("Several commits begin with %s: %s; give more digits.", several.Prefix, strings.Join(several.Candidates, ", ")),
+			fmt.Sprintf(
+				"Several commits begin with %s: %s; give more digits.", several.Prefix,
+				strings.Join(several.Candidates, ", "),
+			),
 			in, rpcerr.With("ref", "commit "+several.Prefix))
 	}
 	return sentinelError(err, repository, in)
-}
-
-// refMessage says what a selector does not find, and what may have been meant.
-func refMessage(e *mirror.RefError) string {
-	names := strings.Join(shownNames(e), ", ")
-	switch {
-	case e.NoBranches:
-		return fmt.Sprintf("The repository holds artifacts, and has no %s; select by tag, semver or commit.", e.Selector)
-	case e.Ambiguous:
-		return fmt.Sprintf("Several digests begin as the %s; give more digits.", e.Selector)
-	case e.NoCommit:
-		return fmt.Sprintf("The repository's %s leads to no commit, so there is nothing to deliver from.", e.Selector)
-	case e.Selector.IsOfArtifacts() && e.Selector.Kind == mirror.SelectHead && names == "":
-		return fmt.Sprintf("The repository has no %s; it may not have been published yet.", e.Selector)
-	case e.Selector.IsOfArtifacts() && e.Selector.Kind == mirror.SelectHead:
-		return fmt.Sprintf("The repository has no %s; name one, such as %s.", e.Selector, names)
-	case e.Selector.Kind == mirror.SelectHead && names == "":
-		return "The repository has no branches; nothing has been pushed yet, or all were deleted."
-	case e.Selector.Kind == mirror.SelectHead:
-		return fmt.Sprintf("The repository's HEAD leads nowhere; name a branch, such as %s.", names)
-	case e.Selector.IsOfArtifacts() && names == "":
-		return fmt.Sprintf("The repository has no %s, and nothing with a similar name; it may not have been published yet.", e.Selector)
-	case e.Selector.Kind == mirror.SelectSemver && names == "":
-		return fmt.Sprintf("The repository has no %s, and no tag that is a version at all.", e.Selector)
-	case e.Selector.Kind == mirror.SelectSemver:
-		return fmt.Sprintf("The repository has no %s; its highest versions are %s.", e.Selector, names)
-	case names == "":
-		return fmt.Sprintf("The repository has no %s; it may not have been pushed yet.", e.Selector)
-	default:
-		return fmt.Sprintf("The repository has no %s; did you mean %s?", e.Selector, names)
-	}
-}
-
-// shownNames returns what may have been meant: full names of refs, but versions of the chart, or
-// charts with a version, in an artifact repository.
-func shownNames(e *mirror.RefError) []string {
-	if !e.Selector.IsOfArtifacts() {
-		return e.Close
-	}
-	var names []string
-	for _, name := range e.Close {
-		if version, own := strings.CutPrefix(name, e.Selector.Within); own {
-			names = append(names, version)
-		} else {
-			names = append(names, strings.ReplaceAll(strings.TrimPrefix(name, mirror.TagPrefix), "/", " "))
-		}
-	}
-	return names
 }
 
 func sentinelError(err error, repository string, in rpcerr.Option) error {
@@ -166,7 +119,7 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 			"This replica does not own the repository any more; call again, another one takes over.")
 	case errors.Is(err, mirror.ErrNotOwner):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_OWNER_UNAVAILABLE,
-			"No replica owns the repository at the moment; call again.", rpcerr.RetryAfter(retryOwner), in)
+			"No replica owns the repository at the moment; call again.", rpcerr.RetryAfter(RetryOwner), in)
 	case errors.Is(err, mirror.ErrEpochStale):
 		return rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_EPOCH_STALE,
 			"A newer owner exists; this one stops.", in)
@@ -193,21 +146,8 @@ func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's first fetch has not finished yet.", rpcerr.RetryAfter(retryReady), in)
 	}
-	return rpcerr.New(codeOf(e.Problem.Reason), errorsv1.Reason(e.Problem.Reason), e.Problem.Message, rpcerr.RetryAfter(retryUpstream), in)
-}
-
-// codeOf returns the code that goes with a failure of an upstream.
-func codeOf(r reason.Reason) connect.Code {
-	switch r {
-	case reason.UpstreamAuthRejected, reason.UpstreamHostKeyRejected, reason.UpstreamProtocol, reason.UpstreamSignatureRejected:
-		return connect.CodeFailedPrecondition
-	case reason.ContentUnsupported:
-		return connect.CodeFailedPrecondition
-	case reason.RepositoryNotFound, reason.RefNotFound:
-		return connect.CodeNotFound
-	case reason.StorageFull, reason.UpstreamRateLimited, reason.BundleTooLarge:
-		return connect.CodeResourceExhausted
-	default: // may be over soon
-		return connect.CodeUnavailable
-	}
+	return rpcerr.New(
+		codeOf(e.Problem.Reason), errorsv1.Reason(e.Problem.Reason), e.Problem.Message,
+		rpcerr.RetryAfter(retryUpstream), in,
+	)
 }

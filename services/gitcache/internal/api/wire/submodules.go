@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package wire
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
-// metadataSubmodule names the path of the submodule that an error is about.
-const metadataSubmodule = "submodule"
+// MetadataSubmodule names the path of the submodule that an error is about.
+const MetadataSubmodule = "submodule"
 
 // submoduleError maps what keeps a submodule from being had; nil: err is of another kind.
 func submoduleError(err error, in rpcerr.Option) error {
@@ -28,11 +28,15 @@ func submoduleError(err error, in rpcerr.Option) error {
 	if !ok {
 		return nil
 	}
-	of := []rpcerr.Option{in, rpcerr.With(metadataSubmodule, late.Path), rpcerr.With("path", late.Path), rpcerr.With("url", late.URL)}
+	of := []rpcerr.Option{
+		in, rpcerr.With(MetadataSubmodule, late.Path), rpcerr.With("path", late.Path), rpcerr.With("url", late.URL),
+	}
 	if late.Problem == nil {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
-			fmt.Sprintf("The submodule %q is not mirrored yet; it is being fetched.", late.Path), append(of, rpcerr.RetryAfter(retryReady))...)
+			fmt.Sprintf("The submodule %q is not mirrored yet; it is being fetched.", late.Path),
+			append(of, rpcerr.RetryAfter(retryReady))...)
 	}
 	return rpcerr.New(codeOf(late.Problem.Reason), errorsv1.Reason(late.Problem.Reason),
-		fmt.Sprintf("The submodule %q is not mirrored. %s", late.Path, late.Problem.Message), append(of, rpcerr.RetryAfter(retryUpstream))...)
+		fmt.Sprintf("The submodule %q is not mirrored. %s", late.Path, late.Problem.Message),
+		append(of, rpcerr.RetryAfter(retryUpstream))...)
 }
