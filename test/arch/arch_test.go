@@ -108,6 +108,7 @@ var speakers = []string{
 	"services/gitcache/internal/hostgate",
 	"services/gitcache/internal/lfshttp",
 	"services/gitcache/internal/ociregistry",
+	"services/gitcache/internal/webhook/provider",
 	"services/tunnel/internal/fanin",
 	"services/tunnel/internal/hop",
 	"services/tunnel/internal/recording",
@@ -197,7 +198,7 @@ var rules = []rule{
 		why:       "the tunnel knows Redis as a store of routes, behind the port that relay has for it",
 	},
 	{
-		from: []string{"services/gitcache/internal/api/...", "services/gitcache/internal/webhook"},
+		from: []string{"services/gitcache/internal/api/...", "services/gitcache/internal/webhook/..."},
 		forbidden: join(redis, git, []string{
 			"./services/gitcache/internal/backend", "./services/gitcache/internal/gogit", "./services/gitcache/internal/gitbin",
 			"./services/gitcache/internal/store", "./services/gitcache/internal/uploadpack", "./services/gitcache/internal/uploadpack/route",
@@ -283,7 +284,7 @@ var orderedRooms = []string{
 	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/delivery/bundles",
 	"services/distributor/internal/spine/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
-	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
+	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook/...",
 	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
 	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo", "services/gitcache/internal/cloudlogin",
 	"services/tunnel", "services/tunnel/internal/...",

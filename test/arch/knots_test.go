@@ -78,7 +78,6 @@ var tangles = map[string]tangle{
 	"internal/cas/casdisk":                   {8, measured, "disk, index and eviction call each other"},
 	"internal/localkube":                     {14, measured, "programs, builds and the running cluster call each other"},
 	"services/gitcache/internal/ociregistry": {6, measured, "a conversation, its rights and its answers"},
-	"services/gitcache/internal/webhook":     {7, measured, "a delivery, its proof and the queue"},
 }
 
 // TestKnotsAreSmall enforces that most files of a package can be read without all the others.

@@ -36,7 +36,9 @@ type bodies struct {
 }
 
 func newBodies(largest int64) *bodies {
-	return &bodies{largest: largest, all: semaphore.NewWeighted(bodiesAtOnce * (largest + 1)), bySource: map[string]int64{}}
+	return &bodies{
+		largest: largest, all: semaphore.NewWeighted(bodiesAtOnce * (largest + 1)), bySource: map[string]int64{},
+	}
 }
 
 // enter blocks until a body may be read, and returns a function that the caller calls once it no

@@ -150,7 +150,10 @@ type delivery struct {
 
 func (h *hub) send(t *testing.T, d delivery) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(trace.ContextWithSpanContext(t.Context(), d.span), http.MethodPost, "/webhooks/"+d.provider, bytes.NewReader(d.body))
+	r := httptest.NewRequestWithContext(
+		trace.ContextWithSpanContext(t.Context(), d.span), http.MethodPost, "/webhooks/"+d.provider,
+		bytes.NewReader(d.body),
+	)
 	r.Header.Set("Content-Type", "application/json")
 	for name, value := range d.header {
 		r.Header.Set(name, value)
@@ -165,7 +168,7 @@ func (h *hub) send(t *testing.T, d delivery) *httptest.ResponseRecorder {
 
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	data, err := os.ReadFile(filepath.Join("provider", "testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +199,9 @@ func generic(secret, body string, at time.Time) delivery {
 }
 
 func repository(name, url string, signing secret.Text) mirror.Definition {
-	return mirror.Definition{Name: name, UID: "uid-" + name, Definition: upstream.Definition{URL: url, WebhookSecret: signing}}
+	return mirror.Definition{
+		Name: name, UID: "uid-" + name, Definition: upstream.Definition{URL: url, WebhookSecret: signing},
+	}
 }
 
 func wantStatus(t *testing.T, w *httptest.ResponseRecorder, want int) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/leatdev/leat/services/gitcache/internal/webhook/provider"
 )
 
 const (
@@ -22,16 +24,16 @@ const (
 // memory keeps the deliveries seen lately.
 type memory struct {
 	mu   sync.Mutex
-	seen *lru.Cache[deliveryID, time.Time] // when each came
+	seen *lru.Cache[provider.DeliveryID, time.Time] // when each came
 }
 
 func newMemory() *memory {
-	seen, _ := lru.New[deliveryID, time.Time](maxRemembered) // fails only for a limit that is not positive
+	seen, _ := lru.New[provider.DeliveryID, time.Time](maxRemembered) // fails only for a limit that is not positive
 	return &memory{seen: seen}
 }
 
 // remember reports whether the delivery is new, and remembers it.
-func (m *memory) remember(id deliveryID) bool {
+func (m *memory) remember(id provider.DeliveryID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at, ok := m.seen.Peek(id); ok && time.Since(at) < remembered {
@@ -42,4 +44,4 @@ func (m *memory) remember(id deliveryID) bool {
 }
 
 // forget makes a delivery count as new again, because nothing came of it.
-func (m *memory) forget(id deliveryID) { m.seen.Remove(id) }
+func (m *memory) forget(id provider.DeliveryID) { m.seen.Remove(id) }

@@ -32,13 +32,13 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/semaphore"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/webhook/provider"
 )
 
 const (
@@ -47,9 +47,6 @@ const (
 	defaultBody = 512 << 10
 	// readTimeout is how long a sender may take for the body.
 	readTimeout = 10 * time.Second
-	// verifying bounds the deliveries that are verified at once: each is hashed once for every
-	// distinct secret.
-	verifying = 2
 )
 
 // Pattern and RepositoryPattern are the routes of a [Handler]. RepositoryPattern names a
@@ -89,14 +86,14 @@ type Params struct {
 
 // Handler answers webhooks. [Handler.Run] does what they ask for.
 type Handler struct {
-	params    Params
-	received  metric.Int64Counter
-	bodies    *bodies
-	verifying *semaphore.Weighted
-	sources   *limits
-	targets   *limits
-	seen      *memory
-	queue     *queue
+	params   Params
+	received metric.Int64Counter
+	bodies   *bodies
+	prover   *prover
+	sources  *limits
+	targets  *limits
+	seen     *memory
+	queue    *queue
 }
 
 // New returns a Handler.
@@ -110,8 +107,9 @@ func New(p Params) (*Handler, error) {
 		p.MaxBody = defaultBody
 	}
 	return &Handler{
-		bodies: newBodies(p.MaxBody), params: p, received: received, verifying: semaphore.NewWeighted(verifying), sources: newLimits(sourceRate, sourceBurst),
-		targets: newLimits(targetRate, targetBurst), seen: newMemory(), queue: newQueue(),
+		bodies: newBodies(p.MaxBody), params: p, received: received, prover: newProver(p.Repositories, p.DefaultSecret),
+		sources: newLimits(sourceRate, sourceBurst), targets: newLimits(targetRate, targetBurst),
+		seen: newMemory(), queue: newQueue(),
 	}, nil
 }
 
@@ -137,7 +135,7 @@ const (
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := h.params.Tracer.Start(r.Context(), "webhook.receive", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
-	p, known := providers[r.PathValue("provider")]
+	p, known := provider.Of(r.PathValue("provider"))
 	label := r.PathValue("provider")
 	if !known {
 		label = "unknown" // anything may stand there
@@ -177,13 +175,13 @@ func acknowledge(w http.ResponseWriter, result outcome) {
 
 // receive judges one delivery, and queues what it asks for. The error is what the sender is
 // answered.
-func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (outcome, error) {
+func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provider) (outcome, error) {
 	if wait := h.sources.take(sourceOf(r)); wait > 0 {
 		return outcomeLimited, limited(wait)
 	}
-	claim, ok := p.claim(r, time.Now())
+	claim, ok := p.Claim(r, time.Now())
 	if !ok {
-		if p.isBarePing(r.Header) {
+		if p.IsBarePing(r.Header) {
 			return outcomePing, nil
 		}
 		return outcomeRefused, refused()
@@ -203,7 +201,7 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (out
 	if err != nil {
 		return outcomeBroken, rpcerr.Field("body", "It broke off.")
 	}
-	proven, err := h.prove(ctx, claim, r.PathValue("repository"), body)
+	proven, err := h.prover.prove(ctx, claim, r.PathValue("repository"), body)
 	if err != nil {
 		return outcomeBroken, err
 	}
@@ -211,33 +209,35 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (out
 		return outcomeRefused, refused()
 	}
 	identity.Verified(r.Context())
-	notice, err := p.read(r.Header, body)
+	notice, err := p.Read(r.Header, body)
 	if err != nil {
 		return outcomeMalformed, rpcerr.Field("body", "It is not what "+r.PathValue("provider")+" sends.")
 	}
-	return h.take(ctx, notice, proven.repositories, claim.id(notice, body))
+	return h.take(ctx, notice, proven.repositories, claim.ID(notice, body))
 }
 
 // take decides about a delivery that is proven and understood.
-func (h *Handler) take(ctx context.Context, n notice, repositories []mirror.Definition, id deliveryID) (outcome, error) {
-	switch n.kind {
-	case kindPing:
+func (h *Handler) take(
+	ctx context.Context, n provider.Notice, repositories []mirror.Definition, id provider.DeliveryID,
+) (outcome, error) {
+	switch n.Kind {
+	case provider.KindPing:
 		return outcomePing, nil
-	case kindOther:
+	case provider.KindOther:
 		return outcomeIgnored, nil
-	case kindRefs:
+	case provider.KindRefs:
 	}
 	if !h.seen.remember(id) {
 		return outcomeReplayed, nil
 	}
 	// By what the delivery names, known or not: the answer must not tell.
-	if wait := h.targets.take(n.target()); wait > 0 {
+	if wait := h.targets.take(n.Target()); wait > 0 {
 		h.seen.forget(id)
 		return outcomeLimited, limited(wait)
 	}
 	result := outcomeUnmatched
 	for _, def := range repositories {
-		if n.concerns(def.URL) {
+		if n.Concerns(def.URL) {
 			result = outcomeAccepted
 			h.queue.add(task{repository: def.Name, delivery: id, cause: trace.SpanContextFromContext(ctx)})
 		}

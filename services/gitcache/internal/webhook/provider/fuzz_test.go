@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+package provider
 
 import (
 	"net/http"
@@ -71,7 +71,7 @@ func FuzzPayload(f *testing.F) {
 				for _, media := range []string{"application/json", "application/x-www-form-urlencoded"} {
 					h := header.Clone()
 					h.Set("Content-Type", media)
-					n, err := p.read(h, body)
+					n, err := p.Read(h, body)
 					if err == nil {
 						checkNotice(t, name, n)
 					}
@@ -81,45 +81,51 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
+// largest is the usual bound on a delivery.
+const largest = 512 << 10
+
 // TestSecPayloadsCostTheirBytes reads proven deliveries that are made of as many small values as a
 // body has room for. The memory that they take follows their bytes, not the number of the values. It
 // is not parallel, because it counts what the process allocates.
 func TestSecPayloadsCostTheirBytes(t *testing.T) {
 	header := http.Header{"X-Github-Event": {"push"}, "X-Event-Key": {"repo:refs_changed"}}
 	for name, body := range map[string]string{
-		"fields":     `{"repository":{` + strings.Repeat(`"a":0,`, defaultBody/6) + `"b":0}}`,
-		"clone URLs": `{"repository":{"links":{"clone":[` + strings.Repeat(`{},`, defaultBody/3) + `{}]}}}`,
+		"fields":     `{"repository":{` + strings.Repeat(`"a":0,`, largest/6) + `"b":0}}`,
+		"clone URLs": `{"repository":{"links":{"clone":[` + strings.Repeat(`{},`, largest/3) + `{}]}}}`,
 	} {
 		for _, provider := range []string{"github", "bitbucket-server", "azure-devops"} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := providers[provider].read(header, []byte(body))
+			_, err := providers[provider].Read(header, []byte(body))
 			runtime.ReadMemStats(&after)
-			if got := after.TotalAlloc - before.TotalAlloc; got > 4*defaultBody {
-				t.Errorf("%s from %s (%v): got %d bytes allocated for %d, want at most four times as many", name, provider, err, got, len(body))
+			if got := after.TotalAlloc - before.TotalAlloc; got > 4*largest {
+				t.Errorf(
+					"%s from %s (%v): got %d bytes allocated for %d, want at most four times as many", name, provider,
+					err, got, len(body),
+				)
 			}
 		}
 	}
 }
 
 // checkNotice wants a notice about refs to name a repository, and other notices none.
-func checkNotice(t *testing.T, provider string, n notice) {
+func checkNotice(t *testing.T, provider string, n Notice) {
 	t.Helper()
-	if n.kind != kindRefs {
+	if n.Kind != KindRefs {
 		if len(n.urls) > 0 || n.path != "" {
 			t.Errorf("%s: got %+v, want no repository", provider, n)
 		}
 		return
 	}
-	if n.target() == "" || strings.ToLower(n.target()) != n.target() {
-		t.Errorf("%s: got target %q", provider, n.target())
+	if n.Target() == "" || strings.ToLower(n.Target()) != n.Target() {
+		t.Errorf("%s: got target %q", provider, n.Target())
 	}
 	for _, u := range n.urls {
-		if !n.concerns(u) {
+		if !n.Concerns(u) {
 			t.Errorf("%s: a delivery that names %q does not concern it", provider, u)
 		}
 	}
-	if n.concerns("https://another.example/not/named/anywhere.git") && !strings.Contains(n.target(), "anywhere") {
+	if n.Concerns("https://another.example/not/named/anywhere.git") && !strings.Contains(n.Target(), "anywhere") {
 		t.Errorf("%s: %+v concerns what it does not name", provider, n)
 	}
 }
@@ -154,7 +160,7 @@ func FuzzAddress(f *testing.F) {
 			t.Errorf("%q: got %q with white space around it, want %q", raw, got, at)
 		}
 		def := mirror.Definition{Definition: upstream.Definition{URL: raw}}
-		if n, err := refs(raw); err != nil || !n.concerns(def.URL) {
+		if n, err := refs(raw); err != nil || !n.Concerns(def.URL) {
 			t.Errorf("%q: a notice of it does not concern it (%v)", raw, err)
 		}
 	})

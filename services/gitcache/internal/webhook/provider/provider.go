@@ -1,25 +1,31 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+// Package provider knows how Git hosts and registries send webhooks: what proves a delivery, and which
+// repository it is about.
+//
+// All of it are functions of a delivery's headers and body. A [Claim] is compared with a secret in a
+// time that does not depend on the answer. Reading a body costs little more memory than its bytes,
+// whatever it holds, and its sender is proven before.
+package provider
 
 import (
 	"net/http"
 	"time"
 )
 
-// provider is how one Git host sends webhooks.
-type provider struct {
+// Provider is how one Git host sends webhooks.
+type Provider struct {
 	// claim reads what proves the delivery; false: there is nothing of the sort, or it is stale.
-	claim func(r *http.Request, now time.Time) (claim, bool)
+	claim func(r *http.Request, now time.Time) (Claim, bool)
 	// headers name the event, the first that is set, and events are those that matter. Without
 	// headers the body alone says what the delivery is about.
 	headers []string
-	events  map[string]kind
+	events  map[string]Kind
 	// field of the body names the event, too, and fieldEvents are those that matter. Nil: the headers
 	// say it all.
 	field       func(*payload) string
-	fieldEvents map[string]kind
+	fieldEvents map[string]Kind
 	// urls are what the body calls the repository by.
 	urls func(*payload) []string
 	// mayOmitURLs reports whether the project and the name of the repository may be all there is.
@@ -33,10 +39,10 @@ type provider struct {
 
 // hubEvents are those of GitHub, and of Gitea after it. A push event also tells of branches and
 // tags that were made or deleted; the others repeat it.
-var hubEvents = map[string]kind{"ping": kindPing, "push": kindRefs, "create": kindRefs, "delete": kindRefs}
+var hubEvents = map[string]Kind{"ping": KindPing, "push": KindRefs, "create": KindRefs, "delete": KindRefs}
 
 // providers are the providers by their names in the URL.
-var providers = map[string]provider{
+var providers = map[string]Provider{
 	"github": {
 		claim:   signature("sha256=", "X-Hub-Signature-256"),
 		headers: []string{"X-GitHub-Event"}, events: hubEvents, urls: hubURLs,
@@ -49,16 +55,16 @@ var providers = map[string]provider{
 	"gitlab": {
 		claim:       gitlabToken,
 		headers:     []string{"X-Gitlab-Event"},
-		events:      map[string]kind{"Push Hook": kindRefs, "Tag Push Hook": kindRefs, "System Hook": kindRefs},
+		events:      map[string]Kind{"Push Hook": KindRefs, "Tag Push Hook": KindRefs, "System Hook": KindRefs},
 		field:       func(p *payload) string { return p.EventName },
-		fieldEvents: map[string]kind{"push": kindRefs, "tag_push": kindRefs, "repository_update": kindRefs},
+		fieldEvents: map[string]Kind{"push": KindRefs, "tag_push": KindRefs, "repository_update": KindRefs},
 		urls:        projectURLs,
 		idHeaders:   []string{"Idempotency-Key", "X-Gitlab-Event-UUID"},
 	},
 	// Bitbucket Cloud names no clone URLs.
 	"bitbucket": {
 		claim:   signature("sha256=", "X-Hub-Signature"),
-		headers: []string{"X-Event-Key"}, events: map[string]kind{"repo:push": kindRefs},
+		headers: []string{"X-Event-Key"}, events: map[string]Kind{"repo:push": KindRefs},
 		urls: func(p *payload) []string { return []string{p.Repository.Links.HTML.Href} },
 	},
 	// Bitbucket Server and Data Center. Older ones name no clone URLs: there the path has to do, on
@@ -66,13 +72,15 @@ var providers = map[string]provider{
 	"bitbucket-server": {
 		claim:   signature("sha256=", "X-Hub-Signature"),
 		headers: []string{"X-Event-Key"},
-		events:  map[string]kind{"diagnostics:ping": kindPing, "repo:refs_changed": kindRefs, "mirror:repo_synchronized": kindRefs},
-		urls:    cloneLinks, mayOmitURLs: true,
+		events: map[string]Kind{
+			"diagnostics:ping": KindPing, "repo:refs_changed": KindRefs, "mirror:repo_synchronized": KindRefs,
+		},
+		urls: cloneLinks, mayOmitURLs: true,
 		sendsBarePings: true,
 	},
 	"azure-devops": {
 		claim: basicPassword,
-		field: func(p *payload) string { return p.EventType }, fieldEvents: map[string]kind{"git.push": kindRefs},
+		field: func(p *payload) string { return p.EventType }, fieldEvents: map[string]Kind{"git.push": KindRefs},
 		urls: func(p *payload) []string {
 			return []string{p.Resource.Repository.RemoteURL, p.Resource.Repository.SSHURL}
 		},
@@ -82,49 +90,61 @@ var providers = map[string]provider{
 	// of the endpoint.
 	"distribution": {
 		claim: authorization,
-		field: distributionEvent, fieldEvents: map[string]kind{tagsMoved: kindRefs}, urls: distributionURLs,
+		field: distributionEvent, fieldEvents: map[string]Kind{tagsMoved: KindRefs}, urls: distributionURLs,
 	},
 	"harbor": {
 		claim:       authorization,
 		field:       func(p *payload) string { return p.Type },
-		fieldEvents: map[string]kind{"PUSH_ARTIFACT": kindRefs, "DELETE_ARTIFACT": kindRefs},
+		fieldEvents: map[string]Kind{"PUSH_ARTIFACT": KindRefs, "DELETE_ARTIFACT": KindRefs},
 		urls:        harborURLs,
 	},
 	// Leat's own form: {"url": "https://…"}, or {"event": "ping"}.
 	"generic": {
 		claim: timedSignature,
-		field: func(p *payload) string { return p.Event }, fieldEvents: map[string]kind{"ping": kindPing, "": kindRefs, "push": kindRefs},
+		field: func(p *payload) string { return p.Event }, fieldEvents: map[string]Kind{
+			"ping": KindPing, "": KindRefs, "push": KindRefs,
+		},
 		urls: func(p *payload) []string { return []string{p.URL} },
 	},
 }
 
-// isBarePing reports whether a delivery without a proof is a test that the provider never signs.
-func (p provider) isBarePing(header http.Header) bool {
-	return p.sendsBarePings && p.events[first(header, p.headers)] == kindPing
+// Of returns the provider of a name in the URL.
+func Of(name string) (Provider, bool) {
+	p, ok := providers[name]
+	return p, ok
 }
 
-// read reads a proven delivery.
-func (p provider) read(header http.Header, body []byte) (notice, error) {
-	what := kindRefs
+// Claim reads what proves a delivery. It returns false if there is nothing of the sort, or if it is
+// stale.
+func (p Provider) Claim(r *http.Request, now time.Time) (Claim, bool) { return p.claim(r, now) }
+
+// IsBarePing reports whether a delivery without a proof is a test that the provider never signs.
+func (p Provider) IsBarePing(header http.Header) bool {
+	return p.sendsBarePings && p.events[first(header, p.headers)] == KindPing
+}
+
+// Read returns what a proven delivery is about.
+func (p Provider) Read(header http.Header, body []byte) (Notice, error) {
+	what := KindRefs
 	if len(p.headers) > 0 {
 		what = p.events[first(header, p.headers)]
 	}
-	if what != kindRefs {
-		return notice{kind: what}, nil
+	if what != KindRefs {
+		return Notice{Kind: what}, nil
 	}
 	payload, err := decode(header, body)
 	if err != nil {
-		return notice{}, err
+		return Notice{}, err
 	}
 	if p.field != nil {
 		what = p.fieldEvents[p.field(payload)]
 	}
-	if what != kindRefs {
-		return notice{kind: what}, nil
+	if what != KindRefs {
+		return Notice{Kind: what}, nil
 	}
 	n, err := refs(p.urls(payload)...)
 	if path := payload.projectAndSlug(); err != nil && p.mayOmitURLs && path != "" {
-		return notice{kind: kindRefs, path: path}, nil
+		return Notice{Kind: KindRefs, path: path}, nil
 	}
 	n.delivery = first(header, p.idHeaders)
 	if p.hasID {

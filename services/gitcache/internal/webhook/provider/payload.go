@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+package provider
 
 import (
 	"encoding/json"
@@ -10,66 +10,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
-// kind is what a delivery is about.
-type kind int
-
-const (
-	kindOther kind = iota // something that moves no refs
-	kindPing              // a test of the connection
-	kindRefs              // refs moved, appeared or vanished
-)
-
-// notice is a delivery in Leat's words.
-type notice struct {
-	kind kind
-	// urls are all that the delivery calls the repository by, as they stand there.
-	urls []string
-	// path is the end of the repository's path, for a provider that may send no URL at all; empty
-	// otherwise.
-	path string
-	// delivery is the provider's id of the delivery; empty where there is none.
-	delivery string
-}
-
-// errNoRepository means that a delivery about refs names no repository.
-var errNoRepository = errors.New("no repository is named")
-
-// refs returns a notice that refs of the repository of those URLs moved.
-func refs(urls ...string) (notice, error) {
-	urls = slices.DeleteFunc(urls, func(u string) bool { return address(u) == "" })
-	if len(urls) == 0 {
-		return notice{}, errNoRepository
-	}
-	return notice{kind: kindRefs, urls: urls}, nil
-}
-
-// concerns reports whether a repository of that URL is the one that the delivery names.
-func (n notice) concerns(repository string) bool {
-	wanted := address(repository)
-	if wanted == "" {
-		return false
-	}
-	if n.path != "" && strings.HasSuffix(wanted, "/"+n.path) {
-		return true
-	}
-	return slices.ContainsFunc(n.urls, func(u string) bool { return address(u) == wanted })
-}
-
-// target names the repository for a limit; every delivery about it has the same.
-func (n notice) target() string {
-	if len(n.urls) == 0 {
-		return n.path
-	}
-	return address(n.urls[0])
-}
-
 // decode reads JSON, also where a form carries it in a field named payload.
 func decode(header http.Header, body []byte) (*payload, error) {
-	if media, _, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
+	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err == nil && media == "application/x-www-form-urlencoded" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, fmt.Errorf("decode form: %w", err)
@@ -77,7 +24,7 @@ func decode(header http.Header, body []byte) (*payload, error) {
 		body = []byte(form.Get("payload"))
 	}
 	p := &payload{}
-	err := json.Unmarshal(body, p)
+	err = json.Unmarshal(body, p)
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mistyped.Field != "" {
 		err = nil // another provider's field of that name, which was left out
 	}
@@ -130,6 +77,30 @@ type repository struct {
 
 type link struct {
 	Href string `json:"href"`
+}
+
+// maxEvents bounds the events of one delivery that are read: registries send them one by one unless
+// many wait.
+const maxEvents = 16
+
+// registryEvent is an event of the distribution project's registry, as it notifies of them.
+type registryEvent struct {
+	Action string `json:"action"`
+	Target struct {
+		Repository string `json:"repository"`
+		URL        string `json:"url"`
+		Tag        string `json:"tag"`
+	} `json:"target"`
+	Request struct {
+		Host string `json:"host"`
+	} `json:"request"`
+}
+
+// harborData is what Harbor's webhooks say of what happened.
+type harborData struct {
+	Resources [maxEvents]struct {
+		URL string `json:"resource_url"` // host/name:tag, or host/name@digest
+	} `json:"resources"`
 }
 
 func projectURLs(p *payload) []string {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+package provider
 
 import (
 	"net"
@@ -12,8 +12,8 @@ import (
 
 // address returns the one spelling of where a repository is, "host[:port]/path", whatever protocol
 // and user it is reached by; empty where the URL cannot be read. It is "host[:port]" alone where a
-// URL has no path: many Helm repositories have a host of their own. Letters' case does not count: hosts that tell paths apart
-// by it are rare, and the worst that can happen there is a fetch too many.
+// URL has no path: many Helm repositories have a host of their own. Letters' case does not count:
+// hosts that tell paths apart by it are rare, and the worst that can happen there is a fetch too many.
 func address(raw string) string {
 	host, folder := split(strings.TrimSpace(raw))
 	folder = strings.Trim(path.Clean("/"+folder), "/")
