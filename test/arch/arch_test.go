@@ -108,6 +108,7 @@ var speakers = []string{
 	"services/gitcache/internal/hostgate",
 	"services/gitcache/internal/lfshttp",
 	"services/gitcache/internal/ociregistry",
+	"services/gitcache/internal/ociregistry/registryauth",
 	"services/gitcache/internal/webhook/provider",
 	"services/tunnel/internal/fanin",
 	"services/tunnel/internal/hop",

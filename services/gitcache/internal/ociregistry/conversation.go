@@ -23,15 +23,14 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/ociregistry/registryauth"
 )
 
 const (
-	userAgent = "leat"
 	// pageSize is how many tags are asked for at once.
 	pageSize = 1000
 	// maxTags bounds the tags that are mirrored, maxTagBytes one of them: what the distribution
@@ -101,7 +100,7 @@ func (u *Upstream) converseWith(
 	if ctx.Err() != nil {
 		return mirror.Content{}, fmt.Errorf("fetch from registry: %w", context.Cause(ctx))
 	}
-	return mirror.Content{}, u.explain(err, p.Definition)
+	return mirror.Content{}, explain(err, p.Definition, u.params.Carriers)
 }
 
 // dial sends nothing. The caller calls closeIdle in the end: the next conversation has another guard.
@@ -121,7 +120,7 @@ func (u *Upstream) dial(p mirror.FetchParams, patience time.Duration) (t *conver
 	if patience > 0 {
 		carrier = impatient{below: carrier, limit: patience}
 	}
-	login, err := loginOf(def, at.Base.Host)
+	login, err := registryauth.LoginOf(def, at.Base.Host)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,25 +128,27 @@ func (u *Upstream) dial(p mirror.FetchParams, patience time.Duration) (t *conver
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &authorizer{
-		identity: identity, carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
-		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
-		owner: fmt.Sprintf("%s %d %s", def.UID, def.Version, at.Base.Host), now: u.params.Now,
+	a := &registryauth.Transport{
+		Identity: identity, Carrier: carrier, Refused: u.params.Carriers.Refused, Base: at.Base,
+		Scope: "repository:" + at.Name + ":pull", Login: login,
+		AllowsPlain: def.Credential.AllowPlainHTTP, TokenHosts: def.TokenHosts.Names(), Tokens: u.tokens,
+		Owner: fmt.Sprintf("%s %d %s", def.UID, def.Version, at.Base.Host), Now: u.params.Now,
 	}
 	if identity != nil {
-		a.tokenHosts = nil
+		a.TokenHosts = nil
 	}
 	client := &http.Client{Transport: a, CheckRedirect: checkRedirect}
 	repository := &remote.Repository{
 		Client: client, PlainHTTP: at.Base.Scheme == "http", TagListPageSize: pageSize, MaxMetadataBytes: maxManifest,
 		Reference: registry.Reference{Registry: at.Base.Host, Repository: at.Name},
 	}
-	return &conversation{upstream: u, params: p, repository: repository, host: at.Base.Host}, client.CloseIdleConnections, nil
+	t = &conversation{upstream: u, params: p, repository: repository, host: at.Base.Host}
+	return t, client.CloseIdleConnections, nil
 }
 
 // identity returns the identity at a cloud that a definition has, or nil. own is the definition as its
 // author wrote it, def has the credential of its URL.
-func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*cloudIdentity, error) {
+func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*registryauth.Identity, error) {
 	if def.Credential.Method != upstream.MethodWorkloadIdentity {
 		return nil, nil
 	}
@@ -157,11 +158,15 @@ func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*clo
 	if err := u.checkIdentity(def.Credential, registry); err != nil {
 		return nil, err
 	}
-	carrier, err := u.params.Carriers.Transport(mirror.FetchParams{Definition: own, Guard: func() error { return nil }}, false)
+	carrier, err := u.params.Carriers.Transport(
+		mirror.FetchParams{Definition: own, Guard: func() error { return nil }}, false,
+	)
 	if err != nil {
 		return nil, err
 	}
-	return &cloudIdentity{logins: u.params.Logins, credential: def.Credential, registry: registry, carrier: carrier}, nil
+	return &registryauth.Identity{
+		Logins: u.params.Logins, Credential: def.Credential, Registry: registry, Carrier: carrier,
+	}, nil
 }
 
 // checkRedirect follows redirects to stores of layers, but never from encrypted to plain, and never
@@ -178,7 +183,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 var errRedirect = &mirror.UpstreamError{
-	Reason: reason.UpstreamProtocol, Message: "The registry redirects to where Leat does not follow: plain HTTP, or too often.",
+	Reason:  reason.UpstreamProtocol,
+	Message: "The registry redirects to where Leat does not follow: plain HTTP, or too often.",
 }
 
 // tags returns the full names of all tags, rising.
@@ -205,8 +211,11 @@ func (t *conversation) tags(ctx context.Context) ([]string, error) {
 }
 
 var errTooManyTags = &mirror.UpstreamError{
-	Reason:  reason.UpstreamProtocol,
-	Message: fmt.Sprintf("The registry lists more than %d tags, or does not end its list; have it delete tags that nobody needs.", maxTags),
+	Reason: reason.UpstreamProtocol,
+	Message: fmt.Sprintf(
+		"The registry lists more than %d tags, or does not end its list; have it delete tags that nobody needs.",
+		maxTags,
+	),
 }
 
 // lookUp returns the digest that a tag leads to, or "" where the registry has no such tag. A registry
@@ -240,10 +249,6 @@ func sha256Of(d digest.Digest) (string, error) {
 	return d.Encoded(), nil
 }
 
-func unsupported(format string, args ...any) error {
-	return &mirror.ArtifactError{Reason: reason.ContentUnsupported, Message: "The artifact " + fmt.Sprintf(format, args...) + "."}
-}
-
 // manifest returns the manifest of a digest, which its bytes have.
 func (t *conversation) manifest(ctx context.Context, sum string) (ocispec.Manifest, error) {
 	var m ocispec.Manifest
@@ -251,8 +256,11 @@ func (t *conversation) manifest(ctx context.Context, sum string) (ocispec.Manife
 	d, body, err := t.repository.Manifests().FetchReference(ctx, want.String())
 	if errors.Is(err, errdef.ErrNotFound) {
 		return m, &mirror.ArtifactError{
-			Reason:  reason.RefNotFound,
-			Message: fmt.Sprintf("%s has no artifact with the digest sha256:%s any more; publish it again, or select another version.", t.host, sum),
+			Reason: reason.RefNotFound,
+			Message: fmt.Sprintf(
+				"%s has no artifact with the digest sha256:%s any more; publish it again, or select another version.",
+				t.host, sum,
+			),
 		}
 	}
 	if err != nil {
@@ -272,11 +280,6 @@ func (t *conversation) manifest(ctx context.Context, sum string) (ocispec.Manife
 	return parseManifest(data, d.MediaType)
 }
 
-// errBytes is content that does not have the digest it was asked for by.
-var errBytes = &mirror.UpstreamError{
-	Reason: reason.UpstreamProtocol, Message: "The registry sent content that does not have the digest it was asked for by; Leat retries automatically.",
-}
-
 // parseManifest reads the manifest of an image or artifact.
 func parseManifest(data []byte, mediaType string) (ocispec.Manifest, error) {
 	var m struct {
@@ -286,66 +289,13 @@ func parseManifest(data []byte, mediaType string) (ocispec.Manifest, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m.Manifest, unsupported("has a manifest that is not JSON as the specification has it")
 	}
-	isIndex := mediaType == ocispec.MediaTypeImageIndex || m.MediaType == ocispec.MediaTypeImageIndex || len(m.Manifests) > 0 ||
+	isIndex := mediaType == ocispec.MediaTypeImageIndex || m.MediaType == ocispec.MediaTypeImageIndex ||
+		len(m.Manifests) > 0 ||
 		strings.Contains(mediaType+m.MediaType, "manifest.list")
 	if isIndex {
-		return m.Manifest, unsupported("is an image index, which stands for several artifacts; select one of them by its digest")
+		return m.Manifest, unsupported(
+			"is an image index, which stands for several artifacts; select one of them by its digest",
+		)
 	}
 	return m.Manifest, nil
-}
-
-// explain is the one place where failures become reasons. Errors of oras-go repeat URLs, which after
-// a redirect may hold a signature, so their text goes without queries.
-func (u *Upstream) explain(err error, def mirror.Definition) error {
-	if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
-		return bad
-	}
-	if known, ok := errors.AsType[*mirror.UpstreamError](err); ok {
-		return known
-	}
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return u.params.Carriers.Explain(failed.Err, def)
-	}
-	at, _ := upstream.ParseRegistry(def.URL)
-	e := &mirror.UpstreamError{Cause: errors.New(query.ReplaceAllString(err.Error(), "?…"))}
-	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
-	switch {
-	case ok:
-		e.Reason, e.Message = statusProblem(answer.StatusCode, at.Base.Host, def.Credential.IsZero())
-	case errors.Is(err, errdef.ErrNotFound):
-		e.Reason, e.Message = statusProblem(http.StatusNotFound, at.Base.Host, def.Credential.IsZero())
-	case errors.Is(err, errAnswer) || isProtocol(err):
-		e.Reason = reason.UpstreamProtocol
-		e.Message = fmt.Sprintf("%s does not answer as a registry does; check the URL.", at.Base.Host)
-	default:
-		return u.params.Carriers.Explain(err, def)
-	}
-	return e
-}
-
-// query is the part of a URL that may hold a signature.
-var query = regexp.MustCompile(`\?[^\s"]*`)
-
-// isProtocol reports whether an error is about the content of an answer.
-func isProtocol(err error) bool {
-	_, isSyntax := errors.AsType[*json.SyntaxError](err)
-	_, isType := errors.AsType[*json.UnmarshalTypeError](err)
-	return isSyntax || isType || errors.Is(err, errdef.ErrSizeExceedsLimit) || errors.Is(err, errdef.ErrInvalidReference) ||
-		strings.Contains(err.Error(), "invalid response") || strings.Contains(err.Error(), "mismatch Content-Length") ||
-		strings.Contains(err.Error(), "unknown response Content-Length")
-}
-
-func statusProblem(status int, host string, isAnonymous bool) (reason.Reason, string) {
-	switch {
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && isAnonymous:
-		return reason.UpstreamAuthRejected, host + " asks for a credential; add one to the repository's spec."
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return reason.UpstreamAuthRejected,
-			fmt.Sprintf("%s refused the credential (HTTP status %d); replace it in the repository's spec, or give it the right to pull.", host, status)
-	case status == http.StatusNotFound:
-		return reason.RepositoryNotFound,
-			fmt.Sprintf("%s holds no such repository, or hides it from this credential; check the URL and the credential's rights.", host)
-	default:
-		return reason.UpstreamProtocol, fmt.Sprintf("%s answers with HTTP status %d, which a registry does not; check the URL.", host, status)
-	}
 }

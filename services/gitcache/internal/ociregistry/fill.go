@@ -18,22 +18,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-const (
-	rememberRefused = 10_000
-	// refusedFor is how long an artifact that cannot be delivered is not downloaded again.
-	refusedFor = 10 * time.Minute
-	// downloadTimeout bounds the download of one artifact: a registry that trickles must not keep
-	// others from being unpacked.
-	downloadTimeout = 10 * time.Minute
-)
-
-// refusal names an artifact that cannot be delivered, and verdict says why.
-type refusal struct{ uid, id string }
-
-type verdict struct {
-	err   *mirror.ArtifactError
-	until time.Time
-}
+// downloadTimeout bounds the download of one artifact: a registry that trickles must not keep others
+// from being unpacked.
+const downloadTimeout = 10 * time.Minute
 
 // Fill implements [mirror.Upstream]. ids are those of package artifact.
 func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {

@@ -31,9 +31,9 @@
 // ref, so the services that still follow it have it resolved again.
 //
 // It is the only package that imports oras-go, whose client speaks the distribution protocol. The
-// trade of credentials for tokens is this package's own, because oras-go refuses token servers in
-// private networks. Files call one another downwards: fetch, fill; signatures, memo; conversation; auth,
-// token; turns, layers.
+// trade of credentials for tokens is package registryauth's, because oras-go refuses token servers in
+// private networks. Files call one another downwards: fetch, fill; signatures, memo; conversation; turns,
+// layers; errors.
 package ociregistry
 
 import (
@@ -50,6 +50,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/ociregistry/registryauth"
 )
 
 // PinnedFor is how long polls look at a tag after it was last looked up for somebody.
@@ -79,25 +80,11 @@ type Carriers interface {
 	Explain(err error, def mirror.Definition) error
 }
 
-// Logins trade the identity of gitcache's pod at a cloud for logins to that cloud's registries. They may
-// be used concurrently.
-type Logins interface {
-	// Check returns nil if a credential of the method workload_identity can be used for a registry, and
-	// may be sent there. The error is a *mirror.FieldError.
-	Check(c upstream.Credential, registry *url.URL) error
-	// Login returns a login for a registry, after the same check, and when it ends. All callers share the
-	// login of one identity. The carrier takes requests to the registry alone, and stays usable after the
-	// call. Errors are a *mirror.FieldError, a *mirror.UpstreamError, or the context's cause.
-	Login(ctx context.Context, c upstream.Credential, registry *url.URL, carrier http.RoundTripper) (upstream.DockerLogin, time.Time, error)
-	// Forget drops the login of a credential, which the registry refused.
-	Forget(c upstream.Credential, registry *url.URL)
-}
-
 // Params are what an [Upstream] works with.
 type Params struct {
 	Carriers Carriers
 	// Logins are for credentials that are identities at a cloud. Nil: those are refused.
-	Logins  Logins
+	Logins  registryauth.Logins
 	Mirrors artifact.Mirrors
 	// Limits bound an artifact. Zero: the defaults of bundles.
 	Limits bundle.Limits
@@ -114,7 +101,7 @@ type Params struct {
 // concurrently, as these say.
 type Upstream struct {
 	params  Params
-	tokens  *tokens
+	tokens  *registryauth.Tokens
 	refused *lru.Cache[refusal, verdict]
 	// rounds has the last tag of the last round of each repository, by UID.
 	rounds *lru.Cache[string, string]
@@ -134,7 +121,7 @@ func New(p Params) (*Upstream, error) {
 		p.Now = time.Now
 	}
 	p.MirrorPatience = cmp.Or(p.MirrorPatience, mirrorPatience)
-	kept, err := newTokens()
+	kept, err := registryauth.NewTokens()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +144,10 @@ func New(p Params) (*Upstream, error) {
 func (u *Upstream) Check(def mirror.Definition) error {
 	at, err := upstream.ParseRegistry(def.URL)
 	if err != nil {
-		return &mirror.FieldError{Field: "url", Message: "It is not the URL of an OCI repository, such as oci://registry.example.com/team/web."}
+		return &mirror.FieldError{
+			Field:   "url",
+			Message: "It is not the URL of an OCI repository, such as oci://registry.example.com/team/web.",
+		}
 	}
 	if err := u.params.Carriers.Check(def); err != nil {
 		return err
@@ -175,7 +165,9 @@ func (u *Upstream) checkIdentity(c upstream.Credential, registry *url.URL) error
 	case c.Method != upstream.MethodWorkloadIdentity:
 		return nil
 	case u.params.Logins == nil:
-		return &mirror.FieldError{Field: "credential.workload_identity", Message: "This replica of gitcache has no identity at a cloud."}
+		return &mirror.FieldError{
+			Field: "credential.workload_identity", Message: "This replica of gitcache has no identity at a cloud.",
+		}
 	}
 	return u.params.Logins.Check(c, registry)
 }
@@ -183,4 +175,18 @@ func (u *Upstream) checkIdentity(c upstream.Credential, registry *url.URL) error
 // Enter implements [mirror.Upstream].
 func (u *Upstream) Enter(ctx context.Context, def mirror.Definition) (leave func(), err error) {
 	return u.params.Carriers.Enter(ctx, def)
+}
+
+const (
+	rememberRefused = 10_000
+	// refusedFor is how long an artifact that cannot be delivered is not downloaded again.
+	refusedFor = 10 * time.Minute
+)
+
+// refusal names an artifact that cannot be delivered, and verdict says why.
+type refusal struct{ uid, id string }
+
+type verdict struct {
+	err   *mirror.ArtifactError
+	until time.Time
 }
