@@ -289,7 +289,7 @@ var orderedRooms = []string{
 	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
 	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo", "services/gitcache/internal/cloudlogin",
 	"services/tunnel", "services/tunnel/internal/...",
-	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc", "internal/cloud",
+	"internal/bundle", "internal/h2", "internal/cas/casdisk/...", "internal/identity", "internal/rpc", "internal/cloud",
 }
 
 // wideTypes are the types that may exceed the limits of TestTypesAreSmall, each with its reason.

@@ -75,8 +75,7 @@ const measured = "2026-11-27"
 
 // tangles are the packages that may exceed maxKnot.
 var tangles = map[string]tangle{
-	"internal/cas/casdisk": {8, measured, "disk, index and eviction call each other"},
-	"internal/localkube":   {14, measured, "programs, builds and the running cluster call each other"},
+	"internal/localkube": {14, measured, "programs, builds and the running cluster call each other"},
 }
 
 // TestKnotsAreSmall enforces that most files of a package can be read without all the others.

@@ -30,7 +30,7 @@
 //
 // # Locks
 //
-// The index has the only lock. It is held while a file is renamed into place, removed or touched,
+// The index, of package blobindex, has the only lock. It is held while a file is renamed into place, removed or touched,
 // so that the list and the folder change together, but never while content is read or written.
 // Hooks and Config.Pinned may be called under it.
 //
@@ -49,15 +49,17 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk/blobindex"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/wake"
 )
 
-const defaultMaxBytes = 10 << 30
-
-// ErrInUse means that another process uses the folder.
-var ErrInUse = errors.New("store folder is in use by another process")
+const (
+	defaultMaxBytes   = 10 << 30
+	defaultScrubEvery = 24 * time.Hour
+	defaultScrubRate  = 4 << 20
+)
 
 // Config sets where blobs are kept and how many.
 type Config struct {
@@ -87,32 +89,12 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks allow others to observe a Store, and tests to break it. Each may be nil. They may be called
-// concurrently and with the store locked, so they must be quick and must not call the store.
-type Hooks struct {
-	// Evicted is called after a blob has been removed to make room.
-	Evicted func(cas.Info)
-	// Corrupt is called after a damaged blob has been removed.
-	Corrupt func(digest.Digest, error)
-	// Scrubbed is called after a blob has been read again and found intact. StoredDigest may be
-	// missing.
-	Scrubbed func(cas.Info)
-	// Fault is called before each operation on the disk. An error that it returns replaces the
-	// operation.
-	Fault func(op Op, path string) error
-	// Damage receives the bytes of each OpWrite, OpRead and OpServe, and returns those that replace
-	// them: others, or fewer. It may change them in place. Copies made by the kernel, see cas.Blob,
-	// bypass it.
-	Damage func(op Op, path string, p []byte) []byte
-	// Space replaces the call that asks the file system for its free and total bytes.
-	Space func() (free, total int64)
-}
-
 // Store is a [cas.Store] in a folder. Make one with [Open]; Close it after the last call.
 type Store struct {
 	cfg      Config
 	disk     *disk
-	index    *index // has its own lock
+	folder   *folder
+	index    *blobindex.Index // has its own lock
 	checking *flight.Group[digest.Digest, struct{}]
 	shards   sync.Map    // paths of the folders under blobs that are durable
 	stored   wake.Signal // wakes keepRoom
@@ -139,24 +121,30 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open store %q: %w", cfg.Dir, err)
 	}
 	s.lock = lock
-	if err := errors.Join(s.sweep(), s.scan()); err != nil {
+	swept := s.folder.sweep()
+	left, err := s.folder.scan()
+	if err = errors.Join(swept, err); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
+	}
+	for _, e := range left {
+		s.index.Adopt(e)
 	}
 	return s, nil
 }
 
 func newStore(cfg Config) *Store {
-	s := &Store{
-		cfg: cfg, disk: &disk{hooks: cfg.Hooks}, index: newIndex(cfg.MaxBytes, cfg.Pinned), stored: wake.NewSignal(),
-		checking: flight.New[digest.Digest, struct{}](0),
+	files := &disk{hooks: cfg.Hooks}
+	kept := &folder{dir: cfg.Dir, disk: files, logger: cfg.Logger}
+	return &Store{
+		cfg: cfg, disk: files, folder: kept, stored: wake.NewSignal(), checking: flight.New[digest.Digest, struct{}](0),
+		index: blobindex.New(blobindex.Config{
+			Limit: cfg.MaxBytes, Pinned: cfg.Pinned, Path: kept.path, Unlink: files.remove, Evicted: func(info cas.Info) {
+				if cfg.Hooks.Evicted != nil {
+					cfg.Hooks.Evicted(info)
+				}
+			},
+		}),
 	}
-	s.index.path, s.index.unlink = s.path, s.disk.remove
-	s.index.gone = func(info cas.Info) {
-		if cfg.Hooks.Evicted != nil {
-			cfg.Hooks.Evicted(info)
-		}
-	}
-	return s
 }
 
 // Close releases the folder for another process. Open blobs stay readable.
@@ -166,20 +154,20 @@ func (s *Store) Close() error {
 
 // Stat implements [cas.Store].
 func (s *Store) Stat(_ context.Context, d digest.Digest) (cas.Info, error) {
-	e, known, ok := s.index.get(d)
+	e, known, ok := s.index.Get(d)
 	if !ok {
 		return cas.Info{}, fmt.Errorf("stat blob %s: %w", d, cas.ErrNotFound)
 	}
-	return e.describe(known), nil
+	return e.Describe(known), nil
 }
 
 // Delete implements [cas.Store].
 func (s *Store) Delete(_ context.Context, d digest.Digest) error {
-	e, _, ok := s.index.get(d)
+	e, _, ok := s.index.Get(d)
 	if !ok {
 		return nil
 	}
-	if err := s.index.remove(e); err != nil {
+	if err := s.index.Remove(e); err != nil {
 		return fmt.Errorf("delete blob %s: %w", d, err)
 	}
 	return nil
@@ -187,5 +175,5 @@ func (s *Store) Delete(_ context.Context, d digest.Digest) error {
 
 // Usage implements [cas.Store].
 func (s *Store) Usage(context.Context) (cas.Usage, error) {
-	return s.index.usage(), nil
+	return s.index.Usage(), nil
 }

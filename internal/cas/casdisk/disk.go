@@ -14,28 +14,6 @@ import (
 	"github.com/leatdev/leat/internal/durable"
 )
 
-// Op names an operation on the disk.
-type Op string
-
-// The operations that pass Hooks.Fault. The store makes no others.
-const (
-	OpMkdir   Op = "mkdir"
-	OpLock    Op = "lock"    // the folder
-	OpList    Op = "list"    // a folder
-	OpCreate  Op = "create"  // a temporary file
-	OpWrite   Op = "write"   // a piece of a blob
-	OpSync    Op = "sync"    // a blob's bytes
-	OpRename  Op = "rename"  // into place
-	OpSyncDir Op = "syncdir" // a folder in which something has been made
-	OpOpen    Op = "open"    // for reading
-	OpStat    Op = "stat"
-	OpRead    Op = "read"  // a piece of a blob, to verify it
-	OpServe   Op = "serve" // a piece of a blob, for a caller of Open
-	OpRemove  Op = "remove"
-	OpTouch   Op = "touch" // set a file's time
-	OpSpace   Op = "space" // ask how much room the file system has
-)
-
 // disk is the store's only access to the file system. Each operation passes the hooks.
 type disk struct {
 	hooks Hooks

@@ -16,21 +16,29 @@ import (
 	"syscall"
 
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk/blobindex"
 	"github.com/leatdev/leat/internal/digest"
 )
 
-func (s *Store) tempDir() string {
-	return filepath.Join(s.cfg.Dir, "tmp")
+// folder is where the store keeps its files.
+type folder struct {
+	dir    string
+	disk   *disk
+	logger *slog.Logger
 }
 
-func (s *Store) blobDir() string {
-	return filepath.Join(s.cfg.Dir, "blobs")
+func (f *folder) tempDir() string {
+	return filepath.Join(f.dir, "tmp")
+}
+
+func (f *folder) blobDir() string {
+	return filepath.Join(f.dir, "blobs")
 }
 
 // path returns where a blob's file is. 256 folders keep each folder small.
-func (s *Store) path(info cas.Info) string {
+func (f *folder) path(info cas.Info) string {
 	name := info.Digest.Hex()
-	return filepath.Join(s.blobDir(), name[:2], name+"."+strconv.FormatInt(info.ContentSize, 10))
+	return filepath.Join(f.blobDir(), name[:2], name+"."+strconv.FormatInt(info.ContentSize, 10))
 }
 
 // parseName parses the name that path wrote.
@@ -48,51 +56,48 @@ func parseName(name string) (d digest.Digest, contentSize int64, ok bool) {
 }
 
 // sweep creates the folders and removes what an earlier process had not finished writing.
-func (s *Store) sweep() error {
-	if err := s.disk.removeAll(s.tempDir()); err != nil {
+func (f *folder) sweep() error {
+	if err := f.disk.removeAll(f.tempDir()); err != nil {
 		return err
 	}
-	return errors.Join(s.disk.makeDirs(s.tempDir()), s.disk.makeDirs(s.blobDir()))
+	return errors.Join(f.disk.makeDirs(f.tempDir()), f.disk.makeDirs(f.blobDir()))
 }
 
-// scan lists the blobs that earlier processes left, the most recently read one last.
-func (s *Store) scan() error {
-	shards, err := s.disk.list(s.blobDir())
-	if err != nil {
-		return err
-	}
-	var found []*entry
-	for _, shard := range shards {
-		path := filepath.Join(s.blobDir(), shard.Name())
-		if !shard.IsDir() {
-			s.warn("foreign file in blob store", path, nil)
-			continue
-		}
-		entries, err := s.scanShard(path)
-		if err := s.scanned(path, err); err != nil {
-			return err
-		}
-		found = append(found, entries...)
-	}
-	slices.SortFunc(found, func(a, b *entry) int {
-		return cmp.Or(a.modified.Compare(b.modified), a.info.Digest.Compare(b.info.Digest))
-	})
-	for _, e := range found {
-		s.index.adopt(e)
-	}
-	return nil
-}
-
-func (s *Store) scanShard(shard string) ([]*entry, error) {
-	items, err := s.disk.list(shard)
+// scan returns the blobs that earlier processes left, the most recently read one last.
+func (f *folder) scan() ([]*blobindex.Entry, error) {
+	shards, err := f.disk.list(f.blobDir())
 	if err != nil {
 		return nil, err
 	}
-	var found []*entry
+	var found []*blobindex.Entry
+	for _, shard := range shards {
+		path := filepath.Join(f.blobDir(), shard.Name())
+		if !shard.IsDir() {
+			f.warn("foreign file in blob store", path, nil)
+			continue
+		}
+		entries, err := f.scanShard(path)
+		if err := f.scanned(path, err); err != nil {
+			return nil, err
+		}
+		found = append(found, entries...)
+	}
+	slices.SortFunc(found, func(a, b *blobindex.Entry) int {
+		return cmp.Or(a.Modified.Compare(b.Modified), a.Info.Digest.Compare(b.Info.Digest))
+	})
+	return found, nil
+}
+
+func (f *folder) scanShard(shard string) ([]*blobindex.Entry, error) {
+	items, err := f.disk.list(shard)
+	if err != nil {
+		return nil, err
+	}
+	var found []*blobindex.Entry
 	for _, item := range items {
 		path := filepath.Join(shard, item.Name())
-		e, err := s.scanFile(path, item)
-		if err := s.scanned(path, err); err != nil {
+		e, err := f.scanFile(path, item)
+		if err := f.scanned(path, err); err != nil {
 			return nil, err
 		}
 		if e != nil {
@@ -104,33 +109,33 @@ func (s *Store) scanShard(shard string) ([]*entry, error) {
 
 // scanned removes a file that the disk can no longer read, because it would take room that is not
 // counted. Other errors are returned.
-func (s *Store) scanned(path string, err error) error {
+func (f *folder) scanned(path string, err error) error {
 	if !errors.Is(err, syscall.EIO) {
 		return err
 	}
-	s.warn("damaged part of blob store dropped", path, err)
-	return s.disk.removeAll(path)
+	f.warn("damaged part of blob store dropped", path, err)
+	return f.disk.removeAll(path)
 }
 
-// scanFile returns the file's entry, or nil for a file that is not the store's.
-func (s *Store) scanFile(path string, item fs.DirEntry) (*entry, error) {
+// scanFile returns the file's entry, or nil for a file that is not the store'f.
+func (f *folder) scanFile(path string, item fs.DirEntry) (*blobindex.Entry, error) {
 	d, contentSize, ok := parseName(item.Name())
-	if !ok || !item.Type().IsRegular() || path != s.path(cas.Info{Digest: d, ContentSize: contentSize}) {
-		s.warn("foreign file in blob store", path, nil)
+	if !ok || !item.Type().IsRegular() || path != f.path(cas.Info{Digest: d, ContentSize: contentSize}) {
+		f.warn("foreign file in blob store", path, nil)
 		return nil, nil
 	}
-	stat, err := s.disk.stat(item, path)
+	stat, err := f.disk.stat(item, path)
 	if err != nil {
 		return nil, err
 	}
 	info := cas.Info{Digest: d, StoredSize: stat.Size(), ContentSize: contentSize}
-	return &entry{info: info, facts: facts{modified: stat.ModTime()}}, nil
+	return &blobindex.Entry{Info: info, Facts: blobindex.Facts{Modified: stat.ModTime()}}, nil
 }
 
-func (s *Store) warn(message, path string, err error) {
+func (f *folder) warn(message, path string, err error) {
 	attrs := []slog.Attr{slog.String("path", path)}
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, message, attrs...)
+	f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, attrs...)
 }

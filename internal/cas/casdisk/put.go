@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk/blobindex"
 	"github.com/leatdev/leat/internal/digest"
 )
 
@@ -25,9 +26,9 @@ const shedBytes = 4 << 20
 // yet is written again. Every Put tries again to remove what could not be removed, so that it is
 // counted no longer than it is there.
 func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.Info, error) {
-	s.index.tidy()
-	if e, known, ok := s.index.get(want); ok && known.verified {
-		return e.describe(known), nil
+	s.index.Tidy()
+	if e, known, ok := s.index.Get(want); ok && known.Verified {
+		return e.Describe(known), nil
 	}
 	return s.Begin(want).Fill(ctx, r)
 }
@@ -43,8 +44,10 @@ func (s *Store) Begin(want digest.Digest) *cas.Draft {
 	})
 }
 
-func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth cas.Growth) (info cas.Info, err error) {
-	s.index.tidy()
+func (s *Store) put(
+	ctx context.Context, want digest.Digest, r io.Reader, growth cas.Growth,
+) (info cas.Info, err error) {
+	s.index.Tidy()
 	draft, err := s.newDraft(growth)
 	if err != nil {
 		return cas.Info{}, err
@@ -68,20 +71,23 @@ func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth
 // publish moves a complete draft into place. From here on others see the blob. It is durable when
 // publish returns.
 func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
-	shard := filepath.Dir(s.path(info))
+	shard := filepath.Dir(s.folder.path(info))
 	if err := s.makeShard(shard); err != nil {
 		return err
 	}
-	e := &entry{info: info, facts: facts{stored: info.StoredDigest, verified: true, checked: time.Now(), modified: modified}}
-	e.info.StoredDigest = digest.Digest{}
-	err := s.index.publish(e, func(path string) error { return s.disk.rename(draft.file.path, path) })
+	e := &blobindex.Entry{
+		Info:  info,
+		Facts: blobindex.Facts{Stored: info.StoredDigest, Verified: true, Checked: time.Now(), Modified: modified},
+	}
+	e.Info.StoredDigest = digest.Digest{}
+	err := s.index.Publish(e, func(path string) error { return s.disk.rename(draft.file.path, path) })
 	if err != nil {
 		s.shards.Delete(shard)
 		return err
 	}
 	draft.reserved, draft.file = 0, nil
 	if err := s.disk.syncDir(shard); err != nil {
-		s.index.discard(e)
+		s.index.Discard(e)
 		return err
 	}
 	s.stored.Set()
@@ -98,7 +104,7 @@ func (s *Store) makeShard(shard string) error {
 	}
 	// Sync even if the directory already existed: a crash may have interrupted its creator before
 	// the sync.
-	if err := errors.Join(s.disk.syncDir(s.blobDir()), s.disk.syncDir(s.cfg.Dir)); err != nil {
+	if err := errors.Join(s.disk.syncDir(s.folder.blobDir()), s.disk.syncDir(s.cfg.Dir)); err != nil {
 		return err
 	}
 	s.shards.Store(shard, struct{}{})
@@ -115,10 +121,10 @@ type draft struct {
 
 func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 	const pattern = "put-*"
-	f, err := s.disk.create(s.tempDir(), pattern)
+	f, err := s.disk.create(s.folder.tempDir(), pattern)
 	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder
-		if err = s.disk.makeDirs(s.tempDir()); err == nil {
-			f, err = s.disk.create(s.tempDir(), pattern)
+		if err = s.disk.makeDirs(s.folder.tempDir()); err == nil {
+			f, err = s.disk.create(s.folder.tempDir(), pattern)
 		}
 	}
 	if err != nil {
@@ -131,7 +137,7 @@ func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 // Write reserves room for p and writes it. When the disk is full it evicts and retries, until
 // nothing is left to evict.
 func (d *draft) Write(p []byte) (int, error) {
-	if err := d.store.index.reserve(int64(len(p))); err != nil {
+	if err := d.store.index.Reserve(int64(len(p))); err != nil {
 		return 0, err
 	}
 	d.reserved += int64(len(p))
@@ -143,7 +149,7 @@ func (d *draft) Write(p []byte) (int, error) {
 		if err == nil {
 			return written, nil
 		}
-		if !noSpace(err) || d.store.index.shed(int64(len(p)-written)+shedBytes) == 0 {
+		if !noSpace(err) || d.store.index.Shed(int64(len(p)-written)+shedBytes) == 0 {
 			return written, err
 		}
 	}
@@ -176,7 +182,7 @@ func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
 // abandon removes a draft that was not published.
 func (d *draft) abandon() {
 	if d.file != nil {
-		d.store.index.discardReserved(d.file.path, d.reserved)
+		d.store.index.DiscardReserved(d.file.path, d.reserved)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk/blobindex"
 	"github.com/leatdev/leat/internal/digest"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) Open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 
 func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 	for checks := 0; ; {
-		e, known, ok := s.index.get(d)
+		e, known, ok := s.index.Get(d)
 		if !ok {
 			return nil, cas.ErrNotFound
 		}
@@ -66,8 +67,8 @@ func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 
 // openTrusted opens a blob whose bytes were verified and have not changed since. Otherwise the
 // error is errUnproven.
-func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Blob, error) {
-	if !known.verified {
+func (s *Store) openTrusted(ctx context.Context, e *blobindex.Entry, known blobindex.Facts) (*cas.Blob, error) {
+	if !known.Verified {
 		return nil, errUnproven
 	}
 	f, err := s.openFile(ctx, e)
@@ -75,10 +76,10 @@ func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Bl
 		return nil, err
 	}
 	err = errReplaced
-	s.index.update(e, func(now *facts) {
+	s.index.Update(e, func(now *blobindex.Facts) {
 		known, err = *now, nil
 		// Compare under the lock, so that no other goroutine sets the time at this moment.
-		if stat, failed := f.stat(); failed != nil || !known.verified || !stat.ModTime().Equal(known.modified) {
+		if stat, failed := f.stat(); failed != nil || !known.Verified || !stat.ModTime().Equal(known.Modified) {
 			err = errUnproven
 		}
 	})
@@ -87,21 +88,21 @@ func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Bl
 	}
 	s.touch(e, f)
 	f.read = OpServe
-	return &cas.Blob{Info: e.describe(known), ReadSeekCloser: &reader{file: f, store: s, entry: e}}, nil
+	return &cas.Blob{Info: e.Describe(known), ReadSeekCloser: &reader{file: f, store: s, entry: e}}, nil
 }
 
 // openFile opens a blob's file. It drops a blob whose file is gone or has changed its length.
-func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
-	f, err := s.disk.open(s.path(e.info))
+func (s *Store) openFile(ctx context.Context, e *blobindex.Entry) (*file, error) {
+	f, err := s.disk.open(s.folder.path(e.Info))
 	if err != nil {
 		return nil, s.unopened(ctx, e, err)
 	}
 	stat, err := f.stat()
-	if err == nil && stat.Size() == e.info.StoredSize {
+	if err == nil && stat.Size() == e.Info.StoredSize {
 		return f, nil
 	}
 	if err == nil {
-		err = s.drop(ctx, e, fmt.Errorf("file has %d bytes, want %d", stat.Size(), e.info.StoredSize))
+		err = s.drop(ctx, e, fmt.Errorf("file has %d bytes, want %d", stat.Size(), e.Info.StoredSize))
 	} else {
 		err = s.unopened(ctx, e, err)
 	}
@@ -109,10 +110,10 @@ func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
 }
 
 // unopened distinguishes damage from passing trouble, such as too many open files.
-func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
+func (s *Store) unopened(ctx context.Context, e *blobindex.Entry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if !s.index.forget(e) { // there is no file to remove
+		if !s.index.Forget(e) { // there is no file to remove
 			return errReplaced
 		}
 		return cas.ErrNotFound
@@ -124,19 +125,19 @@ func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
 
 // touch makes the blob the last one to be evicted: immediately in memory, and at most once every
 // touchEvery for the order after a restart.
-func (s *Store) touch(e *entry, f *file) {
-	s.index.read(e)
-	s.index.update(e, func(known *facts) {
+func (s *Store) touch(e *blobindex.Entry, f *file) {
+	s.index.Read(e)
+	s.index.Update(e, func(known *blobindex.Facts) {
 		now := time.Now()
-		if now.Sub(known.modified) < touchEvery {
+		if now.Sub(known.Modified) < touchEvery {
 			return
 		}
 		if s.disk.touch(f.path, now) != nil {
 			return // costs only precision: after a restart the blob looks older than it is
 		}
 		stat, err := f.stat() // not every file system keeps nanoseconds
-		if known.verified = err == nil; known.verified {
-			known.modified = stat.ModTime()
+		if known.Verified = err == nil; known.Verified {
+			known.Modified = stat.ModTime()
 		}
 	})
 }
@@ -145,7 +146,7 @@ func (s *Store) touch(e *entry, f *file) {
 // stop it for the others. The error is cas.ErrNotFound for a damaged blob, which has been dropped.
 func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
 	_, err := s.checking.Do(ctx, d, func(ctx context.Context) (struct{}, error) {
-		e, _, ok := s.index.get(d)
+		e, _, ok := s.index.Get(d)
 		if !ok {
 			return struct{}{}, cas.ErrNotFound
 		}
@@ -156,7 +157,7 @@ func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
 
 // check reads a blob through the reader that through returns, and drops it unless its bytes are
 // right.
-func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Reader) error {
+func (s *Store) check(ctx context.Context, e *blobindex.Entry, through func(*file) io.Reader) error {
 	f, err := s.openFile(ctx, e)
 	if err != nil {
 		return err
@@ -169,8 +170,8 @@ func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Read
 	got, err := s.checkBytes(ctx, e, through(f))
 	switch {
 	case err == nil:
-		s.index.checkedNow(e, func(known *facts) {
-			known.stored, known.verified, known.modified = got, true, modified
+		s.index.CheckedNow(e, func(known *blobindex.Facts) {
+			known.Stored, known.Verified, known.Modified = got, true, modified
 		})
 		return nil
 	case ctx.Err() != nil:
@@ -182,12 +183,12 @@ func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Read
 // seal returns the file's time, and any later change of the file changes that time. Where the store
 // did not set the time, seal sets it: the kernel's clock for files may stand still for several
 // changes.
-func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
+func (s *Store) seal(e *blobindex.Entry, f *file) (modified time.Time, err error) {
 	stat, err := f.stat()
 	if err != nil {
 		return time.Time{}, err
 	}
-	s.index.update(e, func(known *facts) { modified = known.modified })
+	s.index.Update(e, func(known *blobindex.Facts) { modified = known.Modified })
 	if stat.ModTime().Equal(modified) {
 		return modified, nil
 	}
@@ -202,15 +203,15 @@ func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
 
 // checkBytes verifies the bytes of r, by their own digest if it is known and by their content
 // otherwise. It returns their own digest.
-func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored digest.Digest, err error) {
-	s.index.update(e, func(known *facts) { stored = known.stored })
+func (s *Store) checkBytes(ctx context.Context, e *blobindex.Entry, r io.Reader) (stored digest.Digest, err error) {
+	s.index.Update(e, func(known *blobindex.Facts) { stored = known.Stored })
 	if !stored.IsZero() {
 		_, err := io.Copy(io.Discard, digest.NewVerifier(r, stored))
 		return stored, err
 	}
-	got, err := cas.Check(ctx, io.Discard, r, e.info.Digest, s.cfg.MaxContentBytes)
-	if err == nil && got.ContentSize != e.info.ContentSize {
-		err = fmt.Errorf("%w: content has %d bytes, want %d", cas.ErrCorrupt, got.ContentSize, e.info.ContentSize)
+	got, err := cas.Check(ctx, io.Discard, r, e.Info.Digest, s.cfg.MaxContentBytes)
+	if err == nil && got.ContentSize != e.Info.ContentSize {
+		err = fmt.Errorf("%w: content has %d bytes, want %d", cas.ErrCorrupt, got.ContentSize, e.Info.ContentSize)
 	}
 	return got.StoredDigest, err
 }
@@ -218,14 +219,14 @@ func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored d
 // drop removes a blob whose bytes have changed, and returns cas.ErrNotFound, or errReplaced if it
 // was no longer there. It does not matter if the disk cannot remove the file, because the blob is
 // no longer listed.
-func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
-	if !s.index.discard(e) {
+func (s *Store) drop(ctx context.Context, e *blobindex.Entry, damage error) error {
+	if !s.index.Discard(e) {
 		return errReplaced
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "damaged blob dropped",
-		slog.String("digest", e.info.Digest.String()), slog.Any("error", damage))
+		slog.String("digest", e.Info.Digest.String()), slog.Any("error", damage))
 	if s.cfg.Hooks.Corrupt != nil {
-		s.cfg.Hooks.Corrupt(e.info.Digest, damage)
+		s.cfg.Hooks.Corrupt(e.Info.Digest, damage)
 	}
 	return cas.ErrNotFound
 }
@@ -235,7 +236,7 @@ func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
 type reader struct {
 	file  *file
 	store *Store
-	entry *entry
+	entry *blobindex.Entry
 	// kernel reports that somebody may have read without Read.
 	kernel atomic.Bool
 }
@@ -259,7 +260,7 @@ func (r *reader) judge(err error, at func() (int64, error)) error {
 		return nil
 	}
 	if errors.Is(err, io.EOF) {
-		if position, failed := at(); failed == nil && position >= r.entry.info.StoredSize {
+		if position, failed := at(); failed == nil && position >= r.entry.Info.StoredSize {
 			return err
 		}
 		err = errors.New("file ends early") // not io.ErrUnexpectedEOF, which some readers take for the end of a last piece
@@ -283,7 +284,7 @@ func (r *reader) SyscallConn() (syscall.RawConn, error) {
 // looked at once more.
 func (r *reader) Close() error {
 	if r.kernel.Load() {
-		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.info.StoredSize {
+		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.Info.StoredSize {
 			_, _ = r.ReadAt(make([]byte, 1), position) // its error drops a damaged blob
 		}
 	}

@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/cas/casdisk/blobindex"
 	"github.com/leatdev/leat/internal/digest"
 )
 
 const (
-	defaultScrubEvery = 24 * time.Hour
-	defaultScrubRate  = 4 << 20
 	// scrubIdle bounds how long scrubbing waits before it looks for work again, and scrubStart is
 	// how long it leaves a new process alone.
 	scrubIdle, scrubStart = 10 * time.Minute, time.Minute
@@ -47,12 +46,12 @@ func (s *Store) scrub(ctx context.Context, lost func(digest.Digest)) error {
 		if err := backoff.Wait(ctx, backoff.Jitter(wait, 0.25)); err != nil {
 			return err
 		}
-		e, known, ok := s.index.stalest()
+		e, known, ok := s.index.Stalest()
 		wait = min(scrubIdle, s.cfg.ScrubEvery)
 		if !ok {
 			continue
 		}
-		if due := time.Until(known.checked.Add(s.cfg.ScrubEvery)); due > 0 {
+		if due := time.Until(known.Checked.Add(s.cfg.ScrubEvery)); due > 0 {
 			wait = min(wait, due)
 			continue
 		}
@@ -67,7 +66,7 @@ func scrubPause(rate int64) time.Duration {
 	return time.Duration(scrubPiece * int64(time.Second) / rate)
 }
 
-func (s *Store) scrubOne(ctx context.Context, e *entry, lost func(digest.Digest)) {
+func (s *Store) scrubOne(ctx context.Context, e *blobindex.Entry, lost func(digest.Digest)) {
 	err := s.check(ctx, e, func(f *file) io.Reader {
 		f.forget()
 		return &slowReader{ctx: ctx, in: f, rate: s.cfg.ScrubRate}
@@ -75,13 +74,13 @@ func (s *Store) scrubOne(ctx context.Context, e *entry, lost func(digest.Digest)
 	switch {
 	case err == nil:
 		if s.cfg.Hooks.Scrubbed != nil {
-			s.cfg.Hooks.Scrubbed(e.info)
+			s.cfg.Hooks.Scrubbed(e.Info)
 		}
 	case ctx.Err() != nil, errors.Is(err, errReplaced):
-	case s.index.present(e): // the blob could not be read
-		s.index.checkedNow(e, func(*facts) {})
+	case s.index.Present(e): // the blob could not be read
+		s.index.CheckedNow(e, func(*blobindex.Facts) {})
 	default:
-		lost(e.info.Digest)
+		lost(e.Info.Digest)
 	}
 }
 
