@@ -4,12 +4,10 @@
 package localkube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -18,18 +16,19 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/localkube/keys"
 )
 
 // startAPIServer runs kube-apiserver and returns when it is ready. Another process may take the
 // chosen port before kube-apiserver does, so it tries more than once.
-func (cp *ControlPlane) startAPIServer(ctx context.Context, p Params, keys pki) error {
+func (cp *ControlPlane) startAPIServer(ctx context.Context, p Params, files keys.Dir) error {
 	const attempts = 4
 	for attempt := 1; ; attempt++ {
 		port, err := cp.choosePort(ctx, attempt == 1)
 		if err != nil {
 			return err
 		}
-		err = cp.tryAPIServer(ctx, p, keys, port)
+		err = cp.tryAPIServer(ctx, p, files, port)
 		if err == nil || attempt == attempts || !errors.Is(err, errPortTaken) {
 			return err
 		}
@@ -38,11 +37,11 @@ func (cp *ControlPlane) startAPIServer(ctx context.Context, p Params, keys pki) 
 
 var errPortTaken = errors.New("the port was taken")
 
-func (cp *ControlPlane) tryAPIServer(ctx context.Context, p Params, keys pki, port int) error {
-	if err := cp.connect(p, keys, port); err != nil {
+func (cp *ControlPlane) tryAPIServer(ctx context.Context, p Params, files keys.Dir, port int) error {
+	if err := cp.connect(p, files, port); err != nil {
 		return err
 	}
-	c, err := cp.apiServer(p, keys, port)
+	c, err := cp.apiServer(p, files, port)
 	if err != nil {
 		return err
 	}
@@ -59,17 +58,17 @@ func (cp *ControlPlane) tryAPIServer(ctx context.Context, p Params, keys pki, po
 }
 
 // connect prepares everything that depends on the port.
-func (cp *ControlPlane) connect(p Params, keys pki, port int) error {
+func (cp *ControlPlane) connect(p Params, files keys.Dir, port int) error {
 	name := p.Name
 	if name == "" {
 		name = "leat-local"
 	}
 	cp.host = "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	var err error
-	if cp.client, err = newClient(cp.host, keys); err != nil {
+	if cp.client, err = newClient(cp.host, files); err != nil {
 		return err
 	}
-	if cp.kubeconfig, err = keys.kubeconfig(name, cp.host); err != nil {
+	if cp.kubeconfig, err = files.Kubeconfig(name, cp.host); err != nil {
 		return err
 	}
 	if err := durable.WriteFile(cp.KubeconfigPath(), "kubeconfig.new-*", cp.kubeconfig); err != nil {
@@ -105,28 +104,4 @@ func (cp *ControlPlane) choosePort(ctx context.Context, wantOld bool) (int, erro
 		}
 	}
 	return freePort(ctx, 0)
-}
-
-// The ports from first up to ephemeral, where Linux begins to choose automatically. A port that the
-// kernel chose might go to any outgoing connection before the component listens on it.
-const (
-	first     = 10240
-	ephemeral = 32768
-)
-
-// freePort returns want if it is free, or any free port if want is 0.
-func freePort(ctx context.Context, want int) (port int, err error) {
-	const tries = 100
-	for range tries {
-		port = cmp.Or(want, first+rand.IntN(ephemeral-first))
-		var listener net.Listener
-		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, listener.Close()
-		}
-		if want != 0 {
-			break
-		}
-	}
-	return 0, fmt.Errorf("find free port: %w", err)
 }

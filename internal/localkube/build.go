@@ -24,17 +24,6 @@ import (
 // ErrNoGoTool means that something has to be built and there is no go command.
 var ErrNoGoTool = errors.New("the go command was not found")
 
-// BuildParams describes what to build and where to keep it.
-type BuildParams struct {
-	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
-	CacheDir  string            // empty means leat/kube in the user's cache folder
-	Only      []string          // the names of the files to build; empty means all that a control plane needs
-	Helm      bool              // also build Helm, which no control plane needs
-	Kustomize bool              // also build kustomize, which no control plane needs
-	GoCommand string            // empty means "go" on the PATH
-	Progress  func(line string) // called with short lines of progress; may be nil
-}
-
 // Build returns the binaries pinned by SourceDir. It compiles those that CacheDir does not hold
 // yet, which takes minutes the first time. After that it takes a millisecond and needs no go
 // command. Any number of processes may build into one cache: one compiles and the others wait for

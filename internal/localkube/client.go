@@ -9,13 +9,19 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/localkube/keys"
 )
+
+// object is a decoded Kubernetes object.
+type object map[string]any
 
 // client is the part of a Kubernetes client that starting a control plane needs.
 type client struct {
@@ -23,12 +29,12 @@ type client struct {
 	http *http.Client
 }
 
-func newClient(host string, keys pki) (*client, error) {
-	cert, err := tls.LoadX509KeyPair(keys.path(adminCert), keys.path(adminKey))
+func newClient(host string, files keys.Dir) (*client, error) {
+	cert, err := tls.LoadX509KeyPair(files.Path(keys.AdminCert), files.Path(keys.AdminKey))
 	if err != nil {
 		return nil, fmt.Errorf("read admin certificate: %w", err)
 	}
-	ca, err := os.ReadFile(keys.path(caCert))
+	ca, err := os.ReadFile(files.Path(keys.CACert))
 	if err != nil {
 		return nil, fmt.Errorf("read authority: %w", err)
 	}
@@ -102,4 +108,14 @@ func (c *client) send(ctx context.Context, method, path string, header http.Head
 		return nil, &statusError{code: response.StatusCode, message: strings.TrimSpace(string(text))}
 	}
 	return text, nil
+}
+
+// create makes an object unless one with that name exists.
+func (c *client) create(ctx context.Context, path string, o object) error {
+	err := c.do(ctx, http.MethodPost, path, o, nil)
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusConflict {
+		return nil
+	}
+	return err
 }

@@ -10,17 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/leatdev/leat/internal/localkube/keys"
 )
 
 // Addresses inside the cluster. They are not routed.
 const (
-	serviceRange = "10.0.0.0/16"
-	serviceIP    = "10.0.0.1" // of the service kubernetes.default
+	serviceRange = "10.0.0.0/16" // keys.ServiceIP is in it
 	podRange     = "10.244.0.0/16"
 )
-
-// runDir is the folder, in the data directory, in which all components run.
-const runDir = "run"
 
 // etcdSocket is where etcd listens, relative to runDir. A socket in a private folder cannot be
 // reached by other users and takes no port, and a relative path stays below the 108 bytes that the
@@ -29,6 +27,7 @@ const etcdSocket = "unix://etcd.sock"
 
 // auditPolicy records the caller, the request and the outcome, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
+
 kind: Policy
 omitStages: [RequestReceived]
 rules:
@@ -54,20 +53,20 @@ func (cp *ControlPlane) etcd(p Params) command {
 	)
 }
 
-func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error) {
+func (cp *ControlPlane) apiServer(p Params, files keys.Dir, port int) (command, error) {
 	args := []string{
 		"--etcd-servers", etcdSocket,
 		"--bind-address", "127.0.0.1",
 		"--advertise-address", "127.0.0.1",
 		"--secure-port", strconv.Itoa(port),
-		"--tls-cert-file", keys.path(serverCert),
-		"--tls-private-key-file", keys.path(serverKey),
-		"--client-ca-file", keys.path(caCert),
+		"--tls-cert-file", files.Path(keys.ServerCert),
+		"--tls-private-key-file", files.Path(keys.ServerKey),
+		"--client-ca-file", files.Path(keys.CACert),
 		"--authorization-mode", "RBAC",
 		"--allow-privileged",
 		"--service-account-issuer", "https://kubernetes.default.svc",
-		"--service-account-key-file", keys.path(accountPub),
-		"--service-account-signing-key-file", keys.path(accountKey),
+		"--service-account-key-file", files.Path(keys.AccountPub),
+		"--service-account-signing-key-file", files.Path(keys.AccountKey),
 		"--service-cluster-ip-range", serviceRange,
 		// The addresses behind the service kubernetes.default, which no pod
 		// here can use. Keeping them would cost time at every stop.
@@ -79,7 +78,8 @@ func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error)
 		args = append(args, "--disable-admission-plugins", "ServiceAccount")
 	}
 	if p.Simulated { // it proves itself to the API of metrics
-		args = append(args, "--proxy-client-cert-file", keys.path(adminCert), "--proxy-client-key-file", keys.path(adminKey))
+		args = append(args,
+			"--proxy-client-cert-file", files.Path(keys.AdminCert), "--proxy-client-key-file", files.Path(keys.AdminKey))
 	}
 	if p.Audit {
 		policy := cp.path("audit-policy.yaml")
@@ -91,10 +91,10 @@ func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error)
 	return cp.command("kube-apiserver", p.Binaries.APIServer, args...), nil
 }
 
-func (cp *ControlPlane) controllerManager(p Params, keys pki) command {
+func (cp *ControlPlane) controllerManager(p Params, files keys.Dir) command {
 	args := append(cp.clientFlags(),
-		"--service-account-private-key-file", keys.path(accountKey),
-		"--root-ca-file", keys.path(caCert),
+		"--service-account-private-key-file", files.Path(keys.AccountKey),
+		"--root-ca-file", files.Path(keys.CACert),
 		// Simulated nodes do not fail: one that is silent for 50 s runs on a machine that is busy, or
 		// was asleep. As not ready it would lose its pods, and by kwok's stages its addresses.
 		"--node-monitor-grace-period", "1h",

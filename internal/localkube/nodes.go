@@ -5,14 +5,10 @@ package localkube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
 )
-
-// object is a decoded Kubernetes object.
-type object map[string]any
 
 // releaseNodes ends the leases by which an earlier kwok held the nodes. A new process has another
 // identity, and would ignore the nodes' pods until those leases expire.
@@ -40,16 +36,6 @@ func (cp *ControlPlane) startNodes(ctx context.Context, count int) error {
 	return cp.waitFor(ctx, "a service account for pods", func(ctx context.Context) error {
 		return cp.client.do(ctx, http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", nil, nil)
 	})
-}
-
-// create makes an object unless one with that name exists.
-func (c *client) create(ctx context.Context, path string, o object) error {
-	err := c.do(ctx, http.MethodPost, path, o, nil)
-	var status *statusError
-	if errors.As(err, &status) && status.code == http.StatusConflict {
-		return nil
-	}
-	return err
 }
 
 func node(name string) object {

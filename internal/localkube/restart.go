@@ -7,17 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-)
-
-// The indexes of the servers among the processes: they are started first.
-const (
-	etcdPlace = iota
-	apiServerPlace
 )
 
 // KillAPIServer kills the API server, and nothing else. StartAPIServer runs it again. Requests fail
@@ -75,26 +66,4 @@ func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
 		return fmt.Errorf("compact history: %w", err)
 	}
 	return nil
-}
-
-// etcdClient returns a client of etcd's socket, through a link that is short enough for the name of
-// a socket.
-func (cp *ControlPlane) etcdClient() (etcd *client, end func(), err error) {
-	dir, err := os.MkdirTemp("", "etcd")
-	if err != nil {
-		return nil, nil, err
-	}
-	link := filepath.Join(dir, "s")
-	if err := os.Symlink(cp.path(filepath.Join(runDir, "etcd.sock")), link); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	etcd = &client{host: "http://etcd", http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", link)
-		},
-	}}}
-	return etcd, func() {
-		etcd.close()
-		_ = os.RemoveAll(dir)
-	}, nil
 }

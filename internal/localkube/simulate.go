@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/localkube/keys"
 )
 
 // simulatedStages make kwok give addresses to load balancers and ingresses.
@@ -54,13 +56,13 @@ type metricsServer struct {
 
 // serveMetrics runs a metricsServer and has the API server pass requests on to it. The caller
 // closes it, also after an error.
-func serveMetrics(ctx context.Context, api *client, keys pki) (*metricsServer, error) {
+func serveMetrics(ctx context.Context, api *client, files keys.Dir) (*metricsServer, error) {
 	m := &metricsServer{client: api}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return m, fmt.Errorf("serve metrics: %w", err)
 	}
-	ca, err := os.ReadFile(keys.path(caCert))
+	ca, err := os.ReadFile(files.Path(keys.CACert))
 	if err != nil {
 		return m, errors.Join(fmt.Errorf("read authority: %w", err), listener.Close())
 	}
@@ -70,7 +72,8 @@ func serveMetrics(ctx context.Context, api *client, keys pki) (*metricsServer, e
 		Handler: http.HandlerFunc(m.answer), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: callers, MinVersion: tls.VersionTLS12},
 	}
-	go func() { _ = m.http.ServeTLS(listener, keys.path(serverCert), keys.path(serverKey)) }() // ends with Close
+	cert, key := files.Path(keys.ServerCert), files.Path(keys.ServerKey)
+	go func() { _ = m.http.ServeTLS(listener, cert, key) }() // ends with Close
 	if err := m.register(ctx, listener.Addr()); err != nil {
 		return m, fmt.Errorf("register metrics: %w", err)
 	}

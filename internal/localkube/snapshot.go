@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/leatdev/leat/internal/localkube/keys"
 )
 
 // Snapshot is what a cluster held at one moment: everything in etcd, except the records by which
@@ -36,7 +38,7 @@ func ownObjects() []string {
 	return []string{
 		registry + "configmaps/kube-system/extension-apiserver-authentication",
 		registry + "configmaps/kube-system/kube-apiserver-legacy-service-account-token-tracking",
-		registry + "ipaddresses/" + serviceIP,
+		registry + "ipaddresses/" + keys.ServiceIP,
 		registry + "servicecidrs/kubernetes",
 		registry + "services/specs/default/kubernetes",
 		namespaces + "default", namespaces + "kube-node-lease", namespaces + "kube-public", namespaces + "kube-system",

@@ -15,6 +15,17 @@ import (
 	"time"
 )
 
+// BuildParams describes what to build and where to keep it.
+type BuildParams struct {
+	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
+	CacheDir  string            // empty means leat/kube in the user's cache folder
+	Only      []string          // the names of the files to build; empty means all that a control plane needs
+	Helm      bool              // also build Helm, which no control plane needs
+	Kustomize bool              // also build kustomize, which no control plane needs
+	GoCommand string            // empty means "go" on the PATH
+	Progress  func(line string) // called with short lines of progress; may be nil
+}
+
 // Binaries are the absolute paths of the files that a control plane consists of, as returned by
 // Build.
 type Binaries struct {

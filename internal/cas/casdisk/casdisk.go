@@ -30,9 +30,9 @@
 //
 // # Locks
 //
-// The index, of package blobindex, has the only lock. It is held while a file is renamed into place, removed or touched,
-// so that the list and the folder change together, but never while content is read or written.
-// Hooks and Config.Pinned may be called under it.
+// The index, which is package blobindex's, has the only lock. It is held while a file is renamed into
+// place, removed or touched, so that the list and the folder change together, but never while content
+// is read or written. Hooks and Config.Pinned may be called under it.
 //
 // The package retries no failing disk, and keeps no blob that its bound has no room for.
 package casdisk

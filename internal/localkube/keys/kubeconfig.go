@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package localkube
+package keys
 
 import (
 	"encoding/base64"
@@ -9,12 +9,12 @@ import (
 	"os"
 )
 
-// kubeconfig returns a self-contained kubeconfig for client-go and kubectl. name is the name of its
+// Kubeconfig returns a self-contained kubeconfig for client-go and kubectl. name is the name of its
 // cluster, user and context.
-func (d pki) kubeconfig(name, host string) ([]byte, error) {
+func (d Dir) Kubeconfig(name, host string) ([]byte, error) {
 	var encoded [3]string
-	for i, file := range []string{caCert, adminCert, adminKey} {
-		content, err := os.ReadFile(d.path(file))
+	for i, file := range []string{CACert, AdminCert, AdminKey} {
+		content, err := os.ReadFile(d.Path(file))
 		if err != nil {
 			return nil, fmt.Errorf("make kubeconfig: %w", err)
 		}

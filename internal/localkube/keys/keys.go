@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package localkube
+// Package keys makes the keys and certificates of a control plane, in a folder of its own, and the
+// kubeconfig of its administrator.
+//
+// They are made once, whole or not at all, and are good for ten years.
+package keys
 
 import (
 	"crypto"
@@ -20,38 +24,43 @@ import (
 	"time"
 )
 
-// pki is the folder of a control plane's keys and certificates.
-type pki string
+// Dir is the folder of a control plane's keys and certificates.
+type Dir string
 
-func (d pki) path(name string) string { return filepath.Join(string(d), name) }
+// Path returns the path of the file of a name.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
-// Names of the files in a pki. Private keys are in PKCS #8.
+// Names of the files in a [Dir]. Private keys are in PKCS #8.
 const (
-	caCert     = "ca.crt"
+	CACert     = "ca.crt"
 	caKey      = "ca.key"
-	serverCert = "apiserver.crt"
-	serverKey  = "apiserver.key"
-	adminCert  = "admin.crt"
-	adminKey   = "admin.key"
-	accountKey = "service-accounts.key" // signs service account tokens
-	accountPub = "service-accounts.pub" // verifies them
+	ServerCert = "apiserver.crt"
+	ServerKey  = "apiserver.key"
+	AdminCert  = "admin.crt"
+	AdminKey   = "admin.key"
+	AccountKey = "service-accounts.key" // signs service account tokens
+	AccountPub = "service-accounts.pub" // verifies them
 )
+
+// ServiceIP is the address of the service kubernetes.default inside the cluster, at which the API
+// server has to be trusted. It is not routed.
+const ServiceIP = "10.0.0.1"
 
 // certificateLife is long because nothing renews these certificates, and
 // nothing outside the loopback interface trusts them.
 const certificateLife = 10 * 365 * 24 * time.Hour
 
-// ensurePKI returns the pki in dir, and creates it if necessary. It appears whole or not at all.
-func ensurePKI(dir string) (pki, error) {
+// Ensure returns the Dir at dir, and creates it if necessary. It appears whole or not at all.
+func Ensure(dir string) (Dir, error) {
 	if _, err := os.Stat(dir); err == nil {
-		return pki(dir), nil
+		return Dir(dir), nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("open certificates: %w", err)
 	}
 	if err := makePKI(dir); err != nil {
 		return "", fmt.Errorf("make certificates: %w", err)
 	}
-	return pki(dir), nil
+	return Dir(dir), nil
 }
 
 func makePKI(dir string) error {
@@ -62,7 +71,7 @@ func makePKI(dir string) error {
 	if err := os.MkdirAll(unfinished, 0o700); err != nil {
 		return err
 	}
-	if err := pki(unfinished).fill(); err != nil {
+	if err := Dir(unfinished).fill(); err != nil {
 		return err
 	}
 	return os.Rename(unfinished, dir)
@@ -70,8 +79,8 @@ func makePKI(dir string) error {
 
 // fill makes an authority, the certificates of the API server and of an administrator, and the key
 // of service accounts.
-func (d pki) fill() error {
-	ca, err := d.issue(caCert, caKey, nil, &x509.Certificate{
+func (d Dir) fill() error {
+	ca, err := d.issue(CACert, caKey, nil, &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "leat-local-ca"},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -80,24 +89,26 @@ func (d pki) fill() error {
 	if err != nil {
 		return err
 	}
-	_, err = d.issue(serverCert, serverKey, ca, &x509.Certificate{
+	_, err = d.issue(ServerCert, ServerKey, ca, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)},
+		DNSNames: []string{
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(ServiceIP)},
 	})
 	if err != nil {
 		return err
 	}
 	// The API server allows members of this group everything.
-	_, err = d.issue(adminCert, adminKey, ca, &x509.Certificate{
+	_, err = d.issue(AdminCert, AdminKey, ca, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "leat-local-admin", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
 		return err
 	}
-	account, err := d.newKey(accountKey)
+	account, err := d.newKey(AccountKey)
 	if err != nil {
 		return err
 	}
@@ -105,7 +116,7 @@ func (d pki) fill() error {
 	if err != nil {
 		return err
 	}
-	return d.writePEM(accountPub, "PUBLIC KEY", public)
+	return d.writePEM(AccountPub, "PUBLIC KEY", public)
 }
 
 // authority signs certificates.
@@ -116,7 +127,7 @@ type authority struct {
 
 // issue makes a key and a certificate for it from the template, signed by ca, and writes both. Nil:
 // the certificate signs itself. The certificate is returned as an authority.
-func (d pki) issue(certName, keyName string, ca *authority, template *x509.Certificate) (*authority, error) {
+func (d Dir) issue(certName, keyName string, ca *authority, template *x509.Certificate) (*authority, error) {
 	key, err := d.newKey(keyName)
 	if err != nil {
 		return nil, err
@@ -139,7 +150,7 @@ func (d pki) issue(certName, keyName string, ca *authority, template *x509.Certi
 }
 
 // newKey makes a private key, and writes it.
-func (d pki) newKey(name string) (crypto.Signer, error) {
+func (d Dir) newKey(name string) (crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -151,6 +162,6 @@ func (d pki) newKey(name string) (crypto.Signer, error) {
 	return key, d.writePEM(name, "PRIVATE KEY", der)
 }
 
-func (d pki) writePEM(name, kind string, der []byte) error {
-	return os.WriteFile(d.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+func (d Dir) writePEM(name, kind string, der []byte) error {
+	return os.WriteFile(d.Path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
