@@ -48,7 +48,6 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
-
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 

@@ -6,9 +6,8 @@ package codec
 import (
 	"strings"
 
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

@@ -6,9 +6,8 @@ package codec
 import (
 	"slices"
 
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"

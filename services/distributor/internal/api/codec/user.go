@@ -4,9 +4,8 @@
 package codec
 
 import (
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // UserOf returns the user that a message describes.

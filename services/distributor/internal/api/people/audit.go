@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

@@ -8,11 +8,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/config/layers"

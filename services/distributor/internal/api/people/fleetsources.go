@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -25,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"

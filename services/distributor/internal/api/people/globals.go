@@ -6,11 +6,10 @@ package people
 import (
 	"context"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
@@ -17,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

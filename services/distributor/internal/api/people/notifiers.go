@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"connectrpc.com/connect"
 	"golang.org/x/time/rate"
 
@@ -18,6 +16,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/notify"

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -20,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"

@@ -6,9 +6,8 @@ package people
 import (
 	"context"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )

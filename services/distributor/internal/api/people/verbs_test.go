@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -17,6 +15,7 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

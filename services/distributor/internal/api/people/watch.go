@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -19,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"

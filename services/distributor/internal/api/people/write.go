@@ -10,11 +10,10 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

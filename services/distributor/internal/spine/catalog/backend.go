@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // Defaults and bounds of a back end.

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // backendKind is what the kinds of back ends have in common.

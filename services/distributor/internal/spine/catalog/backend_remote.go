@@ -9,10 +9,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // KubernetesAuth is how the hub signs in at a cluster.

@@ -10,10 +10,9 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const maxSubjects = 256

@@ -16,10 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const maxAnnotationBytes = 256 << 10

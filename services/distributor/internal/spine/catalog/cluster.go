@@ -11,11 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // Cluster is a Kubernetes cluster with one agent.

@@ -9,10 +9,9 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // maxSetsOfProject bounds the sets that a project has.

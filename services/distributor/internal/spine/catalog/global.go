@@ -5,7 +5,7 @@ package catalog
 
 import (
 	"cmp"
-	"context" //nolint:gosec // a UUID of version 5 is made of it; nothing depends on its strength
+	"context"
 	"maps"
 	"reflect"
 	"slices"

@@ -9,9 +9,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // Bounds of issuers and of the claims of their tokens.

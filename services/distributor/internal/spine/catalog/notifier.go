@@ -13,11 +13,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 

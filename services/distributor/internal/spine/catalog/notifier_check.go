@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 

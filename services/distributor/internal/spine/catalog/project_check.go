@@ -6,9 +6,8 @@ package catalog
 import (
 	"cmp"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const (

@@ -9,10 +9,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // maxPermissions bounds the entries of one role.

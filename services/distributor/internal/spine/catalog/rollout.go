@@ -12,12 +12,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 // Bounds of a rollout policy.

@@ -8,10 +8,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const (

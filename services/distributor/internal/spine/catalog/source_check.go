@@ -43,9 +43,7 @@ const (
 	maxRangeBytes  = 256
 )
 
-var (
-	commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
-)
+var commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
 func validateSource(field string, s Source) error {
 	err := cmp.Or(

@@ -8,9 +8,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/leatdev/leat/services/distributor/internal/spine/check"
-
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const maxUserGroups = 64
