@@ -117,7 +117,7 @@ func (f *folder) scanned(path string, err error) error {
 	return f.disk.removeAll(path)
 }
 
-// scanFile returns the file's entry, or nil for a file that is not the store'f.
+// scanFile returns the file's entry, or nil for a file that is not the store's.
 func (f *folder) scanFile(path string, item fs.DirEntry) (*blobindex.Entry, error) {
 	d, contentSize, ok := parseName(item.Name())
 	if !ok || !item.Type().IsRegular() || path != f.path(cas.Info{Digest: d, ContentSize: contentSize}) {
