@@ -280,8 +280,8 @@ func (r *reader) SyscallConn() (syscall.RawConn, error) {
 	return r.file.os.SyscallConn()
 }
 
-// Close implements io.Closer. The kernel tells nobody why it stopped copying, so where it did is
-// looked at once more.
+// Close implements io.Closer. The kernel does not report why it stopped copying, so Close reads the byte at which
+// it did.
 func (r *reader) Close() error {
 	if r.kernel.Load() {
 		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.Info.StoredSize {

@@ -177,8 +177,9 @@ func largestOf(sizes map[digest.Digest]int64) []digest.Digest {
 // hold. The caller releases it after Resolved. If a quota does not allow it, release is nil, and refusal
 // is a sentence that says so.
 //
-// Content that the source holds already has room. Two replicas that are told of two commits in another
-// order may each accept another one, and both in the end: each takes over what the other one stored.
+// Content that the source holds already has room. Two replicas that see two commits in
+// different orders may each reserve room for one of them. Both are stored in the end, so the quota can be
+// exceeded by one bundle.
 func (b *BundleBooks) Reserve(source catalog.Source, next *catalog.Snapshot) (release func(), refusal string) {
 	last := b.sources.resolution(source).Snapshot
 	if last != nil && !b.catalog.Wanted(source) {

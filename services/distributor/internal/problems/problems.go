@@ -167,7 +167,7 @@ func ofCluster(row *find.Row, uses *Uses) []Item {
 	var items []Item
 	switch row.Phase {
 	case find.Disconnected:
-		item.Severity, item.Reason, item.Message = Failed, reason.AgentOffline, "the cluster's agent is not connected; what it runs goes on, and its states are old"
+		item.Severity, item.Reason, item.Message = Failed, reason.AgentOffline, "the cluster's agent is not connected; workloads keep running, and the status shown may be out of date"
 		items = append(items, item)
 	case find.NotJoined:
 		item.Since = cluster.CreatedAt

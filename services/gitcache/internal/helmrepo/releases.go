@@ -79,8 +79,8 @@ type decision struct {
 }
 
 // decide returns the refs of releases, with what each delivers, and what is to be remembered of
-// others. An immutable repository goes on delivering what a version was when it was first fetched.
-// What nobody has fetched was not delivered to anyone, and cannot be had any more.
+// others. An immutable repository still delivers what a version was when it was first fetched. A withdrawn
+// version that was never fetched is dropped: it was not delivered, and it is no longer available.
 func (d decision) decide(releases []release) (mirror.Refs, withdrawn) {
 	refs := make([]mirror.Ref, 0, len(releases))
 	for _, r := range releases {

@@ -89,9 +89,9 @@ func (d *download) failure(w Want, err error) error {
 	return err
 }
 
-// askReplicas gets what other replicas hold: those first that can but look, then the owner, who
-// asks the upstream. err is why this replica could not, and stays the reason for what nobody has,
-// unless the owner gives a better one.
+// askReplicas fetches objects from other replicas: first from those that only check their own store, then from
+// the owner, which may ask the upstream. err is why this replica could not fetch them, and stays the reason for
+// objects that no replica has, unless the owner gives a better one.
 func (d *download) askReplicas(ctx context.Context, r *mirroring.Repository, wants []Want, err error) error {
 	owner, unknown := r.Owner(ctx)
 	if unknown != nil {

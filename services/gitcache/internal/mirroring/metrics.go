@@ -58,7 +58,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 			"Leases of repositories that this replica won, gave away or lost."),
 		copies: set.Float64Histogram("leat.mirror.copy.duration", "s",
 			"Time it took to copy what a mirror lacked from another replica.", transferTimes...),
-		compactions: set.Float64Histogram("leat.mirror.compaction.duration", "s", "Time it took to make fewer files of a mirror's."),
+		compactions: set.Float64Histogram("leat.mirror.compaction.duration", "s", "Duration of the compaction of a mirror."),
 		evictions: set.Int64Counter("leat.mirror.evictions", "{mirror}",
 			"Mirrors that were removed because nobody needs them on this replica."),
 	}

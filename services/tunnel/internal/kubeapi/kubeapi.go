@@ -52,7 +52,7 @@ type Attributes struct {
 	// NonResourceURL is the path of a request for no resource, such as "/healthz", with escapes
 	// resolved. Empty means a request for a resource.
 	NonResourceURL string
-	// Follow says that a log is asked for that goes on as its container writes.
+	// Follow reports whether the request follows a container log.
 	Follow bool
 }
 

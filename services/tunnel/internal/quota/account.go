@@ -35,7 +35,7 @@ func (a *account) admit(now time.Time) error {
 	return a.exceeded(now)
 }
 
-// add counts bytes, and says whether who moves them may go on.
+// add charges n bytes, and returns an *ExceededError once the account is overdrawn.
 func (a *account) add(n int64, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

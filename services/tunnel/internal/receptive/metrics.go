@@ -23,7 +23,7 @@ func (k *Keeper) Observe(meter metric.Meter) error {
 	k.meters.dials = set.Int64Counter("leat.tunnel.dials", "{dial}",
 		"Attempts of this replica to dial agents, by error.type when they fail.")
 	set.Int64ObservableGauge("leat.tunnel.agents.apart", "{agent}",
-		"Agents that this replica is to dial and is not connected to.", instrument.Value(k.apart.Load))
+		"Agents that this replica should dial but is not connected to.", instrument.Value(k.apart.Load))
 	return set.Err()
 }
 

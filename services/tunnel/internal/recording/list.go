@@ -156,8 +156,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes the recordings that nothing was written to since a time, but for those of sessions
-// that go on here. It returns how many.
+// Sweep deletes recordings last written before since, except those of sessions still active on this
+// replica. It returns how many.
 func (s *Store) Sweep(since time.Time) (deleted int, err error) {
 	var failed []error
 	err = s.walk("delete old recordings", func(root *os.Root, id string, info fs.FileInfo) error {

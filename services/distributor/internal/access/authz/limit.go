@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Limit is the most that a credential gives, whatever its owner may do. It is a grant to nobody: what
+// Limit is the most that a credential gives, whatever its owner may do. It intersects with the owner's grants: what
 // the owner's bindings give counts only as far as the limit would give it, too.
 //
 // A limit whose role does not exist, or no longer, gives nothing.

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes;
-	// where there are many, those that are left take them one after another.
+	// reconnectAfter is the base delay, with heavy jitter, that a stopping replica sends to its agents, so that the
+	// other replicas are not flooded.
 	reconnectAfter = 3 * time.Second
 	// seatRetry is when to try again after a cluster held too many streams: those that are dead end
 	// within a minute.

@@ -59,7 +59,7 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 	results := set.Int64Counter("leat.bundle.delta", "{delta}",
 		"Deltas between bundles, by result: built, not smaller, failed; requests that ask for one: served, declined.")
 	saved := set.Int64Counter("leat.bundle.delta.saved", "By",
-		"Bytes that deltas were smaller than the bundles in whose place they were served.")
+		"Bytes saved by serving deltas instead of bundles.")
 	if err := set.Err(); err != nil {
 		return nil, err
 	}

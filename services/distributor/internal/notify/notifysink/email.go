@@ -148,7 +148,7 @@ func smtpError(err error, isOpen bool) error {
 	return &notify.RefusedError{Message: "the mail server answered " + strings.ToValidUTF8(text[:min(len(text), maxAnswer)], ""), Permanent: answer.Code >= 500}
 }
 
-// boundedConn ends a conversation in which the peer says too much.
+// boundedConn ends a conversation in which the peer sends too much.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -157,7 +157,7 @@ type boundedConn struct {
 // Read implements io.Reader.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		return 0, errors.New("the mail server says too much")
+		return 0, errors.New("the response of the mail server is too long")
 	}
 	n, err := c.Conn.Read(p[:min(len(p), c.left)])
 	c.left -= n

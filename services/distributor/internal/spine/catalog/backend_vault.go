@@ -84,7 +84,7 @@ func (b *VaultBackend) validate(credential secret.Text) error {
 	case b.Version < 0 || b.Version > 2:
 		return fielderr.New("spec.vault.version", "is %d; 1 and 2 are known", b.Version)
 	case b.Auth == "":
-		return fielderr.New("spec.vault", "says not how to sign in; write one of token, app_role, kubernetes and jwt")
+		return fielderr.New("spec.vault", "has no authentication method; set one of token, app_role, kubernetes and jwt")
 	case b.Auth != VaultByToken && b.Role == "":
 		return fielderr.New("spec.vault."+b.authField(), "names no role")
 	}
