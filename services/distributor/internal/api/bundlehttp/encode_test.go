@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -21,32 +22,42 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// TestEncodersAreFew takes all encoders, and asks for one more: it waits, and is refused at the end of its time.
-func TestEncodersAreFew(t *testing.T) {
+// TestSecEncodersAreFew takes the encoders that one cluster may have, and those of the replica. A further request of the
+// cluster is refused at once, and one of another cluster at the end of its time.
+func TestSecEncodersAreFew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEncoder()
 		var last func()
-		for range encoders {
-			done, err := e.acquire(t.Context())
+		for i := range encoders {
+			cluster := strconv.Itoa(i)
+			done, err := e.acquire(t.Context(), cluster)
 			if err != nil {
 				t.Fatal(err)
+			}
+			begun := time.Now()
+			if _, err := e.acquire(t.Context(), cluster); connect.CodeOf(err) != connect.CodeUnavailable || time.Since(begun) != 0 {
+				t.Errorf("got %v after %s, want a refusal at once: the cluster has its encoder", err, time.Since(begun))
 			}
 			last = done
 		}
 		begun := time.Now()
-		if _, err := e.acquire(t.Context()); connect.CodeOf(err) != connect.CodeUnavailable || time.Since(begun) != encoderWait {
+		if _, err := e.acquire(t.Context(), "another"); connect.CodeOf(err) != connect.CodeUnavailable || time.Since(begun) != encoderWait {
 			t.Errorf("got %v after %s, want a refusal after %s", err, time.Since(begun), encoderWait)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := e.acquire(gone); !errors.Is(err, context.Canceled) {
+		if _, err := e.acquire(gone, "another"); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v for a caller that has gone", err)
 		}
 		time.AfterFunc(encoderWait/2, last)
-		done, err := e.acquire(t.Context())
+		done, err := e.acquire(t.Context(), "another")
 		if err != nil {
 			t.Fatalf("got %v, want the encoder that became free", err)
+		}
+		done()
+		if done, err = e.acquire(t.Context(), "another"); err != nil {
+			t.Fatalf("got %v, want an encoder for the cluster that gave its own back", err)
 		}
 		done()
 	})
@@ -108,6 +119,11 @@ func TestDamageIsNeverComplete(t *testing.T) {
 			"another digest": func() *cas.Blob { return blobOf(packed, digest.FromBytes([]byte("another")), size) },
 			"cut off":        func() *cas.Blob { return blobOf(packed[:len(packed)-2], right, size) },
 			"longer":         func() *cas.Blob { return blobOf(packed, right, size-1) },
+			"cannot be read": func() *cas.Blob {
+				blob := blobOf(packed, right, size)
+				blob.ReadSeekCloser = unreadable{}
+				return blob
+			},
 		} {
 			f := &tarFile{blob: blob()}
 			got, err := io.ReadAll(f)
@@ -130,3 +146,8 @@ func TestDamageIsNeverComplete(t *testing.T) {
 type nopCloser struct{ io.ReadSeeker }
 
 func (nopCloser) Close() error { return nil }
+
+// unreadable is a file of a disk that has failed.
+type unreadable struct{ nopCloser }
+
+func (unreadable) Seek(int64, int) (int64, error) { return 0, errors.New("input/output error") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
@@ -125,7 +126,8 @@ func (h *handler) openToEncode(r *http.Request, wanted plan.Bundle) (blob *cas.B
 	}
 	free := func() {}
 	if r.Method == http.MethodGet {
-		if free, err = h.encoder.acquire(r.Context()); err != nil {
+		id, _ := identity.FromContext(r.Context()) // find has let none but clusters in
+		if free, err = h.encoder.acquire(r.Context(), id.Name); err != nil {
 			_ = blob.Close()
 			return nil, nil, err
 		}

@@ -50,8 +50,8 @@ func (f *tarFile) Seek(offset int64, whence int) (int64, error) {
 // Read implements io.Reader.
 func (f *tarFile) Read(p []byte) (int, error) {
 	if f.content == nil || f.passed > f.at {
-		if err := f.open(); err != nil {
-			return 0, err
+		if f.err = f.open(); f.err != nil {
+			return 0, f.err
 		}
 	}
 	if skip := f.at - f.passed; skip > 0 {
@@ -69,7 +69,9 @@ func (f *tarFile) Close() error {
 	if f.content == nil {
 		return nil
 	}
-	return f.content.Close()
+	content := f.content
+	f.content = nil
+	return content.Close()
 }
 
 // failure is why a Read failed; nil if none did.
@@ -93,7 +95,7 @@ func (f *tarFile) open() error {
 		return err
 	}
 	f.content, f.behind = content, digest.NewVerifier(content, f.blob.Digest)
-	f.passed, f.ahead, f.err = 0, nil, nil
+	f.passed, f.ahead = 0, nil
 	return nil
 }
 
