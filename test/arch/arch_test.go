@@ -211,29 +211,21 @@ var rules = []rule{
 		}),
 		why: "the edge must not know the store",
 	},
-	{
-		from:      []string{"services/distributor/internal/spine/..."},
-		forbidden: distributorBut("spine", "rollout"),
-		why:       "every wing stands on the spine, which knows none of them; what a rollout decides is a value of its policy",
-	},
-	{
-		from: []string{
-			"services/distributor/internal/access/...", "services/distributor/internal/config/...", "services/distributor/internal/notify/...",
-			"services/distributor/internal/keys/...",
-		},
-		forbidden: distributorBut("spine", "access", "config", "notify", "keys"),
-		why:       "these wings know the spine alone",
-	},
-	{
-		from:      []string{"services/distributor/internal/delivery/..."},
-		forbidden: distributorBut("spine", "delivery", "config"),
-		why:       "what is delivered is composed of configuration, and knows no other wing",
-	},
-	{
-		from:      []string{"services/distributor/internal/rollout/...", "services/distributor/internal/fleetgit/..."},
-		forbidden: distributorBut("spine", "delivery", "rollout", "fleetgit"),
-		why:       "waves and fleet sources are about what is delivered, and know no other wing",
-	},
+	floor("every wing stands on the spine, which knows none of them; what a rollout decides is a value of its policy", "spine", "rollout"),
+	floor("who may do what is decided about objects alone", "access"),
+	floor("configuration is composed of sets and back ends, whatever they are delivered to", "config"),
+	floor("messages are about events of the spine", "notify"),
+	floor("keys seal and sign bytes", "keys"),
+	floor("what is delivered is composed of configuration", "delivery", "config"),
+	floor("waves are about what is delivered", "rollout", "delivery"),
+	floor("fleet sources are read from what is delivered", "fleetgit", "delivery"),
+	floor("the store implements the ports of wings, and knows neither the view nor the calls", "sqlstore",
+		"access", "config", "delivery", "rollout", "notify", "fleetgit", "keys"),
+	floor("the view serves the ports of wings, and knows neither the store nor the calls", "fleet",
+		"access", "config", "delivery", "rollout", "notify", "fleetgit", "keys", "find", "problems"),
+	floor("searches are about rows that they are given", "find", "access"),
+	floor("problems are those of rows", "problems", "rollout", "find"),
+	floor("states come from ports of wings", "standing", "config", "rollout", "notify", "fleetgit", "problems"),
 	{
 		from: []string{"services/distributor/internal/api/...", "services/distributor/internal/access/loginpages"},
 		forbidden: join(drivers, []string{
@@ -301,19 +293,19 @@ var wideTypes = map[string]string{
 	"services/distributor/internal/spine/catalog.ServiceReport": "a wire record",
 }
 
-// distributorBut are the parts of the distributor but those named.
-func distributorBut(but ...string) []string {
-	parts := []string{
+// floor is the rule of one part of the distributor: it may import the spine and the named parts, and no other one.
+func floor(why, part string, may ...string) rule {
+	of := func(name string) string { return "services/distributor/internal/" + name + "/..." }
+	var others []string
+	for _, name := range []string{
 		"spine", "access", "config", "delivery", "rollout", "notify", "fleetgit", "keys",
 		"sqlstore", "fleet", "find", "problems", "standing", "api",
-	}
-	var others []string
-	for _, part := range parts {
-		if !slices.Contains(but, part) {
-			others = append(others, "./services/distributor/internal/"+part+"/...")
+	} {
+		if name != part && name != "spine" && !slices.Contains(may, name) {
+			others = append(others, "./"+of(name))
 		}
 	}
-	return others
+	return rule{from: []string{of(part)}, forbidden: others, why: why}
 }
 
 // join concatenates patterns.

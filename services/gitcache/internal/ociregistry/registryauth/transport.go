@@ -38,7 +38,7 @@ type Transport struct {
 	Base        *url.URL // of the registry
 	Scope       string   // that tokens are asked for
 	Login       upstream.DockerLogin
-	Identity    *Identity // in the place of Login; nil: the credential is none
+	Identity    *Identity // instead of Login; nil if the credential is no identity
 	AllowsPlain bool      // a credential may travel over plain HTTP
 	TokenHosts  []string  // that may have the credential, beside the registry
 	Tokens      *Tokens
