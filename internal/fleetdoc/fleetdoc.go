@@ -7,21 +7,50 @@
 package fleetdoc
 
 import (
+	"sync"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// Kinds returns the field of each kind.
-func Kinds() map[string]protoreflect.FieldDescriptor {
+// Kinds returns the field of each kind. Callers must not change the map.
+func Kinds() map[string]protoreflect.FieldDescriptor { return kinds() }
+
+var kinds = sync.OnceValue(func() map[string]protoreflect.FieldDescriptor {
 	fields := oneof().Fields()
 	kinds := make(map[string]protoreflect.FieldDescriptor, fields.Len())
 	for i := range fields.Len() {
 		kinds[string(fields.Get(i).Message().Name())] = fields.Get(i)
 	}
 	return kinds
+})
+
+// Describe returns what a kind, such as "Service", says of itself. It is empty for a kind that does not exist.
+func Describe(kind string) *optionsv1.Kind {
+	field := Kinds()[kind]
+	if field == nil {
+		return nil
+	}
+	described, _ := proto.GetExtension(field.Message().Options(), optionsv1.E_Kind).(*optionsv1.Kind)
+	return described
+}
+
+// InProject reports whether objects of a kind belong to projects. Others belong to the hub. A kind that does not exist has
+// no objects in projects.
+func InProject(kind string) bool { return Kinds()[kind] != nil && !Describe(kind).GetInHub() }
+
+// Names returns the kinds in an order in which an object follows those that it names.
+func Names() []string {
+	fields := oneof().Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Message().Name())
+	}
+	return names
 }
 
 // Of returns the document of an object. Any other message, and a nil one, give an empty document.

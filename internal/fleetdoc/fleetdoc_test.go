@@ -33,3 +33,25 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 }
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]bool{"Service": true, "Notifier": true, "Project": false, "Role": false, "Token": false, "": false} {
+		if got := fleetdoc.InProject(kind); got != want {
+			t.Errorf("%q: in projects: got %t, want %t", kind, got, want)
+		}
+	}
+}
+
+// TestKindsAreDescribed enforces the option beside each kind.
+func TestKindsAreDescribed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range fleetdoc.Names() {
+		if fleetdoc.Describe(kind).GetResource() == "" {
+			t.Errorf("%s: its message has no option leat.options.v1.kind with a resource", kind)
+		}
+	}
+	if len(fleetdoc.Names()) != len(fleetdoc.Kinds()) || fleetdoc.Describe("Token") != nil {
+		t.Error("got another number of names than of kinds, or what is no kind described")
+	}
+}

@@ -158,13 +158,3 @@ func shortened(text string) string {
 	}
 	return strings.ToValidUTF8(text[:MaxPath], "") + "…"
 }
-
-// BelongsToProject reports whether objects of a kind, such as "Service", belong to projects. Others
-// belong to the hub.
-func BelongsToProject(kind string) bool {
-	switch kind {
-	case "Cluster", "Repository", "Service", "Notifier", "ConfigSet", "GlobalService", "RolloutPolicy", "FleetSource":
-		return true
-	}
-	return false
-}

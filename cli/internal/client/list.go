@@ -8,7 +8,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // Pages calls list for one page after the other, and returns the items of all pages. The page belongs
@@ -31,7 +31,7 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 // All returns all objects of a kind (as document.Kind names it) by name. Of kinds that belong to projects it returns those
 // of the project, or all for "".
 func (c *Client) All(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
-	if !objectname.BelongsToProject(kind) {
+	if !fleetdoc.InProject(kind) {
 		project = ""
 	}
 	return Pages(func(page *typev1.Page) (*fleetv1.ListResponse, error) {

@@ -6,6 +6,7 @@ package session
 import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -25,7 +26,7 @@ const kindService = "Service"
 // Reference returns the name that requests have for an object of a kind: a name of the command line
 // that says no project is one of the command's project.
 func (s *Session) Reference(kind, name string) string {
-	if !objectname.BelongsToProject(kind) {
+	if !fleetdoc.InProject(kind) {
 		return name
 	}
 	parse := objectname.Parse
@@ -66,7 +67,7 @@ func (s *Session) ClusterPath(name string) (string, error) {
 func (s *Session) Place(object *fleetv1.Document) {
 	kind, _ := document.Identify(object)
 	metadata := document.Metadata(object)
-	if metadata == nil || metadata.GetProject() != "" || !objectname.BelongsToProject(kind) {
+	if metadata == nil || metadata.GetProject() != "" || !fleetdoc.InProject(kind) {
 		return
 	}
 	if project := s.Project(); project != objectname.Default {

@@ -4,13 +4,15 @@
 package show
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
 )
 
-// kinds are the kinds of objects.
+// kinds are the kinds of objects that have a table of their own.
 var kinds = map[string]kind{
 	"Cluster":          clusterKind,
 	"Repository":       repositoryKind,
@@ -29,13 +31,19 @@ var kinds = map[string]kind{
 	"TrustRule":        trustRuleKind,
 }
 
-// kindOf returns the kind of a name. Objects of a kind that this release does not know are shown by their names alone.
+// kindOf returns the kind of a name. Of a kind that has no table of its own, the name and the labels of its objects are
+// shown.
 func kindOf(name string) kind {
 	if known, ok := kinds[name]; ok {
 		return known
 	}
-	return kind{columns: []string{"NAME"}, cells: func(object *fleetv1.Document, _ time.Time) []cell {
+	return kind{columns: []string{"NAME", "LABELS"}, cells: func(object *fleetv1.Document, _ time.Time) []cell {
 		_, reference := document.Identify(object)
-		return []cell{plain(reference)}
+		labels := document.Metadata(object).GetLabels()
+		pairs := make([]string, 0, len(labels))
+		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			pairs = append(pairs, key+"="+labels[key])
+		}
+		return []cell{plain(reference), list(pairs)}
 	}}
 }

@@ -22,6 +22,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fleetcalls"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -199,7 +200,7 @@ func byProject(a, b *fleetv1.Document) int {
 
 // project returns the project whose objects are listed, or "" for all.
 func (g *get) project() string {
-	if g.allProjects || !objectname.BelongsToProject(g.target.kind) {
+	if g.allProjects || !fleetdoc.InProject(g.target.kind) {
 		return ""
 	}
 	return g.session.Project()
@@ -216,7 +217,7 @@ func (g *get) where() string {
 // table returns the empty table of the listing.
 func (g *get) table() *show.Rows {
 	style := g.session.Style(g.session.Out)
-	if g.allProjects && objectname.BelongsToProject(g.target.kind) {
+	if g.allProjects && fleetdoc.InProject(g.target.kind) {
 		return show.NewProjectsTable(style, g.target.kind)
 	}
 	return show.NewTable(style, g.target.kind)

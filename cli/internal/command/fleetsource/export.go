@@ -23,6 +23,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/amount"
 	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/objectname"
 )
 
@@ -99,7 +100,7 @@ func exported(ctx context.Context, c *client.Client, project string) (map[string
 	files := map[string][]byte{}
 	for _, word := range document.Kinds() {
 		kind, _ := document.Kind(word)
-		if project != "" && !objectname.BelongsToProject(kind) {
+		if project != "" && !fleetdoc.InProject(kind) {
 			continue
 		}
 		objects, err := c.All(ctx, kind, project)

@@ -62,7 +62,8 @@ func Fields(kind catalog.Kind) filter.Schema {
 	if kind.InProject() {
 		all = append(all, filter.Field{Name: "project", About: "its project"})
 	}
-	all = append(all, kinds[kind].fields...)
+	of, _ := kindOf(kind)
+	all = append(all, of.fields...)
 	return append(all,
 		filter.Field{Name: "label.", About: "a label"},
 		filter.Field{Name: "age", Type: filter.Age, About: "how long it exists"},

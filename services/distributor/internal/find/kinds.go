@@ -4,6 +4,8 @@
 package find
 
 import (
+	"slices"
+
 	"github.com/leatdev/leat/internal/filter"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -19,15 +21,25 @@ type kind struct {
 	text func(s *subject, match func(string) bool) bool
 }
 
-// kinds are all of them.
+// kinds are those with fields of their own.
 var kinds = map[catalog.Kind]kind{
-	catalog.KindService:       {fields: serviceFields, orders: []string{orderSince, orderSeverity, orderAge, orderCluster}, any: anyOfService, text: textOfService},
-	catalog.KindCluster:       {fields: clusterFields, orders: stateOrders, any: anyOfCluster},
-	catalog.KindRepository:    {fields: repositoryFields, orders: stateOrders, any: anyOfRepository, text: textOfRepository},
-	catalog.KindGlobalService: standing, catalog.KindRolloutPolicy: standing, catalog.KindFleetSource: standing,
-	catalog.KindConfigBackend: standing, catalog.KindNotifier: standing,
-	catalog.KindProject: plain, catalog.KindConfigSet: plain, catalog.KindUser: plain, catalog.KindRole: plain,
-	catalog.KindAccessBinding: plain, catalog.KindIdentityProvider: plain, catalog.KindTrustRule: plain,
+	catalog.KindService:    {fields: serviceFields, orders: []string{orderSince, orderSeverity, orderAge, orderCluster}, any: anyOfService, text: textOfService},
+	catalog.KindCluster:    {fields: clusterFields, orders: stateOrders, any: anyOfCluster},
+	catalog.KindRepository: {fields: repositoryFields, orders: stateOrders, any: anyOfRepository, text: textOfRepository},
+}
+
+// kindOf returns what objects of a kind have. exists is false for what is not a kind of objects.
+func kindOf(named catalog.Kind) (of kind, exists bool) {
+	if own, isOwn := kinds[named]; isOwn {
+		return own, true
+	}
+	switch {
+	case !slices.Contains(catalog.Kinds(), named):
+		return kind{}, false
+	case named.HasProblems():
+		return standing, true
+	}
+	return plain, true
 }
 
 // standing are kinds whose objects may have a problem, and plain those that have no state.

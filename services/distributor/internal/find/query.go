@@ -64,7 +64,7 @@ type grouping struct{ written, field, key string }
 
 // NewQuery checks a query. The error is a *fielderr.Error.
 func NewQuery(p Params) (*Query, error) {
-	about, ok := kinds[p.Kind]
+	about, ok := kindOf(p.Kind)
 	if !ok {
 		return nil, fielderr.New("kind", "%.80q is not a kind; write one such as Service, Cluster or Repository", string(p.Kind))
 	}

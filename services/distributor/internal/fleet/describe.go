@@ -22,24 +22,31 @@ type teller struct {
 	seen func(AllObservations, catalog.Object) notify.Seen
 }
 
-// tellers are those of the kinds, in the order of catalog.Kinds.
-var tellers = inOrder(map[catalog.Kind]teller{
+// tellers are those of the kinds of which the view knows more than the objects, or in whose objects it sees problems, in
+// the order of catalog.Kinds.
+var tellers = inOrder(withPlain(map[catalog.Kind]teller{
 	catalog.KindProject:          {ofKind(recordOfProject), plainRow, nil},
 	catalog.KindCluster:          {ofKind(recordOfCluster), ofKind(rowOfCluster), ofKind(AllObservations.cluster)},
 	catalog.KindRepository:       {ofKind(recordOfRepository), ofKind(rowOfRepository), ofKind(AllObservations.repository)},
 	catalog.KindConfigBackend:    {plainRecord, plainRow, AllObservations.lookedUp},
-	catalog.KindConfigSet:        {plainRecord, plainRow, nil},
 	catalog.KindService:          {ofKind(recordOfService), ofKind(rowOfService), ofKind(AllObservations.service)},
-	catalog.KindUser:             {plainRecord, plainRow, nil},
-	catalog.KindRole:             {plainRecord, plainRow, nil},
 	catalog.KindAccessBinding:    {ofKind(recordOfBinding), plainRow, nil},
 	catalog.KindIdentityProvider: {ofKind(recordOfProvider), plainRow, nil},
-	catalog.KindTrustRule:        {plainRecord, plainRow, nil},
 	catalog.KindNotifier:         {plainRecord, plainRow, ofKind(AllObservations.notifier)},
 	catalog.KindGlobalService:    {ofKind(recordOfGlobal), ofKind(rowOfGlobal), ofKind(AllObservations.global)},
 	catalog.KindRolloutPolicy:    {plainRecord, plainRow, AllObservations.lookedUp},
 	catalog.KindFleetSource:      {plainRecord, plainRow, AllObservations.lookedUp},
-})
+}))
+
+// withPlain adds the kinds of which the view knows only the objects.
+func withPlain(known map[catalog.Kind]teller) map[catalog.Kind]teller {
+	for _, kind := range catalog.Kinds() {
+		if known[kind].record == nil {
+			known[kind] = teller{plainRecord, plainRow, nil}
+		}
+	}
+	return known
+}
 
 func plainRecord(_ *View, object catalog.Object) Record { return Record{Object: object} }
 func plainRow(_ *View, object catalog.Object) *find.Row { return &find.Row{Object: object} }

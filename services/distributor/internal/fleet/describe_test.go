@@ -9,18 +9,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestEveryKindAnswers enforces that each kind has its line in the tables of the package.
-func TestEveryKindAnswers(t *testing.T) {
+// TestProblemsAreSeen holds the tellers to what each kind says of the problems of its objects: people are notified of them,
+// wherever they are known.
+func TestProblemsAreSeen(t *testing.T) {
 	t.Parallel()
 	for i, kind := range catalog.Kinds() {
-		if tellers[i].record == nil || tellers[i].row == nil {
-			t.Errorf("%s: not in tellers", kind)
-		}
-		if _, ok := edits[kind]; !ok {
-			t.Errorf("%s: not in edits", kind)
-		}
-		if _, ok := announced[kind]; !ok {
-			t.Errorf("%s: not in announced", kind)
+		if isSeen, has := tellers[i].seen != nil, kind.HasProblems(); isSeen != has {
+			t.Errorf("%s: its problems are seen: %t, and it says that it has some: %t", kind, isSeen, has)
 		}
 	}
 }

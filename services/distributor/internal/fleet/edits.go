@@ -68,15 +68,13 @@ type edit struct {
 	held func(Rollouts, catalog.Object) *catalog.Service
 }
 
-// edits are those of every kind.
+// edits are those of the kinds whose edits change what services under policies run: see catalog.Object's
+// changesRelease.
 var edits = map[catalog.Kind]edit{
 	catalog.KindService:       {ofKind(Rollouts.ofService), ofKind(Rollouts.heldService)},
 	catalog.KindGlobalService: {ofKind(Rollouts.ofGlobal), ofKind(Rollouts.heldMember)},
 	catalog.KindConfigSet:     {nil, ofKind(Rollouts.heldBySet)},
 	catalog.KindProject:       {nil, ofKind(Rollouts.heldByProject)},
-	catalog.KindCluster:       {}, catalog.KindRepository: {}, catalog.KindConfigBackend: {}, catalog.KindUser: {}, catalog.KindRole: {},
-	catalog.KindAccessBinding: {}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {}, catalog.KindNotifier: {},
-	catalog.KindRolloutPolicy: {}, catalog.KindFleetSource: {},
 }
 
 func (r Rollouts) ofService(service *catalog.Service) Edited {

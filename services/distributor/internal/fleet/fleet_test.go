@@ -55,7 +55,7 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 		all.Requests = append(all.Requests, c.Requests...)
 		all.Reports = append(all.Reports, c.Reports...)
 		all.Grants = append(all.Grants, c.Grants...)
-		all.Policies = append(all.Policies, c.Policies...)
+		all.Plain = append(all.Plain, c.Plain...)
 		all.ConfigSets = append(all.ConfigSets, c.ConfigSets...)
 		all.Admissions = append(all.Admissions, c.Admissions...)
 	}

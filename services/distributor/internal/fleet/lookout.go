@@ -106,15 +106,12 @@ func (l *lookout) Look(changed []catalog.Key, isAll bool) drive.Sight {
 	return l.sight(false)
 }
 
-// announced is what each kind has the lookout look at again when one of its objects is announced. Nil: nothing that it
-// sees follows from the object alone, or a changed policy, after which all are looked at.
+// announced is what the lookout looks at again when an object of a kind is announced. Of other kinds nothing that it sees
+// follows from the object alone, or a changed policy, after which it looks at all services.
 var announced = map[catalog.Kind]func(l *lookout, name string, again map[string]struct{}){
 	catalog.KindService:    func(_ *lookout, name string, again map[string]struct{}) { again[name] = struct{}{} },
 	catalog.KindCluster:    (*lookout).addRelabelled,
 	catalog.KindRepository: (*lookout).addReadersOf,
-	catalog.KindProject:    nil, catalog.KindConfigBackend: nil, catalog.KindConfigSet: nil, catalog.KindUser: nil, catalog.KindRole: nil,
-	catalog.KindAccessBinding: nil, catalog.KindIdentityProvider: nil, catalog.KindTrustRule: nil, catalog.KindNotifier: nil,
-	catalog.KindGlobalService: nil, catalog.KindRolloutPolicy: nil, catalog.KindFleetSource: nil,
 }
 
 // lookAtEach looks at services, and at those that a look adds because it finds that something has changed.

@@ -33,7 +33,7 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	all := catalog.Changes{Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "apps", UID: "uid-apps"}}}}
-	all.Policies = []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "waves"}}}
+	all.Plain = []catalog.Plain{&catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves", UID: "waves"}}}
 	for i := range clusters {
 		all.Clusters = append(all.Clusters, cluster(clusterName(i)))
 		for j := range services {

@@ -194,7 +194,7 @@ func (o *outlook) putPolicy(t *rapid.T) {
 	next := &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: name, UID: name, CreatedAt: time.Unix(int64(len(name)), 0)}}
 	next.Spec.Labels, next.Spec.ClusterLabels = seenLabels.Draw(t, "labels"), seenLabels.Draw(t, "cluster labels")
 	o.policies[name] = next
-	o.put(t, func(c *catalog.Changes) { c.Policies = []*catalog.RolloutPolicy{next} })
+	o.put(t, func(c *catalog.Changes) { c.Plain = []catalog.Plain{next} })
 }
 
 func (o *outlook) deletePolicy(t *rapid.T) {
@@ -377,7 +377,7 @@ func TestLooksSeeWholeEdits(t *testing.T) {
 		}
 		if n == 1 {
 			c.Clusters = []*catalog.Cluster{cluster("one")}
-			c.Policies = []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "waves"}}}
+			c.Plain = []catalog.Plain{&catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves", UID: "waves"}}}
 		}
 		l.changes = []catalog.Changes{c}
 		if err := view.Refresh(t.Context()); err != nil {

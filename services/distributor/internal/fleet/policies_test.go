@@ -62,7 +62,7 @@ func TestSecPolicyEditsConcernWhatTheyCover(t *testing.T) {
 		} else {
 			step.change(&policy)
 			next := policy
-			changes.Policies = []*catalog.RolloutPolicy{&next}
+			changes.Plain = []catalog.Plain{&next}
 		}
 		l.add(changes)
 		if err := view.Refresh(t.Context()); err != nil {
@@ -89,7 +89,7 @@ func TestPoliciesThatCoverTooMuch(t *testing.T) {
 		policy := func(name string, services ...string) *catalog.RolloutPolicy {
 			return &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: name, UID: "uid-" + name}, Spec: catalog.RolloutPolicySpec{Services: services}}
 		}
-		changes := catalog.Changes{Clusters: []*catalog.Cluster{cluster("one")}, FleetChanges: catalog.FleetChanges{Policies: []*catalog.RolloutPolicy{policy("all", "w*"), policy("shop", "shop")}}}
+		changes := catalog.Changes{Clusters: []*catalog.Cluster{cluster("one")}, Plain: []catalog.Plain{policy("all", "w*"), policy("shop", "shop")}}
 		for _, name := range []string{"shop@one", "web@one", "worker@one"} {
 			changes.Services = append(changes.Services, service(name, "one", app))
 		}

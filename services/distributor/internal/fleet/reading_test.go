@@ -145,7 +145,7 @@ func TestSecPlansWaitForReportsThatDecide(t *testing.T) {
 	report := l.derived[all.Clusters[0].UID][0]
 	report.Report.ObservedSpecDigest, report.Report.AppliedDigests = applied.SpecDigest, []string{applied.Bundles[0].Digest.String()}
 
-	l.add(catalog.Changes{FleetChanges: catalog.FleetChanges{Policies: []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "uid-waves"}}}}})
+	l.add(catalog.Changes{Plain: []catalog.Plain{&catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves", UID: "uid-waves"}}}})
 	l.isDerivedAway.Store(true)
 	v := newDerivedView(l, fleet.AtOnce{})
 	if err := v.Load(t.Context()); err != nil {
@@ -198,7 +198,7 @@ func TestADamagedReportHoldsNothingUp(t *testing.T) {
 	l, all := derivedReports(catalog.PhaseHealthy)
 	damaged := &l.derived[all.Clusters[1].UID][0]
 	damaged.Report, damaged.Damage = nil, errors.New("not JSON")
-	all.Policies = []*catalog.RolloutPolicy{{Metadata: catalog.Metadata{Name: "waves", UID: "uid-waves"}}}
+	all.Plain = []catalog.Plain{&catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves", UID: "uid-waves"}}}
 	l.add(all)
 	logged := &bytes.Buffer{}
 	v := &derivedView{log: l, plans: fanout.NewHub[string](0)}

@@ -38,7 +38,7 @@ type shelves struct {
 }
 
 // newShelves returns a shelf for each kind. What follows from its objects is said here, and nil says that nothing
-// does.
+// does. A plain kind needs a line only if something does, or if its objects are asked for by their type.
 func newShelves(services *plan.Index) shelves {
 	s := shelves{byKind: map[catalog.Kind]keeper{}}
 	s.projects = keep(&s, catalog.KindProject, touchProject, putProject, removeProject,
@@ -55,27 +55,39 @@ func newShelves(services *plan.Index) shelves {
 		func(in *catalog.Changes) []*catalog.Service { return in.Services })
 	s.users = keep(&s, catalog.KindUser, nil, nil, removeUser,
 		func(in *catalog.Changes) []*catalog.User { return in.Users })
-	s.roles = keep(&s, catalog.KindRole, nil, nil, nil,
-		func(in *catalog.Changes) []*catalog.Role { return in.Roles })
+	s.roles = keep(&s, catalog.KindRole, nil, nil, nil, plainOf[*catalog.Role])
 	s.accessBindings = keep(&s, catalog.KindAccessBinding, nil, putBinding, removeBinding,
 		func(in *catalog.Changes) []*catalog.AccessBinding { return in.Bindings })
 	s.providers = keep(&s, catalog.KindIdentityProvider, nil, nil, removeProvider,
 		func(in *catalog.Changes) []*catalog.IdentityProvider { return in.Providers })
-	s.rules = keep(&s, catalog.KindTrustRule, nil, nil, nil,
-		func(in *catalog.Changes) []*catalog.TrustRule { return in.Rules })
+	s.rules = keep(&s, catalog.KindTrustRule, nil, nil, nil, plainOf[*catalog.TrustRule])
 	s.notifiers = keep(&s, catalog.KindNotifier, nil, nil, nil,
 		func(in *catalog.Changes) []*catalog.Notifier { return in.Notifiers })
 	s.globals = keep(&s, catalog.KindGlobalService, touchGlobal, nil, removeGlobal,
 		func(in *catalog.Changes) []*catalog.GlobalService { return in.Globals })
-	s.policies = keep(&s, catalog.KindRolloutPolicy, nil, putPolicy, removePolicy,
-		func(in *catalog.Changes) []*catalog.RolloutPolicy { return in.Policies })
+	s.policies = keep(&s, catalog.KindRolloutPolicy, nil, putPolicy, removePolicy, plainOf[*catalog.RolloutPolicy])
 	s.fleetSources = keep(&s, catalog.KindFleetSource, nil, nil, nil,
 		func(in *catalog.Changes) []*catalog.FleetSource { return in.FleetSources })
 	s.indexed.stored = inIndex{services}
 	s.clusters.counted, s.repositories.counted, s.indexed.counted = Totals{Clusters: 1}, Totals{Repositories: 1}, Totals{Services: 1}
 	s.clusters.isQuiet = differsInPresence
+	for _, kind := range catalog.Kinds() {
+		if s.byKind[kind] == nil {
+			keep(&s, kind, nil, nil, nil, plainOfKind(kind))
+		}
+	}
 	s.inOrder = inOrder(s.byKind)
 	return s
+}
+
+// plainOf returns the objects of one plain kind in a batch of changes.
+func plainOf[O catalog.Plain](in *catalog.Changes) []O { return catalog.PlainOf[O](in.Plain) }
+
+// plainOfKind is plainOf for a kind of which the view knows nothing else, not even its type.
+func plainOfKind(kind catalog.Kind) func(*catalog.Changes) []catalog.Plain {
+	return func(in *catalog.Changes) []catalog.Plain {
+		return slices.DeleteFunc(slices.Clone(in.Plain), func(object catalog.Plain) bool { return object.Key().Kind != kind })
+	}
 }
 
 // inOrder returns what a table has of the kinds, in the order of catalog.Kinds.

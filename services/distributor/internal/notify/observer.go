@@ -21,9 +21,6 @@ const presenceGrace = 2 * time.Minute
 // maxStep bounds the objects that are looked at before what they tell is stored.
 const maxStep = 2000
 
-// announcedKinds are those of whose states the view announces every change.
-var announcedKinds = []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}
-
 // observedKinds are those whose states are followed.
 func observedKinds() []catalog.Kind { return slices.Concat(announcedKinds, standingKinds()) }
 

@@ -4,6 +4,8 @@
 package notify
 
 import (
+	"slices"
+
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
@@ -20,9 +22,14 @@ var standingEvents = map[catalog.Kind]events{
 	catalog.KindNotifier:      {notice.NotifierFailing, "", notice.NotifierRecovered},
 }
 
-// standingKinds are the kinds of objects that services follow from, and notifiers.
+// announcedKinds are those of whose states the view announces every change.
+var announcedKinds = []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}
+
+// standingKinds are the kinds whose objects may have problems that the view does not announce.
 func standingKinds() []catalog.Kind {
-	return []catalog.Kind{catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindGlobalService, catalog.KindConfigBackend, catalog.KindNotifier}
+	return slices.DeleteFunc(catalog.Kinds(), func(kind catalog.Kind) bool {
+		return !kind.HasProblems() || slices.Contains(announcedKinds, kind)
+	})
 }
 
 // of returns the event of a change of class.

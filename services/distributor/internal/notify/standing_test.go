@@ -75,16 +75,12 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsFollowedOrNot enforces that it is decided of each kind whether notifiers are told of its objects.
-func TestEveryKindIsFollowedOrNot(t *testing.T) {
+// TestProblemsHaveEvents enforces that notifiers are sent the problems of each kind that has some.
+func TestProblemsHaveEvents(t *testing.T) {
 	t.Parallel()
-	unfollowed := []catalog.Kind{
-		catalog.KindProject, catalog.KindConfigSet, catalog.KindUser, catalog.KindRole, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule,
-	}
 	for _, kind := range catalog.Kinds() {
-		isFollowed := slices.Contains(notify.ObservedKinds(), kind)
-		if isFollowed == slices.Contains(unfollowed, kind) {
-			t.Errorf("%s: followed: %t, and in the list of those that are not: %t", kind, isFollowed, !isFollowed)
+		if isFollowed, has := slices.Contains(notify.ObservedKinds(), kind), kind.HasProblems(); isFollowed != has {
+			t.Errorf("%s: followed: %t, and it says that it has problems: %t", kind, isFollowed, has)
 		}
 		if want := slices.Contains(notify.StandingKinds(), kind); notify.HasStandingEvents(kind) != want {
 			t.Errorf("%s: has events in the table: %t, want %t", kind, !want, want)

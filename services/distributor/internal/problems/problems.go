@@ -65,14 +65,14 @@ func Of(row *find.Row, uses *Uses) []Item {
 	return nil
 }
 
-// inRows find the problems of the objects of each kind in their rows. Nil: there are none, or only the database has
-// them, as package standing does.
+// inRows find the problems of objects in their rows, for the kinds of which the view knows them. Package standing has the
+// others.
 var inRows = map[catalog.Kind]func(*find.Row, *Uses) []Item{
 	catalog.KindService: ofService, catalog.KindGlobalService: ofGlobal, catalog.KindCluster: ofCluster, catalog.KindRepository: ofRepository,
-	catalog.KindRolloutPolicy: nil, catalog.KindFleetSource: nil, catalog.KindConfigBackend: nil, catalog.KindNotifier: nil,
-	catalog.KindProject: nil, catalog.KindConfigSet: nil, catalog.KindUser: nil, catalog.KindRole: nil, catalog.KindAccessBinding: nil,
-	catalog.KindIdentityProvider: nil, catalog.KindTrustRule: nil,
 }
+
+// IsInRows reports whether the problems of a kind are found in its rows.
+func IsInRows(kind catalog.Kind) bool { return inRows[kind] != nil }
 
 func ofService(row *find.Row, _ *Uses) []Item {
 	service, _ := row.Object.(*catalog.Service)

@@ -207,13 +207,3 @@ func TestSeverities(t *testing.T) {
 		t.Errorf("a healthy service has %+v", items)
 	}
 }
-
-// TestEveryKindHasProblemsOrNot enforces that it is decided of each kind what may be wrong with its objects.
-func TestEveryKindHasProblemsOrNot(t *testing.T) {
-	t.Parallel()
-	for _, kind := range catalog.Kinds() {
-		if !problems.IsDecided(kind) {
-			t.Errorf("%s: not in inRows", kind)
-		}
-	}
-}

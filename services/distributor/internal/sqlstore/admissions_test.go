@@ -82,7 +82,7 @@ func testStagedSpecs(t *testing.T, s subject) {
 	}
 
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{At: time.Unix(1e9, 0)}}
+	record := &drive.Record{ID: "run", PolicyUID: catalog.PlainOf[*catalog.RolloutPolicy](changes(t, s, 0).Plain)[0].UID, Number: 1, Start: drive.Start{At: time.Unix(1e9, 0)}}
 	save(drive.Step{Record: record})
 	if n := countSpecs(t, s); n != 1 {
 		t.Errorf("got %d stored specs after a rollout began, want the one that is held", n)

@@ -97,7 +97,7 @@ func heldBy(ctx context.Context, t *tx, project string) (all []catalog.Key, err 
 		if !table.kind.InProject() {
 			continue
 		}
-		query := t.sql.NewSelect().Model(table.model).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
+		query := table.from(t.sql.NewSelect()).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
 		keys, err := keysOf(ctx, table.kind, query)
 		if all = append(all, keys...); err != nil {
 			return nil, err

@@ -183,16 +183,25 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) error {
 	return t.store.table(object.Key().Kind).put(ctx, t, object)
 }
 
+// metaEdited are the columns of metadata that an edit of a stored object writes.
+var metaEdited = []string{
+	"labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason", "manager", "manager_uid",
+}
+
 // upsert writes a row; of one that is there only the metadata and the given columns.
 func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
-	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason", "manager", "manager_uid")
-	return t.replace(ctx, row, "uid", columns...)
+	return t.replace(ctx, row, "uid", slices.Concat(columns, metaEdited)...)
 }
 
 // replace writes a row, or the rows of a slice. Of a row that is there, known by the columns of the
 // key, it writes only the given columns.
 func (t *tx) replace(ctx context.Context, rows any, key string, columns ...string) error {
-	query := t.sql.NewInsert().Model(rows).On("CONFLICT (" + key + ") DO UPDATE")
+	return t.replaceBy(ctx, t.sql.NewInsert().Model(rows), key, columns...)
+}
+
+// replaceBy is replace with the rows of an insert.
+func (t *tx) replaceBy(ctx context.Context, query *bun.InsertQuery, key string, columns ...string) error {
+	query = query.On("CONFLICT (" + key + ") DO UPDATE")
 	for _, column := range columns {
 		query = query.Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column))
 	}
@@ -228,7 +237,11 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 		t.read[object.Key()] = nil
 	}
 	table := t.store.table(object.Key().Kind)
-	if _, err := t.sql.NewDelete().Model(table.model).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
+	query := t.sql.NewDelete().Model(table.model).Where("uid = ?", object.Meta().UID)
+	if table.plain != "" {
+		query = query.ModelTableExpr("?", bun.Ident(table.plain))
+	}
+	if _, err := query.Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
 	if err := forgetAuthors(ctx, t, object.Meta().UID); err != nil {
@@ -264,7 +277,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 
 // Count implements catalog.Tx.
 func (t *tx) Count(ctx context.Context, project string, kind catalog.Kind) (int, error) {
-	n, err := t.sql.NewSelect().Model(t.store.table(kind).model).Where("project = ?", project).Count(ctx)
+	n, err := t.store.table(kind).from(t.sql.NewSelect()).Where("project = ?", project).Count(ctx)
 	return int(n), translate("count objects of a project", err)
 }
 

@@ -97,7 +97,7 @@ type stagedFleet struct {
 func newStagedFleet(t *testing.T, s subject, store drive.Store) *stagedFleet {
 	t.Helper()
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	f := &stagedFleet{store: store, policy: changes(t, s, 0).Policies[0].UID}
+	f := &stagedFleet{store: store, policy: catalog.PlainOf[*catalog.RolloutPolicy](changes(t, s, 0).Plain)[0].UID}
 	apply(t, s, cluster("one"), repository("demo"))
 	for i := range 16 {
 		name := fmt.Sprint("w", i)

@@ -172,7 +172,7 @@ func testConfigsOfRollouts(t *testing.T, s subject) {
 	if keys, err = h.stored.ChangedKeys(t.Context(), [][2]string{{from, to}}); err != nil || !slices.Equal(keys, []string{"A"}) {
 		t.Errorf("got the keys %v, %v, want the one that differs", keys, err)
 	}
-	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{
+	record := &drive.Record{ID: "run", PolicyUID: catalog.PlainOf[*catalog.RolloutPolicy](changes(t, s, 0).Plain)[0].UID, Number: 1, Start: drive.Start{
 		At: time.Unix(1e9, 0), ConfigOf: map[string]string{"r1": from, "r2": to},
 	}}
 	step := func() {

@@ -71,7 +71,7 @@ func newStagedWork(t *testing.T) electiontest.Contest {
 			MaxUnavailable: rollout.Share{Count: 1},
 		},
 	}})
-	w.policy = changes(t, w.subject, 0).Policies[0]
+	w.policy = catalog.PlainOf[*catalog.RolloutPolicy](changes(t, w.subject, 0).Plain)[0]
 	for i := range stagedMembers {
 		name := fmt.Sprint("s", i)
 		w.services = append(w.services, &catalog.Service{

@@ -50,7 +50,7 @@ func (d dialect) WithoutAnnotation(key string) string {
 	return fmt.Sprintf(`json_remove(annotations, '$."%s"')`, key)
 }
 
-// migrate applies the migrations that are missing, each in its own transaction.
+// migrate applies the migrations that are missing, each in its own transaction, and makes the tables of new plain kinds.
 func (s *Store) migrate(ctx context.Context) error {
 	unlock, err := lockMigrations(ctx, s)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := migrator.Migrate(ctx); err != nil {
 		return fmt.Errorf("apply migrations: %w", err)
 	}
-	return nil
+	return makePlainTables(ctx, s.db)
 }
 
 // lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a

@@ -61,25 +61,41 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 	return s, nil
 }
 
-// newTables returns the tables of all kinds, in the order of catalog.Kinds. Each answers every question that the store
-// has of a kind; nil: a Put writes only the row, no kind names this one, or nothing ends with an object.
+// newTables returns the tables of all kinds, in the order of catalog.Kinds.
 func newTables() []table {
-	return []table{
-		tableOf(storedProjects, putProject, heldBy, endBootstrapsIn),
-		tableOf(storedClusters, putCluster, servicesOf, nil),
-		tableOf(storedRepositories, nil, readsRepository, nil),
-		tableOf(storedBackends, putBackend, refersToBackend, nil),
-		tableOf(storedSets, putSet, usersOf, nil),
-		withDerived(tableOf(storedServices, putService, nil, nil)),
-		tableOf(storedUsers, nil, nil, endBootstrapsBy),
-		tableOf(storedRoles, nil, bindingsOf, nil),
-		tableOf(storedBindings, nil, nil, nil),
-		tableOf(storedProviders, nil, nil, nil),
-		tableOf(storedRules, nil, nil, nil),
-		tableOf(storedNotifiers, nil, nil, nil),
-		tableOf(storedGlobals, putGlobal, nil, nil),
-		tableOf(storedPolicies, nil, nil, nil),
-		tableOf(storedFleetSources, nil, nil, nil),
+	own := ownTables()
+	var all []table
+	for _, kind := range catalog.Kinds() {
+		if _, _, isPlain := catalog.PlainTable(kind); isPlain {
+			all = append(all, plainTable(kind, plainUsers[kind]))
+			continue
+		}
+		all = append(all, own[kind])
+	}
+	return all
+}
+
+// plainUsers find the objects that name one of a plain kind. No kind names the others.
+var plainUsers = map[catalog.Kind]func(ctx context.Context, t *tx, name string) ([]catalog.Key, error){
+	catalog.KindRole: bindingsOf,
+}
+
+// ownTables returns the tables of the kinds that are not plain. Each answers every question that the store has of a kind;
+// nil: a Put writes only the row, no kind names this one, or nothing ends with an object.
+func ownTables() map[catalog.Kind]table {
+	return map[catalog.Kind]table{
+		catalog.KindProject:          tableOf(storedProjects, putProject, heldBy, endBootstrapsIn),
+		catalog.KindCluster:          tableOf(storedClusters, putCluster, servicesOf, nil),
+		catalog.KindRepository:       tableOf(storedRepositories, nil, readsRepository, nil),
+		catalog.KindConfigBackend:    tableOf(storedBackends, putBackend, refersToBackend, nil),
+		catalog.KindConfigSet:        tableOf(storedSets, putSet, usersOf, nil),
+		catalog.KindService:          withDerived(tableOf(storedServices, putService, nil, nil)),
+		catalog.KindUser:             tableOf(storedUsers, nil, nil, endBootstrapsBy),
+		catalog.KindAccessBinding:    tableOf(storedBindings, nil, nil, nil),
+		catalog.KindIdentityProvider: tableOf(storedProviders, nil, nil, nil),
+		catalog.KindNotifier:         tableOf(storedNotifiers, nil, nil, nil),
+		catalog.KindGlobalService:    tableOf(storedGlobals, putGlobal, nil, nil),
+		catalog.KindFleetSource:      tableOf(storedFleetSources, nil, nil, nil),
 	}
 }
 

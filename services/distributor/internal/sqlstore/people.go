@@ -28,16 +28,6 @@ var storedUsers = storage[*catalog.User, *userRow]{
 	changed: func(c *catalog.Changes) *[]*catalog.User { return &c.Users },
 }
 
-type roleRow struct {
-	bun.BaseModel `bun:"table:roles,alias:ro"`
-	metaColumns
-	specColumns[catalog.RoleSpec]
-}
-
-var storedRoles = inJSON[roleRow](catalog.KindRole,
-	func(r *catalog.Role) *catalog.RoleSpec { return &r.Spec },
-	func(c *catalog.Changes) *[]*catalog.Role { return &c.Roles })
-
 type bindingRow struct {
 	bun.BaseModel `bun:"table:access_bindings,alias:b"`
 	metaColumns
@@ -62,13 +52,3 @@ var storedProviders = inJSON(catalog.KindIdentityProvider,
 	sealedText(sealedColumn{"identity_providers", "uid", "client_secret", purposeProvider, placeOfKey},
 		func(r *providerRow) *[]byte { return &r.ClientSecret },
 		func(p *catalog.IdentityProvider) *secret.Text { return &p.Spec.ClientSecret }))
-
-type trustRow struct {
-	bun.BaseModel `bun:"table:trust_rules,alias:tr"`
-	metaColumns
-	specColumns[catalog.TrustRuleSpec]
-}
-
-var storedRules = inJSON[trustRow](catalog.KindTrustRule,
-	func(r *catalog.TrustRule) *catalog.TrustRuleSpec { return &r.Spec },
-	func(c *catalog.Changes) *[]*catalog.TrustRule { return &c.Rules })

@@ -116,8 +116,8 @@ func testRoles(t *testing.T, s subject) {
 	}
 	apply(t, s, binding, role("sync", "get", "sync"))
 	c := changes(t, s, 0)
-	if len(c.Roles) != 1 || cmp.Diff(role("get", "sync").Spec, c.Roles[0].Spec) != "" {
-		t.Fatalf("got %+v, want the role with its verbs in order", c.Roles)
+	if roles := catalog.PlainOf[*catalog.Role](c.Plain); len(roles) != 1 || cmp.Diff(role("get", "sync").Spec, roles[0].Spec) != "" {
+		t.Fatalf("got %+v, want the role with its verbs in order", roles)
 	}
 	if len(c.Bindings) != 1 || cmp.Diff(binding.Spec, c.Bindings[0].Spec) != "" {
 		t.Errorf("got %+v, want the binding as it was given", c.Bindings)

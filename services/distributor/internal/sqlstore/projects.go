@@ -19,16 +19,6 @@ var storedProjects = inJSON[projectRow](catalog.KindProject,
 	func(p *catalog.Project) *catalog.ProjectSpec { return &p.Spec },
 	func(c *catalog.Changes) *[]*catalog.Project { return &c.Projects })
 
-type policyRow struct {
-	bun.BaseModel `bun:"table:rollout_policies,alias:rp"`
-	ownedColumns
-	specColumns[catalog.RolloutPolicySpec]
-}
-
-var storedPolicies = inJSON[policyRow](catalog.KindRolloutPolicy,
-	func(p *catalog.RolloutPolicy) *catalog.RolloutPolicySpec { return &p.Spec },
-	func(c *catalog.Changes) *[]*catalog.RolloutPolicy { return &c.Policies })
-
 // fleetSourceRow is a stored fleet source. Repository follows from the spec.
 type fleetSourceRow struct {
 	bun.BaseModel `bun:"table:fleet_sources,alias:fs"`

@@ -28,7 +28,7 @@ var sameRun = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(catalo
 func begunRun(t *testing.T, s subject, stored *sqlstore.Rollouts, term int64, members int) *drive.Record {
 	t.Helper()
 	apply(t, s, &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "waves"}})
-	record := &drive.Record{ID: "run", PolicyUID: changes(t, s, 0).Policies[0].UID, Number: 1, Start: drive.Start{
+	record := &drive.Record{ID: "run", PolicyUID: catalog.PlainOf[*catalog.RolloutPolicy](changes(t, s, 0).Plain)[0].UID, Number: 1, Start: drive.Start{
 		Candidate: rollout.Candidate{ID: "run", Generation: 1}, At: time.Unix(1e9, 0).UTC(),
 		Strategy: rollout.Strategy{Waves: []rollout.Wave{{Name: "canary", OrderBy: "region", EachOf: "region"}}},
 		Contents: map[string][]catalog.HeldSource{"old": heldAt("c1"), "new": heldAt("c2")},

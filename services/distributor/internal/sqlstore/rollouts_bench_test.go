@@ -67,7 +67,7 @@ func newCrowd(t testing.TB, services int) *crowd {
 		t.Fatal(err)
 	}
 	c := &crowd{
-		Store: stored, t: t, now: time.Unix(1e9, 0).UTC(), policy: now.Policies[0],
+		Store: stored, t: t, now: time.Unix(1e9, 0).UTC(), policy: catalog.PlainOf[*catalog.RolloutPolicy](now.Plain)[0],
 		indexes: make(map[string]int, services), changed: map[int]struct{}{}, digests: map[string]string{},
 	}
 	term, ok, err := stored.Claim(t.Context(), "replica", election.Tenure{})

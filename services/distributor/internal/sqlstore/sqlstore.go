@@ -108,8 +108,9 @@ type tx struct {
 // table is the table of a kind of objects.
 type table struct {
 	kind catalog.Kind
-	// model is what queries know the table by.
+	// model is what queries know the table by. The name of a plain kind's table is in the table and not in the model.
 	model any
+	plain string
 	// sealed are the columns of sealed values.
 	sealed []sealedColumn
 	// get returns the object of that name, with its secrets. Error: sql.ErrNoRows.
@@ -122,6 +123,14 @@ type table struct {
 	end func(ctx context.Context, t *tx, of *catalog.Metadata) error
 	// collect adds the objects that a query selects, without their secrets.
 	collect func(ctx context.Context, query *bun.SelectQuery, changes *catalog.Changes) error
+}
+
+// from makes a query one of the table.
+func (k *table) from(query *bun.SelectQuery) *bun.SelectQuery {
+	if query = query.Model(k.model); k.plain != "" {
+		query = query.ModelTableExpr("? AS ?TableAlias", bun.Ident(k.plain))
+	}
+	return query
 }
 
 // table returns the table of a kind, or nil if it is not a kind of objects.

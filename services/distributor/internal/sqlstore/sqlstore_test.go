@@ -119,6 +119,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"reserved keys stay":               testReservedKeysStay,
 		"questions of every kind":          testQuestionsOfEveryKind,
 		"empty set":                        testEmptySet,
+		"plain tables":                     testPlainTables,
 		"admissions of earlier versions":   testAdmissionsOfEarlierVersions,
 		"rollouts of earlier versions":     testRolloutsOfEarlierVersions,
 		"members of rollouts":              testRolloutMembers,

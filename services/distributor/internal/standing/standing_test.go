@@ -7,21 +7,19 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/standing"
 )
 
-// TestEveryKindIsReadOrNot enforces that it is decided of each kind whether the states of its objects are in the
-// database alone.
-func TestEveryKindIsReadOrNot(t *testing.T) {
+// TestProblemsAreFoundOnce enforces that the problems of each kind that has some are found: in its rows, or by a reading of
+// the database.
+func TestProblemsAreFoundOnce(t *testing.T) {
 	t.Parallel()
-	unread := []catalog.Kind{
-		catalog.KindProject, catalog.KindCluster, catalog.KindRepository, catalog.KindConfigSet, catalog.KindService, catalog.KindGlobalService,
-		catalog.KindUser, catalog.KindRole, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule,
-	}
 	for _, kind := range catalog.Kinds() {
-		if isRead := slices.Contains(standing.Kinds(), kind); isRead == slices.Contains(unread, kind) {
-			t.Errorf("%s: read: %t, and in the list of those that are not: %t", kind, isRead, !isRead)
+		isRead, isInRows := slices.Contains(standing.Kinds(), kind), problems.IsInRows(kind)
+		if has := kind.HasProblems(); has != (isRead || isInRows) || isRead && isInRows {
+			t.Errorf("%s: read: %t, in rows: %t, and it says that it has problems: %t", kind, isRead, isInRows, has)
 		}
 	}
 }

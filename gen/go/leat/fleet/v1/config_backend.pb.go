@@ -1975,11 +1975,12 @@ var File_leat_fleet_v1_config_backend_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/config_backend.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\xbb\x01\n" +
+	"\"leat/fleet/v1/config_backend.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\xe3\x01\n" +
 	"\rConfigBackend\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.ConfigBackendSpecR\x04spec\x12@\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xaf\x06\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusB\x04\xa8\x9f\x19\x02R\x06status:&\xba\x9f\x19\"\n" +
+	"\x0econfigbackends\x12\arefresh\x12\x03use\x18\x01 \x01\"\xaf\x06\n" +
 	"\x11ConfigBackendSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x123\n" +
 	"\x05vault\x18\x02 \x01(\v2\x1b.leat.fleet.v1.VaultBackendH\x00R\x05vault\x123\n" +

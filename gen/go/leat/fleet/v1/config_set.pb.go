@@ -142,10 +142,12 @@ var File_leat_fleet_v1_config_set_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_config_set_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/fleet/v1/config_set.proto\x12\rleat.fleet.v1\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\"q\n" +
+	"\x1eleat/fleet/v1/config_set.proto\x12\rleat.fleet.v1\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\"\x88\x01\n" +
 	"\tConfigSet\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x120\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ConfigSetSpecR\x04spec\"m\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ConfigSetSpecR\x04spec:\x15\xba\x9f\x19\x11\n" +
+	"\n" +
+	"configsets\x12\x03use\"m\n" +
 	"\rConfigSetSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x124\n" +
 	"\x06config\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06configB\xaf\x01\n" +

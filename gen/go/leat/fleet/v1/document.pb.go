@@ -140,25 +140,26 @@ func (ApplyAction) EnumDescriptor() ([]byte, []int) {
 // Document is one object of any kind. The name of a kind, as requests have it, is that of the message: Cluster, AccessBinding.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object. status and server-set metadata are ignored.
+	// The object. status and server-set metadata are ignored. This is the list of kinds, in an order in which an object follows those
+	// that it names.
 	//
 	// Types that are valid to be assigned to Object:
 	//
+	//	*Document_Project
 	//	*Document_Cluster
 	//	*Document_Repository
-	//	*Document_Service
-	//	*Document_User
-	//	*Document_AccessBinding
-	//	*Document_Project
-	//	*Document_Role
-	//	*Document_IdentityProvider
-	//	*Document_TrustRule
-	//	*Document_RolloutPolicy
-	//	*Document_FleetSource
 	//	*Document_ConfigBackend
 	//	*Document_ConfigSet
+	//	*Document_Service
+	//	*Document_User
+	//	*Document_Role
+	//	*Document_AccessBinding
+	//	*Document_IdentityProvider
+	//	*Document_TrustRule
 	//	*Document_Notifier
 	//	*Document_GlobalService
+	//	*Document_RolloutPolicy
+	//	*Document_FleetSource
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -201,6 +202,15 @@ func (x *Document) GetObject() isDocument_Object {
 	return nil
 }
 
+func (x *Document) GetProject() *Project {
+	if x != nil {
+		if x, ok := x.Object.(*Document_Project); ok {
+			return x.Project
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetCluster() *Cluster {
 	if x != nil {
 		if x, ok := x.Object.(*Document_Cluster); ok {
@@ -214,87 +224,6 @@ func (x *Document) GetRepository() *Repository {
 	if x != nil {
 		if x, ok := x.Object.(*Document_Repository); ok {
 			return x.Repository
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetService() *Service {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Service); ok {
-			return x.Service
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetUser() *User {
-	if x != nil {
-		if x, ok := x.Object.(*Document_User); ok {
-			return x.User
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetAccessBinding() *AccessBinding {
-	if x != nil {
-		if x, ok := x.Object.(*Document_AccessBinding); ok {
-			return x.AccessBinding
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetProject() *Project {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Project); ok {
-			return x.Project
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetRole() *Role {
-	if x != nil {
-		if x, ok := x.Object.(*Document_Role); ok {
-			return x.Role
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetIdentityProvider() *IdentityProvider {
-	if x != nil {
-		if x, ok := x.Object.(*Document_IdentityProvider); ok {
-			return x.IdentityProvider
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetTrustRule() *TrustRule {
-	if x != nil {
-		if x, ok := x.Object.(*Document_TrustRule); ok {
-			return x.TrustRule
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetRolloutPolicy() *RolloutPolicy {
-	if x != nil {
-		if x, ok := x.Object.(*Document_RolloutPolicy); ok {
-			return x.RolloutPolicy
-		}
-	}
-	return nil
-}
-
-func (x *Document) GetFleetSource() *FleetSource {
-	if x != nil {
-		if x, ok := x.Object.(*Document_FleetSource); ok {
-			return x.FleetSource
 		}
 	}
 	return nil
@@ -318,6 +247,60 @@ func (x *Document) GetConfigSet() *ConfigSet {
 	return nil
 }
 
+func (x *Document) GetService() *Service {
+	if x != nil {
+		if x, ok := x.Object.(*Document_Service); ok {
+			return x.Service
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetUser() *User {
+	if x != nil {
+		if x, ok := x.Object.(*Document_User); ok {
+			return x.User
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetRole() *Role {
+	if x != nil {
+		if x, ok := x.Object.(*Document_Role); ok {
+			return x.Role
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetAccessBinding() *AccessBinding {
+	if x != nil {
+		if x, ok := x.Object.(*Document_AccessBinding); ok {
+			return x.AccessBinding
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetIdentityProvider() *IdentityProvider {
+	if x != nil {
+		if x, ok := x.Object.(*Document_IdentityProvider); ok {
+			return x.IdentityProvider
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetTrustRule() *TrustRule {
+	if x != nil {
+		if x, ok := x.Object.(*Document_TrustRule); ok {
+			return x.TrustRule
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetNotifier() *Notifier {
 	if x != nil {
 		if x, ok := x.Object.(*Document_Notifier); ok {
@@ -336,8 +319,31 @@ func (x *Document) GetGlobalService() *GlobalService {
 	return nil
 }
 
+func (x *Document) GetRolloutPolicy() *RolloutPolicy {
+	if x != nil {
+		if x, ok := x.Object.(*Document_RolloutPolicy); ok {
+			return x.RolloutPolicy
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetFleetSource() *FleetSource {
+	if x != nil {
+		if x, ok := x.Object.(*Document_FleetSource); ok {
+			return x.FleetSource
+		}
+	}
+	return nil
+}
+
 type isDocument_Object interface {
 	isDocument_Object()
+}
+
+type Document_Project struct {
+	// A project.
+	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
 }
 
 type Document_Cluster struct {
@@ -350,6 +356,16 @@ type Document_Repository struct {
 	Repository *Repository `protobuf:"bytes,2,opt,name=repository,proto3,oneof"`
 }
 
+type Document_ConfigBackend struct {
+	// A place where values of configurations are kept.
+	ConfigBackend *ConfigBackend `protobuf:"bytes,14,opt,name=config_backend,json=configBackend,proto3,oneof"`
+}
+
+type Document_ConfigSet struct {
+	// A named set of values, secrets and references.
+	ConfigSet *ConfigSet `protobuf:"bytes,15,opt,name=config_set,json=configSet,proto3,oneof"`
+}
+
 type Document_Service struct {
 	// A service.
 	Service *Service `protobuf:"bytes,3,opt,name=service,proto3,oneof"`
@@ -360,19 +376,14 @@ type Document_User struct {
 	User *User `protobuf:"bytes,4,opt,name=user,proto3,oneof"`
 }
 
-type Document_AccessBinding struct {
-	// A binding of people to clusters.
-	AccessBinding *AccessBinding `protobuf:"bytes,5,opt,name=access_binding,json=accessBinding,proto3,oneof"`
-}
-
-type Document_Project struct {
-	// A project.
-	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
-}
-
 type Document_Role struct {
 	// A role of permissions.
 	Role *Role `protobuf:"bytes,7,opt,name=role,proto3,oneof"`
+}
+
+type Document_AccessBinding struct {
+	// A binding of people to clusters.
+	AccessBinding *AccessBinding `protobuf:"bytes,5,opt,name=access_binding,json=accessBinding,proto3,oneof"`
 }
 
 type Document_IdentityProvider struct {
@@ -385,26 +396,6 @@ type Document_TrustRule struct {
 	TrustRule *TrustRule `protobuf:"bytes,9,opt,name=trust_rule,json=trustRule,proto3,oneof"`
 }
 
-type Document_RolloutPolicy struct {
-	// A policy by which new content reaches services in waves.
-	RolloutPolicy *RolloutPolicy `protobuf:"bytes,11,opt,name=rollout_policy,json=rolloutPolicy,proto3,oneof"`
-}
-
-type Document_FleetSource struct {
-	// A folder of a repository that says what the catalog holds.
-	FleetSource *FleetSource `protobuf:"bytes,12,opt,name=fleet_source,json=fleetSource,proto3,oneof"`
-}
-
-type Document_ConfigBackend struct {
-	// A place where values of configurations are kept.
-	ConfigBackend *ConfigBackend `protobuf:"bytes,14,opt,name=config_backend,json=configBackend,proto3,oneof"`
-}
-
-type Document_ConfigSet struct {
-	// A named set of values, secrets and references.
-	ConfigSet *ConfigSet `protobuf:"bytes,15,opt,name=config_set,json=configSet,proto3,oneof"`
-}
-
 type Document_Notifier struct {
 	// A sender of messages about the fleet.
 	Notifier *Notifier `protobuf:"bytes,16,opt,name=notifier,proto3,oneof"`
@@ -415,35 +406,45 @@ type Document_GlobalService struct {
 	GlobalService *GlobalService `protobuf:"bytes,10,opt,name=global_service,json=globalService,proto3,oneof"`
 }
 
-func (*Document_Cluster) isDocument_Object() {}
+type Document_RolloutPolicy struct {
+	// A policy by which new content reaches services in waves.
+	RolloutPolicy *RolloutPolicy `protobuf:"bytes,11,opt,name=rollout_policy,json=rolloutPolicy,proto3,oneof"`
+}
 
-func (*Document_Repository) isDocument_Object() {}
-
-func (*Document_Service) isDocument_Object() {}
-
-func (*Document_User) isDocument_Object() {}
-
-func (*Document_AccessBinding) isDocument_Object() {}
+type Document_FleetSource struct {
+	// A folder of a repository that says what the catalog holds.
+	FleetSource *FleetSource `protobuf:"bytes,12,opt,name=fleet_source,json=fleetSource,proto3,oneof"`
+}
 
 func (*Document_Project) isDocument_Object() {}
 
-func (*Document_Role) isDocument_Object() {}
+func (*Document_Cluster) isDocument_Object() {}
 
-func (*Document_IdentityProvider) isDocument_Object() {}
-
-func (*Document_TrustRule) isDocument_Object() {}
-
-func (*Document_RolloutPolicy) isDocument_Object() {}
-
-func (*Document_FleetSource) isDocument_Object() {}
+func (*Document_Repository) isDocument_Object() {}
 
 func (*Document_ConfigBackend) isDocument_Object() {}
 
 func (*Document_ConfigSet) isDocument_Object() {}
 
+func (*Document_Service) isDocument_Object() {}
+
+func (*Document_User) isDocument_Object() {}
+
+func (*Document_Role) isDocument_Object() {}
+
+func (*Document_AccessBinding) isDocument_Object() {}
+
+func (*Document_IdentityProvider) isDocument_Object() {}
+
+func (*Document_TrustRule) isDocument_Object() {}
+
 func (*Document_Notifier) isDocument_Object() {}
 
 func (*Document_GlobalService) isDocument_Object() {}
+
+func (*Document_RolloutPolicy) isDocument_Object() {}
+
+func (*Document_FleetSource) isDocument_Object() {}
 
 // ApplyRequest carries documents.
 type ApplyRequest struct {
@@ -1083,26 +1084,26 @@ const file_leat_fleet_v1_document_proto_rawDesc = "" +
 	"\n" +
 	"\x1cleat/fleet/v1/document.proto\x12\rleat.fleet.v1\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a leat/fleet/v1/fleet_source.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1bleat/type/v1/metadata.proto\"\x9d\a\n" +
 	"\bDocument\x122\n" +
+	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
 	"repository\x18\x02 \x01(\v2\x19.leat.fleet.v1.RepositoryH\x00R\n" +
-	"repository\x122\n" +
-	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
-	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
-	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x122\n" +
-	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x12)\n" +
-	"\x04role\x18\a \x01(\v2\x13.leat.fleet.v1.RoleH\x00R\x04role\x12N\n" +
-	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProvider\x129\n" +
-	"\n" +
-	"trust_rule\x18\t \x01(\v2\x18.leat.fleet.v1.TrustRuleH\x00R\ttrustRule\x12E\n" +
-	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12?\n" +
-	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSource\x12E\n" +
+	"repository\x12E\n" +
 	"\x0econfig_backend\x18\x0e \x01(\v2\x1c.leat.fleet.v1.ConfigBackendH\x00R\rconfigBackend\x129\n" +
 	"\n" +
-	"config_set\x18\x0f \x01(\v2\x18.leat.fleet.v1.ConfigSetH\x00R\tconfigSet\x125\n" +
+	"config_set\x18\x0f \x01(\v2\x18.leat.fleet.v1.ConfigSetH\x00R\tconfigSet\x122\n" +
+	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
+	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12)\n" +
+	"\x04role\x18\a \x01(\v2\x13.leat.fleet.v1.RoleH\x00R\x04role\x12E\n" +
+	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x12N\n" +
+	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProvider\x129\n" +
+	"\n" +
+	"trust_rule\x18\t \x01(\v2\x18.leat.fleet.v1.TrustRuleH\x00R\ttrustRule\x125\n" +
 	"\bnotifier\x18\x10 \x01(\v2\x17.leat.fleet.v1.NotifierH\x00R\bnotifier\x12E\n" +
 	"\x0eglobal_service\x18\n" +
-	" \x01(\v2\x1c.leat.fleet.v1.GlobalServiceH\x00R\rglobalServiceB\b\n" +
+	" \x01(\v2\x1c.leat.fleet.v1.GlobalServiceH\x00R\rglobalService\x12E\n" +
+	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12?\n" +
+	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSourceB\b\n" +
 	"\x06object\"\x8c\x01\n" +
 	"\fApplyRequest\x125\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
@@ -1181,39 +1182,39 @@ var file_leat_fleet_v1_document_proto_goTypes = []any{
 	(*DeleteResponse)(nil),   // 11: leat.fleet.v1.DeleteResponse
 	(*WatchRequest)(nil),     // 12: leat.fleet.v1.WatchRequest
 	(*WatchResponse)(nil),    // 13: leat.fleet.v1.WatchResponse
-	(*Cluster)(nil),          // 14: leat.fleet.v1.Cluster
-	(*Repository)(nil),       // 15: leat.fleet.v1.Repository
-	(*Service)(nil),          // 16: leat.fleet.v1.Service
-	(*User)(nil),             // 17: leat.fleet.v1.User
-	(*AccessBinding)(nil),    // 18: leat.fleet.v1.AccessBinding
-	(*Project)(nil),          // 19: leat.fleet.v1.Project
-	(*Role)(nil),             // 20: leat.fleet.v1.Role
-	(*IdentityProvider)(nil), // 21: leat.fleet.v1.IdentityProvider
-	(*TrustRule)(nil),        // 22: leat.fleet.v1.TrustRule
-	(*RolloutPolicy)(nil),    // 23: leat.fleet.v1.RolloutPolicy
-	(*FleetSource)(nil),      // 24: leat.fleet.v1.FleetSource
-	(*ConfigBackend)(nil),    // 25: leat.fleet.v1.ConfigBackend
-	(*ConfigSet)(nil),        // 26: leat.fleet.v1.ConfigSet
-	(*Notifier)(nil),         // 27: leat.fleet.v1.Notifier
-	(*GlobalService)(nil),    // 28: leat.fleet.v1.GlobalService
+	(*Project)(nil),          // 14: leat.fleet.v1.Project
+	(*Cluster)(nil),          // 15: leat.fleet.v1.Cluster
+	(*Repository)(nil),       // 16: leat.fleet.v1.Repository
+	(*ConfigBackend)(nil),    // 17: leat.fleet.v1.ConfigBackend
+	(*ConfigSet)(nil),        // 18: leat.fleet.v1.ConfigSet
+	(*Service)(nil),          // 19: leat.fleet.v1.Service
+	(*User)(nil),             // 20: leat.fleet.v1.User
+	(*Role)(nil),             // 21: leat.fleet.v1.Role
+	(*AccessBinding)(nil),    // 22: leat.fleet.v1.AccessBinding
+	(*IdentityProvider)(nil), // 23: leat.fleet.v1.IdentityProvider
+	(*TrustRule)(nil),        // 24: leat.fleet.v1.TrustRule
+	(*Notifier)(nil),         // 25: leat.fleet.v1.Notifier
+	(*GlobalService)(nil),    // 26: leat.fleet.v1.GlobalService
+	(*RolloutPolicy)(nil),    // 27: leat.fleet.v1.RolloutPolicy
+	(*FleetSource)(nil),      // 28: leat.fleet.v1.FleetSource
 	(*v1.Page)(nil),          // 29: leat.type.v1.Page
 }
 var file_leat_fleet_v1_document_proto_depIdxs = []int32{
-	14, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	15, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	16, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	17, // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
-	18, // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	19, // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
-	20, // 6: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
-	21, // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	22, // 8: leat.fleet.v1.Document.trust_rule:type_name -> leat.fleet.v1.TrustRule
-	23, // 9: leat.fleet.v1.Document.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
-	24, // 10: leat.fleet.v1.Document.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	25, // 11: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	26, // 12: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
-	27, // 13: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
-	28, // 14: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
+	14, // 0: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
+	15, // 1: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	16, // 2: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	17, // 3: leat.fleet.v1.Document.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	18, // 4: leat.fleet.v1.Document.config_set:type_name -> leat.fleet.v1.ConfigSet
+	19, // 5: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	20, // 6: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
+	21, // 7: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
+	22, // 8: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	23, // 9: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
+	24, // 10: leat.fleet.v1.Document.trust_rule:type_name -> leat.fleet.v1.TrustRule
+	25, // 11: leat.fleet.v1.Document.notifier:type_name -> leat.fleet.v1.Notifier
+	26, // 12: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
+	27, // 13: leat.fleet.v1.Document.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
+	28, // 14: leat.fleet.v1.Document.fleet_source:type_name -> leat.fleet.v1.FleetSource
 	2,  // 15: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
 	0,  // 16: leat.fleet.v1.ApplyRequest.mode:type_name -> leat.fleet.v1.ApplyMode
 	5,  // 17: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
@@ -1247,21 +1248,21 @@ func file_leat_fleet_v1_document_proto_init() {
 	file_leat_fleet_v1_rollout_proto_init()
 	file_leat_fleet_v1_trust_rule_proto_init()
 	file_leat_fleet_v1_document_proto_msgTypes[0].OneofWrappers = []any{
+		(*Document_Project)(nil),
 		(*Document_Cluster)(nil),
 		(*Document_Repository)(nil),
-		(*Document_Service)(nil),
-		(*Document_User)(nil),
-		(*Document_AccessBinding)(nil),
-		(*Document_Project)(nil),
-		(*Document_Role)(nil),
-		(*Document_IdentityProvider)(nil),
-		(*Document_TrustRule)(nil),
-		(*Document_RolloutPolicy)(nil),
-		(*Document_FleetSource)(nil),
 		(*Document_ConfigBackend)(nil),
 		(*Document_ConfigSet)(nil),
+		(*Document_Service)(nil),
+		(*Document_User)(nil),
+		(*Document_Role)(nil),
+		(*Document_AccessBinding)(nil),
+		(*Document_IdentityProvider)(nil),
+		(*Document_TrustRule)(nil),
 		(*Document_Notifier)(nil),
 		(*Document_GlobalService)(nil),
+		(*Document_RolloutPolicy)(nil),
+		(*Document_FleetSource)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

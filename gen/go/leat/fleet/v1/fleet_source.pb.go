@@ -835,11 +835,12 @@ var File_leat_fleet_v1_fleet_source_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\n" +
-	" leat/fleet/v1/fleet_source.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\xbb\x01\n" +
+	" leat/fleet/v1/fleet_source.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\xe0\x01\n" +
 	"\vFleetSource\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x128\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1e.leat.fleet.v1.FleetSourceSpecB\x04\xa8\x9f\x19\x13R\x04spec\x12>\n" +
-	"\x06status\x18\x03 \x01(\v2 .leat.fleet.v1.FleetSourceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xdf\x03\n" +
+	"\x06status\x18\x03 \x01(\v2 .leat.fleet.v1.FleetSourceStatusB\x04\xa8\x9f\x19\x02R\x06status:#\xba\x9f\x19\x1f\n" +
+	"\ffleetsources\x12\x04sync\x12\aconfirm \x01\"\xdf\x03\n" +
 	"\x0fFleetSourceSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12\"\n" +
 	"\tsuspended\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x12,\n" +

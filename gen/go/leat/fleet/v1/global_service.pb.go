@@ -926,11 +926,12 @@ var File_leat_fleet_v1_global_service_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xc1\x01\n" +
+	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xd9\x01\n" +
 	"\rGlobalService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.GlobalServiceSpecB\x04\xa8\x9f\x19\vR\x04spec\x12@\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.GlobalServiceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xa5\x05\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.GlobalServiceStatusB\x04\xa8\x9f\x19\x02R\x06status:\x16\xba\x9f\x19\x12\n" +
+	"\x0eglobalservices \x01\"\xa5\x05\n" +
 	"\x11GlobalServiceSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x126\n" +

@@ -373,11 +373,12 @@ var File_leat_fleet_v1_identity_provider_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_identity_provider_proto_rawDesc = "" +
 	"\n" +
-	"%leat/fleet/v1/identity_provider.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\"\xca\x01\n" +
+	"%leat/fleet/v1/identity_provider.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\"\xe5\x01\n" +
 	"\x10IdentityProvider\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12=\n" +
 	"\x04spec\x18\x02 \x01(\v2#.leat.fleet.v1.IdentityProviderSpecB\x04\xa8\x9f\x19\x11R\x04spec\x12C\n" +
-	"\x06status\x18\x03 \x01(\v2%.leat.fleet.v1.IdentityProviderStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x97\x05\n" +
+	"\x06status\x18\x03 \x01(\v2%.leat.fleet.v1.IdentityProviderStatusB\x04\xa8\x9f\x19\x02R\x06status:\x19\xba\x9f\x19\x15\n" +
+	"\x11identityproviders\x18\x01\"\x97\x05\n" +
 	"\x14IdentityProviderSpec\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
 	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x1b\n" +

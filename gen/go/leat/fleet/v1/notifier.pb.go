@@ -1141,11 +1141,12 @@ var File_leat_fleet_v1_notifier_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_notifier_proto_rawDesc = "" +
 	"\n" +
-	"\x1cleat/fleet/v1/notifier.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\"\xac\x01\n" +
+	"\x1cleat/fleet/v1/notifier.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\"\xcd\x01\n" +
 	"\bNotifier\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12/\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1b.leat.fleet.v1.NotifierSpecR\x04spec\x12;\n" +
-	"\x06status\x18\x03 \x01(\v2\x1d.leat.fleet.v1.NotifierStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xce\x06\n" +
+	"\x06status\x18\x03 \x01(\v2\x1d.leat.fleet.v1.NotifierStatusB\x04\xa8\x9f\x19\x02R\x06status:\x1f\xba\x9f\x19\x1b\n" +
+	"\tnotifiers\x12\x04test\x12\x06resend \x01\"\xce\x06\n" +
 	"\fNotifierSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12\"\n" +
 	"\tsuspended\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x12'\n" +

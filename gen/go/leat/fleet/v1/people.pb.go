@@ -2065,17 +2065,19 @@ var File_leat_fleet_v1_people_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\n" +
-	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"m\n" +
+	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"\x89\x01\n" +
 	"\x04User\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecB\x04\xa8\x9f\x19\x12R\x04spec\"D\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecB\x04\xa8\x9f\x19\x12R\x04spec:\x1a\xba\x9f\x19\x16\n" +
+	"\x05users\x12\vimpersonate\x18\x01\"D\n" +
 	"\bUserSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xc1\x01\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xd9\x01\n" +
 	"\rAccessBinding\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecB\x04\xa8\x9f\x19\x0fR\x04spec\x12@\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x8e\x04\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusB\x04\xa8\x9f\x19\x02R\x06status:\x16\xba\x9f\x19\x12\n" +
+	"\x0eaccessbindings\x18\x01\"\x8e\x04\n" +
 	"\x11AccessBindingSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
@@ -2094,10 +2096,11 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\bprojects\x18\r \x01(\v2\x1f.leat.fleet.v1.ProjectSelectionR\bprojects\":\n" +
 	"\x10ProjectSelection\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
-	"\x03all\x18\x02 \x01(\bR\x03all\"m\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"|\n" +
 	"\x04Role\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecB\x04\xa8\x9f\x19\x10R\x04spec\"\xaa\x01\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecB\x04\xa8\x9f\x19\x10R\x04spec:\r\xba\x9f\x19\t\n" +
+	"\x05roles\x18\x01\"\xaa\x01\n" +
 	"\bRoleSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12?\n" +
 	"\vpermissions\x18\x02 \x03(\v2\x1d.leat.fleet.v1.RolePermissionR\vpermissions\x12;\n" +

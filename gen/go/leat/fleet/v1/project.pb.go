@@ -649,11 +649,12 @@ var File_leat_fleet_v1_project_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/fleet/v1/project.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xb1\x01\n" +
+	"\x1bleat/fleet/v1/project.proto\x12\rleat.fleet.v1\x1a\x1aleat/fleet/v1/people.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x17leat/type/v1/sync.proto\"\xc3\x01\n" +
 	"\aProject\x12:\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\x06\xb2\x9f\x19\x02\b\x0eR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ProjectSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x8f\x02\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ProjectStatusB\x04\xa8\x9f\x19\x02R\x06status:\x10\xba\x9f\x19\f\n" +
+	"\bprojects\x18\x01\"\x8f\x02\n" +
 	"\vProjectSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x129\n" +
 	"\x06shares\x18\x02 \x03(\v2\x1b.leat.fleet.v1.ProjectShareB\x04\xa8\x9f\x19\fR\x06shares\x12:\n" +

@@ -1578,11 +1578,12 @@ var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xb3\x01\n" +
+	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xd6\x01\n" +
 	"\aCluster\x12<\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataB\b\xb2\x9f\x19\x04\b\b\x10\bR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusB\x04\xa8\x9f\x19\x02R\x06status\"\x9b\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusB\x04\xa8\x9f\x19\x02R\x06status:!\xba\x9f\x19\x1d\n" +
+	"\bclusters\x12\x06revoke\x12\arelease \x01\"\x9b\x01\n" +
 	"\vClusterSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x127\n" +
 	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsB\x04\xa8\x9f\x19\bR\x05agent\x12+\n" +
@@ -1597,12 +1598,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bservices\x18\x06 \x01(\x05R\bservices\x12)\n" +
 	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\x12J\n" +
 	"\x13removals_held_since\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xba\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xd5\x01\n" +
 	"\n" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x13R\x04spec\x12?\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status\"\xa1\x05\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status:\x19\xba\x9f\x19\x15\n" +
+	"\frepositories\x12\x03use \x01\"\xa1\x05\n" +
 	"\x0eRepositorySpec\x12:\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeB\x04\xa8\x9f\x19\x01R\x04type\x12\x16\n" +
 	"\x03url\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12D\n" +
@@ -1622,11 +1624,12 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\vtoken_hosts\x18\r \x03(\tB\x04\xa8\x9f\x19\x01R\n" +
 	"tokenHosts\x123\n" +
 	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x05R\x11chartRepositoriesB\x11\n" +
-	"\x0f_webhook_secret\"\xa9\x01\n" +
+	"\x0f_webhook_secret\"\xe4\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xf0\x03\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusB\x04\xa8\x9f\x19\x02R\x06status:9\xba\x9f\x195\n" +
+	"\bservices\x12\x04sync\x12\x05pause\x12\brollback\x12\aconfirm\x12\apreview \x01\"\xf0\x03\n" +
 	"\vServiceSpec\x12\x1e\n" +
 	"\acluster\x18\x01 \x01(\tB\x04\xa8\x9f\x19\n" +
 	"R\acluster\x12\"\n" +

@@ -1852,11 +1852,12 @@ var File_leat_fleet_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xbb\x01\n" +
+	"\x1bleat/fleet/v1/rollout.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xed\x01\n" +
 	"\rRolloutPolicy\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.RolloutPolicySpecR\x04spec\x12@\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.RolloutPolicyStatusB\x04\xa8\x9f\x19\x02R\x06status\"\xa4\a\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.RolloutPolicyStatusB\x04\xa8\x9f\x19\x02R\x06status:0\xba\x9f\x19,\n" +
+	"\x0frolloutpolicies\x12\x05pause\x12\acontrol\x12\aapprove \x01\"\xa4\a\n" +
 	"\x11RolloutPolicySpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12 \n" +
 	"\bservices\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bservices\x12J\n" +

@@ -229,10 +229,12 @@ var File_leat_fleet_v1_trust_rule_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_trust_rule_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/fleet/v1/trust_rule.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1bleat/type/v1/metadata.proto\"w\n" +
+	"\x1eleat/fleet/v1/trust_rule.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\"\x8b\x01\n" +
 	"\tTrustRule\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x126\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1c.leat.fleet.v1.TrustRuleSpecB\x04\xa8\x9f\x19\x12R\x04spec\"\xe6\x02\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1c.leat.fleet.v1.TrustRuleSpecB\x04\xa8\x9f\x19\x12R\x04spec:\x12\xba\x9f\x19\x0e\n" +
+	"\n" +
+	"trustrules\x18\x01\"\xe6\x02\n" +
 	"\rTrustRuleSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x16\n" +
 	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x1a\n" +

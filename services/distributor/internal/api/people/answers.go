@@ -20,25 +20,22 @@ type answers struct {
 	mayWrite func(e editing, current, next catalog.Object) error
 }
 
-// kindAnswers has every kind.
+// kindAnswers has the kinds of which callers may know or write more, or less, than bindings give: each whose message has a
+// field with an option that says what an edit of it needs.
 var kindAnswers = map[catalog.Kind]answers{
 	catalog.KindProject: {sees: seeing(sight.project), trim: trimming(trimProject), mayWrite: writing(editing.mayWriteProject)},
 	catalog.KindCluster: {trim: trimming(trimCluster)},
 	catalog.KindRepository: {
 		sees: seeing(sight.repository), trim: trimming(trimRepository), mayWrite: writing(editing.mayWriteRepository),
 	},
-	catalog.KindConfigBackend:    {},
-	catalog.KindConfigSet:        {},
-	catalog.KindService:          {mayWrite: writing(editing.mayWriteService)},
-	catalog.KindUser:             {sees: seeing(sight.user), mayWrite: writing(editing.mayWriteUser)},
-	catalog.KindRole:             {mayWrite: writing(editing.mayWriteRole)},
-	catalog.KindAccessBinding:    {sees: seeing(sight.binding), trim: trimming(trimBinding), mayWrite: writing(editing.mayWriteBinding)},
-	catalog.KindIdentityProvider: {},
-	catalog.KindTrustRule:        {mayWrite: writing(editing.mayWriteRule)},
-	catalog.KindNotifier:         {},
-	catalog.KindGlobalService:    {mayWrite: writing(editing.mayWriteGlobal)},
-	catalog.KindRolloutPolicy:    {sees: seeing(sight.policy)},
-	catalog.KindFleetSource:      {mayWrite: writing(editing.mayWriteSource)},
+	catalog.KindService:       {mayWrite: writing(editing.mayWriteService)},
+	catalog.KindUser:          {sees: seeing(sight.user), mayWrite: writing(editing.mayWriteUser)},
+	catalog.KindRole:          {mayWrite: writing(editing.mayWriteRole)},
+	catalog.KindAccessBinding: {sees: seeing(sight.binding), trim: trimming(trimBinding), mayWrite: writing(editing.mayWriteBinding)},
+	catalog.KindTrustRule:     {mayWrite: writing(editing.mayWriteRule)},
+	catalog.KindGlobalService: {mayWrite: writing(editing.mayWriteGlobal)},
+	catalog.KindRolloutPolicy: {sees: seeing(sight.policy)},
+	catalog.KindFleetSource:   {mayWrite: writing(editing.mayWriteSource)},
 }
 
 // These make functions about one kind of objects functions about any. They are called with none of another kind.

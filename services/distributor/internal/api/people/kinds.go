@@ -26,23 +26,13 @@ type kind struct {
 	addTo func(*fleetv1.FleetRow, *find.Row)
 }
 
-// kinds has every kind.
+// kinds has those of which the calls know something.
 var kinds = map[catalog.Kind]kind{
-	catalog.KindProject:          {},
-	catalog.KindCluster:          {isViewed: true, addTo: addCluster},
-	catalog.KindRepository:       {isViewed: true, addTo: addRepository},
-	catalog.KindConfigBackend:    {},
-	catalog.KindConfigSet:        {},
-	catalog.KindService:          {isViewed: true, addTo: addService},
-	catalog.KindUser:             {},
-	catalog.KindRole:             {},
-	catalog.KindAccessBinding:    {warn: warning(missingOf)},
-	catalog.KindIdentityProvider: {},
-	catalog.KindTrustRule:        {},
-	catalog.KindNotifier:         {},
-	catalog.KindGlobalService:    {},
-	catalog.KindRolloutPolicy:    {warn: warning(fleet.EmptyWaves)},
-	catalog.KindFleetSource:      {},
+	catalog.KindCluster:       {isViewed: true, addTo: addCluster},
+	catalog.KindRepository:    {isViewed: true, addTo: addRepository},
+	catalog.KindService:       {isViewed: true, addTo: addService},
+	catalog.KindAccessBinding: {warn: warning(missingOf)},
+	catalog.KindRolloutPolicy: {warn: warning(fleet.EmptyWaves)},
 }
 
 // warning makes a function about one kind of objects a function about any. It is called with none of another kind.

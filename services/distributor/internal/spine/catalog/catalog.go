@@ -11,92 +11,15 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
 const maxAnnotationBytes = 256 << 10
-
-// Kind names a kind of catalogued object.
-type Kind string
-
-// The kinds.
-const (
-	KindCluster    Kind = "Cluster"
-	KindRepository Kind = "Repository"
-	KindService    Kind = "Service"
-	// Users and bindings are about people.
-	KindUser          Kind = "User"
-	KindAccessBinding Kind = "AccessBinding"
-	KindRole          Kind = "Role"
-	// KindProject is the kind of what clusters, repositories and services belong to.
-	KindProject Kind = "Project"
-	// KindIdentityProvider is the kind of providers that people sign in with.
-	KindIdentityProvider Kind = "IdentityProvider"
-	// KindTrustRule is the kind of rules by which workloads obtain access tokens.
-	KindTrustRule Kind = "TrustRule"
-	// KindConfigBackend is the kind of places where values of configurations are kept.
-	KindConfigBackend Kind = "ConfigBackend"
-	// KindConfigSet is the kind of named sets of values, secrets and references.
-	KindConfigSet Kind = "ConfigSet"
-	// KindFleetSource is the kind of folders of repositories that say what the catalog holds.
-	KindFleetSource Kind = "FleetSource"
-	// KindNotifier is the kind of senders of messages about the fleet.
-	KindNotifier Kind = "Notifier"
-	// KindGlobalService is the kind of templates that services are derived from.
-	KindGlobalService Kind = "GlobalService"
-	// KindRolloutPolicy is the kind of policies by which new content reaches services in waves.
-	KindRolloutPolicy Kind = "RolloutPolicy"
-)
-
-// The kinds of tombstones of API tokens and of sessions, which are not objects.
-const (
-	KindToken   Kind = "Token"
-	KindSession Kind = "Session"
-)
-
-// Kinds returns the kinds of objects, in an order in which an object follows those that it names.
-func Kinds() []Kind {
-	return []Kind{
-		KindProject, KindCluster, KindRepository, KindConfigBackend, KindConfigSet, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
-		KindNotifier, KindGlobalService, KindRolloutPolicy, KindFleetSource,
-	}
-}
-
-// InProject reports whether objects of the kind belong to projects. Others belong to the hub.
-func (k Kind) InProject() bool {
-	return objectname.BelongsToProject(string(k))
-}
-
-// validateName checks what objects of the kind are named by. The error is a *fielderr.Error that names
-// field.
-func (k Kind) validateName(field, name string) error {
-	switch {
-	case k == KindService:
-		return objectname.ValidateService(field, name)
-	case k.InProject():
-		return objectname.Validate(field, name)
-	}
-	return objectname.ValidateLabel(field, name)
-}
-
-// Key names one object. It is comparable.
-type Key struct {
-	Kind Kind
-	// Name is unique within the kind: see Metadata.
-	Name string
-}
-
-// String returns the kind and the name as people write them in messages.
-func (k Key) String() string {
-	return fmt.Sprintf("%s %q", strings.ToLower(string(k.Kind)), objectname.Display(k.Name))
-}
 
 // Metadata is what every object carries.
 type Metadata struct {

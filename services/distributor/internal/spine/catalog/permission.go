@@ -9,6 +9,7 @@ import (
 
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // Permission is one thing that people may do: a verb on a resource of the API group leat.dev.
@@ -69,39 +70,26 @@ const (
 
 // vocabulary returns the verbs of each resource. Nothing else is a permission.
 func vocabulary() map[string][]string {
-	edit := []string{VerbGet, VerbList, VerbWatch, VerbCreate, VerbUpdate, VerbDelete}
-	with := func(more ...string) []string { return append(slices.Clone(edit), more...) }
-	return map[string][]string{
-		ResourceClusters:       with(VerbRevoke, VerbRelease),
-		ResourceRepositories:   with(VerbUse),
-		ResourceServices:       with(VerbSync, VerbPause, VerbRollback, VerbConfirm, VerbPreview),
-		"services/plan":        {VerbGet},
-		"services/bundles":     {VerbGet},
-		"services/diff":        {VerbGet},
-		"services/inventory":   {VerbGet},
-		"services/events":      {VerbWatch},
-		"revisions":            {VerbList},
-		ResourceJoinTokens:     {VerbCreate},
-		ResourceBootstraps:     {VerbList, VerbCreate, VerbRevoke},
-		ResourceUsers:          with(VerbImpersonate),
-		ResourceTokens:         {VerbList, VerbCreate, VerbDelete},
-		ResourceAccessBindings: edit,
-		ResourceRoles:          edit,
-		ResourceProjects:       edit,
-		ResourceProviders:      edit,
-		ResourceTrustRules:     edit,
-		ResourceBackends:       with(VerbRefresh, VerbUse),
-		ResourceNotifiers:      with(VerbTest, VerbResend),
-		ResourceConfigSets:     with(VerbUse),
-		ResourceGlobalServices: edit,
-		ResourceRollouts:       with(VerbPause, VerbControl, VerbApprove),
-		ResourceFleetSources:   with(VerbSync, VerbConfirm),
-		ResourceLoginSessions:  {VerbList, VerbDelete},
-		"keys":                 {VerbGet, VerbRotate},
-		"auditrecords":         {VerbList},
-		"sessions":             {VerbList},
-		"recordings":           {VerbList, VerbGet},
+	words := map[string][]string{
+		"services/plan":       {VerbGet},
+		"services/bundles":    {VerbGet},
+		"services/diff":       {VerbGet},
+		"services/inventory":  {VerbGet},
+		"services/events":     {VerbWatch},
+		"revisions":           {VerbList},
+		ResourceJoinTokens:    {VerbCreate},
+		ResourceBootstraps:    {VerbList, VerbCreate, VerbRevoke},
+		ResourceTokens:        {VerbList, VerbCreate, VerbDelete},
+		ResourceLoginSessions: {VerbList, VerbDelete},
+		"keys":                {VerbGet, VerbRotate},
+		"auditrecords":        {VerbList},
+		"sessions":            {VerbList},
+		"recordings":          {VerbList, VerbGet},
 	}
+	for _, kind := range allKinds {
+		words[ResourceOf(kind)] = append([]string{VerbGet, VerbList, VerbWatch, VerbCreate, VerbUpdate, VerbDelete}, fleetdoc.Describe(string(kind)).GetVerbs()...)
+	}
+	return words
 }
 
 // Permissions returns all permissions that exist, by resource and verb.
@@ -114,47 +102,6 @@ func Permissions() []Permission {
 		}
 	}
 	return all
-}
-
-// ResourceOf returns the resource of the objects of a kind.
-func ResourceOf(kind Kind) string {
-	switch kind {
-	case KindCluster:
-		return ResourceClusters
-	case KindRepository:
-		return ResourceRepositories
-	case KindService:
-		return ResourceServices
-	case KindUser:
-		return ResourceUsers
-	case KindAccessBinding:
-		return ResourceAccessBindings
-	case KindRole:
-		return ResourceRoles
-	case KindProject:
-		return ResourceProjects
-	case KindIdentityProvider:
-		return ResourceProviders
-	case KindTrustRule:
-		return ResourceTrustRules
-	case KindConfigBackend:
-		return ResourceBackends
-	case KindConfigSet:
-		return ResourceConfigSets
-	case KindNotifier:
-		return ResourceNotifiers
-	case KindGlobalService:
-		return ResourceGlobalServices
-	case KindRolloutPolicy:
-		return ResourceRollouts
-	case KindFleetSource:
-		return ResourceFleetSources
-	case KindToken:
-		return ResourceTokens
-	case KindSession:
-		return ResourceLoginSessions
-	}
-	return ""
 }
 
 // Permissible is every one of some verbs on every one of some resources; "*" stands for all. Its

@@ -79,6 +79,9 @@ func (r *Role) sameSpec(other Object) bool {
 
 func (r *Role) clone() Object { return new(*r) }
 
+// SpecAt implements Plain.
+func (r *Role) SpecAt() any { return &r.Spec }
+
 func (r *Role) normalize()                                    { r.Spec.normalize() }
 func (r *Role) settle(Object) error                           { return nil }
 func (r *Role) reachable() error                              { return nil }

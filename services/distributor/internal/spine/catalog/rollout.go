@@ -64,6 +64,9 @@ func (p *RolloutPolicy) sameSpec(other Object) bool {
 
 func (p *RolloutPolicy) clone() Object { return new(*p) }
 
+// SpecAt implements Plain.
+func (p *RolloutPolicy) SpecAt() any { return &p.Spec }
+
 func (p *RolloutPolicy) normalize()          { p.Spec.normalize() }
 func (p *RolloutPolicy) settle(Object) error { return nil }
 func (p *RolloutPolicy) reachable() error    { return nil }

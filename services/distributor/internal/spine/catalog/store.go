@@ -24,7 +24,9 @@ type Changes struct {
 	// Revision is the newer one.
 	Revision int64
 	// Deleted comes first: an object may have been deleted and created again under its name.
-	Deleted      []Tombstone
+	Deleted []Tombstone
+	// Plain are the objects of plain kinds.
+	Plain        []Plain
 	Clusters     []*Cluster
 	Repositories []*Repository
 	Services     []*Service
@@ -33,8 +35,6 @@ type Changes struct {
 	Projects     []*Project
 	// Providers are without their secrets.
 	Providers []*IdentityProvider
-	Rules     []*TrustRule
-	Roles     []*Role
 	// Backends are without their credentials.
 	Backends []*ConfigBackend
 	// Notifiers are without their secrets.
@@ -60,7 +60,6 @@ type FleetChanges struct {
 	Variants []VariantState
 	// Requests are the latest requests for syncs of derived services, their exceptions and departures.
 	Requests []SyncRequest
-	Policies []*RolloutPolicy
 	// Admissions may hold nothing.
 	Admissions []Admission
 }

@@ -89,6 +89,9 @@ func (r *TrustRule) sameSpec(other Object) bool {
 
 func (r *TrustRule) clone() Object { return new(*r) }
 
+// SpecAt implements Plain.
+func (r *TrustRule) SpecAt() any { return &r.Spec }
+
 func (r *TrustRule) normalize()          { r.Spec.normalize() }
 func (r *TrustRule) settle(Object) error { return nil }
 

@@ -198,7 +198,7 @@ func (j *Journal) fields(change catalog.Change, budget int) (fields []audit.Fiel
 // shownName returns the name of an object as people write it: with its project, unless that is the
 // default one. That of a service has no cluster, because the record has a field for it.
 func shownName(kind, name string) string {
-	if objectname.BelongsToProject(kind) {
+	if catalog.Kind(kind).InProject() {
 		return objectname.Display(objectname.LocalPath(name))
 	}
 	return name
