@@ -59,7 +59,7 @@ GENERATED := ./gen/... ./internal/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -123,6 +123,9 @@ lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go an
 fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 	@$(BIN)/buf format -w
+
+prose: ## Count the habits of translated English that test/arch bounds, by habit and folder
+	@cd test && $(GO) test $(FAST) -count=1 -v ./arch -run TestHabitsAreRare
 
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate

@@ -103,7 +103,7 @@ func validatePointer(path, pointer string) error {
 	case !strings.HasPrefix(pointer, "/"):
 		return fielderr.New(path, "%q is not a JSON pointer such as /spec/replicas", pointer)
 	case identity[pointer]:
-		return fielderr.New(path, "%q tells which object it is; it cannot be ignored", pointer)
+		return fielderr.New(path, "%q identifies the object; it cannot be ignored", pointer)
 	}
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		if err := validateToken(path, pointer, token); err != nil {

@@ -101,7 +101,7 @@ func (h *importer) bind(cmd *cobra.Command) {
 	flags.StringVar(&h.chart, "chart", "", "folder of this machine with the chart, instead of the chart that the release keeps")
 	flags.StringVar(&h.writeChart, "write-chart", "", "write the chart that the release keeps into this new folder")
 	flags.StringArrayVar(&h.secrets, "secret", nil, "path of a value that becomes a secret of the service's configuration; * for all that look like one")
-	flags.StringArrayVar(&h.plain, "plain", nil, "path of a value that is no secret, although it looks like one; * for all")
+	flags.StringArrayVar(&h.plain, "plain", nil, "path of a value that is not secret, although it looks like one; * for all")
 	flags.BoolVar(&h.skipsComparison, "no-compare", false, "do not render the chart and do not compare")
 	flags.StringVar(&h.file, "file", "", "write the document to this file, readable for you only, instead of printing it")
 	flags.StringVarP(&h.format, "output", "o", "yaml", "how to write the document: yaml|json")

@@ -23,7 +23,7 @@ func Inventory(s *session.Session) *cobra.Command {
 		Use:   "inventory service/NAME",
 		Short: "List the objects of a service with their health",
 		Long: `List all objects that a service has in its cluster, with their health. The cluster's agent is asked, so it has to be
-connected; leat get tells what it reported last, whether it is or not. The role viewer in the cluster suffices.`,
+connected; leat get shows its last report, whether it is or not. The role viewer in the cluster suffices.`,
 		Example: `  leat inventory service/shop
   leat inventory service/shop -o json | jq '.items[] | select(.health != "healthy") | .ref'`,
 	}, func(ctx context.Context, c *client.Client, name string) error {

@@ -35,7 +35,7 @@ func behind(err error) error {
 		return wire.Error(err)
 	}
 	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-		"the database does not answer, and without it this replica cannot tell whether its plan is older than yours; keep yours",
+		"the database does not answer, and without it this replica does not know whether its plan is older than yours; keep yours",
 		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
 }
 
@@ -47,7 +47,7 @@ func admissionError(err error) error {
 		return wire.TokenInvalid(fleet.ErrIdentityEnded.Error())
 	case errors.Is(err, catalog.ErrUnavailable):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-			"the database does not answer, and without it this replica cannot tell whether the cluster's identity lasts; ask again",
+			"the database does not answer, and without it this replica does not know whether the cluster's identity lasts; ask again",
 			rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
 	}
 	return wire.Error(err)
