@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command leat-demo records what README shows: it starts a real leat up in a folder of its own, runs
-// the commands of the demo, and writes what they printed as an asciicast and as an animated picture.
-// The lines are those of the programs; pauses are cut, or made long enough to read.
+// the commands of the demo, and writes what they printed as an asciicast and as an animated
+// picture. The programs' lines are unchanged; pauses are cut, or made long enough to read.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/screencast"
 )
 
-// demo is what a person types after leat up.
+// demo lists the commands that a person types after leat up.
 var demo = []string{
 	"leat get services",
 	"git clone --quiet http://127.0.0.1:8703/demo.git && cd demo",

@@ -29,13 +29,14 @@ const (
 	agentService = "leat-agent"
 )
 
-// Params are what differs from one cluster to another.
+// Params hold the values that differ between clusters.
 type Params struct {
 	// JoinToken enrols the agent. Required.
 	JoinToken string
 	// HubURL is where the agent reaches the hub. Empty: the hub dials the agent.
 	HubURL string
-	// HubCA is what the agent trusts in place of the system's authorities, in PEM. Empty: those.
+	// HubCA holds the certificates, in PEM, that the agent trusts instead of the system's. Empty: the
+	// system's.
 	HubCA []byte
 	// HubKeys are the keys by which an agent that is dialled knows the hub.
 	HubKeys []string
@@ -139,7 +140,7 @@ func configured(document string, p Params) (string, error) {
 	return strings.TrimRight(string(text), "\n"), nil
 }
 
-// field returns what is at a path of maps, and nil if nothing is.
+// field returns the value at a path of maps, and nil if there is none.
 func field(in any, path ...string) any {
 	for _, name := range path {
 		m, ok := in.(map[string]any)

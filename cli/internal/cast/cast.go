@@ -17,7 +17,7 @@ import (
 // maxLine bounds a line of a recording.
 const maxLine = 16 << 20
 
-// Options say how a recording is played.
+// Options set how a recording is played.
 type Options struct {
 	// Speed is the factor of acceleration. Zero or less means the original speed.
 	Speed float64

@@ -28,8 +28,8 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 	}
 }
 
-// All returns all objects of a kind (as document.Kind names it) by name. Of kinds that belong to projects it returns those
-// of the project, or all for "".
+// All returns all objects of a kind (as document.Kind names it) by name. Of kinds that belong to
+// projects it returns the objects of the project, or all for "".
 func (c *Client) All(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
 	if !fleetdoc.InProject(kind) {
 		project = ""

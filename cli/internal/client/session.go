@@ -33,7 +33,7 @@ const (
 	// sessionReserve is how long before its end an access token of a session is replaced. It is
 	// less than half of the shortest life of such a token.
 	sessionReserve = time.Minute
-	// lockWait is the pause between two looks at a lock that another process holds.
+	// lockWait is the pause between two attempts at a lock that another process holds.
 	lockWait = 50 * time.Millisecond
 )
 

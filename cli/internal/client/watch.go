@@ -19,9 +19,10 @@ import (
 // ErrStop ends Follow without an error when its function returns it.
 var ErrStop = errors.New("stop watching")
 
-// Follow calls see with every change of what is watched, starting with the current objects. When the stream breaks it opens a new one, which starts with
-// the current objects again, until ctx is done. It returns the cause when ctx is done, see's error
-// unless that is ErrStop, and any answer of the hub that a retry would not change.
+// Follow calls see with every change of the watched objects, starting with the current objects.
+// When the stream breaks it opens a new one, which starts with the current objects again, until ctx
+// is done. It returns the cause when ctx is done, see's error unless that is ErrStop, and any
+// answer of the hub that a retry would not change.
 func (c *Client) Follow(ctx context.Context, what *fleetv1.WatchRequest, see func(*fleetv1.WatchResponse) error) error {
 	failures := 0
 	for {

@@ -59,8 +59,8 @@ func OpenWorkload(source settings.Workload, path string, lookupEnv func(string) 
 	return &Workload{source: source, path: path, lookupEnv: lookupEnv, http: base.HTTP, hub: base.BaseURL}, nil
 }
 
-// HasGitHubToken reports whether the environment is that of a job of GitHub Actions that may obtain a
-// token.
+// HasGitHubToken reports whether the environment belongs to a job of GitHub Actions that may obtain
+// a token.
 func HasGitHubToken(lookupEnv func(string) (string, bool)) bool {
 	address, ok := lookupEnv(envGitHubURL)
 	return ok && address != ""

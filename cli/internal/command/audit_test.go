@@ -59,7 +59,7 @@ type person struct {
 	shown func(out string)
 }
 
-// screen is the standard output of a command, for a person who looks at it.
+// screen is the standard output of a command, for a person who reads it.
 type screen struct {
 	text  bytes.Buffer
 	shown func(out string)

@@ -28,7 +28,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/terminal"
 )
 
-// Params are what a process passes to its program.
+// Params are the arguments that a process passes to its program.
 type Params struct {
 	Args      []string // without the program's name
 	LookupEnv func(string) (string, bool)

@@ -142,8 +142,8 @@ func TestDocumentedOutput(t *testing.T) {
 	}
 }
 
-// putPlan has the hub deliver a folder for a service: plan NAME DIR [broken|empty]. A broken hub
-// delivers other bytes than the digest says.
+// putPlan makes the hub deliver a folder for a service: plan NAME DIR [broken|empty]. A broken hub
+// delivers bytes that do not match the digest.
 func putPlan(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: plan NAME DIR [broken|empty]")

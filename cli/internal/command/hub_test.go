@@ -20,8 +20,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// TestScriptsWithTheHub runs the scripts of testdata and of testdata/hub against the real hub. Those of
-// testdata/double need what only agents, tunnels and providers report, or a hub that lies.
+// TestScriptsWithTheHub runs the scripts of testdata and of testdata/hub against the real hub.
+// Scripts of testdata/double need what only agents, tunnels and providers report, or a hub that
+// lies.
 func TestScriptsWithTheHub(t *testing.T) {
 	t.Parallel()
 	runWithTheHub(t, hubtest.Start, scripts(t, "testdata", "testdata/hub"))

@@ -118,7 +118,7 @@ func (c *helmCluster) request(t *testing.T, method, path, body string) (status i
 	return response.StatusCode, string(text)
 }
 
-// label labels an object as that of a service, as the agent does.
+// label labels an object as an object of a service, as the agent does.
 func (c *helmCluster) label(t *testing.T, path, service string) {
 	t.Helper()
 	if status, answer := c.request(t, http.MethodPatch, path, `{"metadata":{"labels":{"leat.dev/service":"`+service+`"}}}`); status != http.StatusOK {

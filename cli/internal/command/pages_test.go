@@ -17,13 +17,13 @@ import (
 )
 
 var (
-	// endOfCommand is what follows the words of a command in a line of a shell: a pipe, a redirection,
-	// another command, a comment, or a column of remarks.
+	// endOfCommand is the text that follows the words of a command in a line of a shell: a pipe, a
+	// redirection, another command, a comment, or a column of remarks.
 	endOfCommand = regexp.MustCompile(` \||>|; | && |  +| #| <<| \\$`)
 	// substitution is a command of its own, in place of a word.
 	substitution = regexp.MustCompile(`\$\([^)]*\)`)
-	// ofGroup is the line of a help text that says that a command has others below it. The group is
-	// its name.
+	// ofGroup is the line of a help text that names a command with others below it. The group is its
+	// name.
 	ofGroup = regexp.MustCompile(`(?m)^  leat (.*)\[command\]$`)
 )
 
@@ -62,8 +62,8 @@ func TestProblemsOfCommandsAreFound(t *testing.T) {
 	}
 }
 
-// problemOf returns what is wrong with the words of a command, or an empty string. It runs nothing
-// but the command's help.
+// problemOf returns the defect in the words of a command, or an empty string. It runs nothing but
+// the command's help.
 func problemOf(t *testing.T, args []string) string {
 	t.Helper()
 	var out, failed bytes.Buffer

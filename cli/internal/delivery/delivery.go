@@ -103,8 +103,8 @@ func Versions(status *fleetv1.ServiceStatus) string {
 	return Quote(commits, versions)
 }
 
-// versionsOf returns the versions of the applied bundles of an agent that does not report them: those
-// of the hub's snapshots, where these are what is applied.
+// versionsOf returns the versions of the applied bundles of an agent that does not report them: the
+// versions of the hub's snapshots, if the agent applied these.
 func versionsOf(status *fleetv1.ServiceStatus) []string {
 	var versions []string
 	for i, digest := range status.GetReport().GetAppliedDigests() {
@@ -131,8 +131,8 @@ func Quote(commits, versions []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// printable replaces what is not a visible character: upstreams choose the names of tags, and a
-// terminal would obey some of them.
+// printable replaces invisible characters: upstreams choose the names of tags, and a terminal would
+// obey some of them.
 func printable(version string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) {

@@ -28,8 +28,8 @@ const (
 	maxDepth = 32
 )
 
-// chart adds the values of the chart in a folder: those of its values.yaml, those that only its schema
-// names, and where the step's files and options set them.
+// chart adds the values of the chart in a folder: the values of its values.yaml, the ones that only
+// its schema names, and where the step's files and options set them.
 func (t *tree) chart(number int, folder string, options *renderstep.HelmOptions) error {
 	c := chart{tree: t, byName: map[string]*Setting{}}
 	file := path.Join(folder, "values.yaml")
@@ -61,7 +61,7 @@ func (t *tree) chart(number int, folder string, options *renderstep.HelmOptions)
 	return nil
 }
 
-// chart is one chart while it is looked at.
+// chart is one chart during the search.
 type chart struct {
 	tree   *tree
 	values []*Setting
@@ -118,7 +118,8 @@ func (c *chart) set(above []string, place string, fields map[string]any) {
 	}
 }
 
-// file adds the values of a file: as defaults those of the chart's own. Aliases are not followed.
+// file adds the values of a file: as defaults if the file is the chart's own. Aliases are not
+// followed.
 func (c *chart) file(file string, text []byte, areDefaults bool) error {
 	if len(text) > maxText {
 		return &render.LimitError{Path: file, Limit: render.LimitBytes, Message: "the values have more than 4 MiB"}
@@ -220,7 +221,7 @@ func comment(text string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.Join(words, " "), "-- "), "@param ")
 }
 
-// schema adds what a schema says of values.
+// schema adds the values that a schema describes.
 func (c *chart) schema(file string, text []byte) error {
 	fields, err := schema.Fields("values.schema.json", text)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// maxText bounds a file that is looked at. Longer ones hold data.
+	// maxText bounds a file that is searched. Longer ones hold data.
 	maxText = 4 << 20
 	// maxPlaces bounds the places of one name.
 	maxPlaces = 20
@@ -36,7 +36,7 @@ type Setting struct {
 	// Name is a parameter's name, or a value's path such as image.tag. In a path, a name that holds a
 	// dot has a backslash before it.
 	Name string `json:"name"`
-	// Type is that of a schema, or else that of the default: string, integer, number, boolean, array,
+	// Type is the type in the schema, or else of the default: string, integer, number, boolean, array,
 	// object or null. Empty: unknown.
 	Type string `json:"type,omitempty"`
 	// Default is the default: of a parameter as text, of a value in JSON. Nil: it has none.
@@ -50,11 +50,11 @@ type Setting struct {
 	IsRequired bool `json:"required,omitempty"`
 }
 
-// Report is what people can set, sorted by name.
+// Report lists the settable values, sorted by name.
 type Report struct {
-	// Parameters are those of the service's configuration.
+	// Parameters are the parameters of the service's configuration.
 	Parameters []Setting `json:"parameters"`
-	// Values are those of charts, by the chart's folder. The root is ".".
+	// Values are the values of charts, by the chart's folder. The root is ".".
 	Values map[string][]Setting `json:"values,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (r *Report) Tree(in render.Input, origin string) error {
 	return nil
 }
 
-// tree is one tree while it is looked at.
+// tree is one tree during the search.
 type tree struct {
 	report *Report
 	in     render.Input
@@ -158,7 +158,7 @@ func (t *tree) schema() error {
 	return nil
 }
 
-// textOf returns the text that a default in JSON stands for: parameters are texts.
+// textOf returns the text of a default in JSON: parameters are texts.
 func textOf(encoded string) *string {
 	var text string
 	if json.Unmarshal([]byte(encoded), &text) != nil {

@@ -5,7 +5,7 @@ package failure
 
 import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 
-// Advice returns what a user can do about a reason, or "" if the message says it. It is the command
+// Advice returns what a user can do about a reason, or "" if the message has it. It is the command
 // line's wording of the comments in leat.errors.v1.
 func Advice(reason errorsv1.Reason) string {
 	return map[errorsv1.Reason]string{

@@ -36,7 +36,7 @@ const (
 type Failure struct {
 	Message string // what happened; no trailing full stop
 	Reason  string // name from the closed list of leat.errors.v1, or empty
-	Advice  string // what to do; empty when the message says it
+	Advice  string // what to do; empty when the message has the advice
 	Exit    int
 }
 
@@ -104,8 +104,8 @@ func whereToLook(kind string) string {
 	return "Check the name."
 }
 
-// FromTunnel adds to an error of the network that it was the hub's tunnel, at that address, that did not
-// answer. It returns any other error unchanged. The code of the result is that of err.
+// FromTunnel adds to an error of the network that it was the hub's tunnel, at that address, that
+// did not answer. It returns any other error unchanged. The code of the result is the code of err.
 func FromTunnel(err error, address string) error {
 	remote, ok := errors.AsType[*connect.Error](err)
 	if !ok || rpcerr.HasReason(remote) || remote.Code() != connect.CodeUnavailable || errors.Is(err, context.Canceled) {

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// bootstraps is a BootstrapService that keeps tokens and enrols nobody.
+// bootstraps is a BootstrapService that keeps tokens and refuses enrolment.
 type bootstraps struct {
 	fleetv1connect.UnimplementedBootstrapServiceHandler
 

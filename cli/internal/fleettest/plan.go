@@ -14,11 +14,11 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// plans are what the hub delivers.
+// plans are the contents that the hub delivers.
 type plans struct {
 	mu       sync.Mutex
 	services map[string]*fleetv1.GetServicePlanResponse
-	bundles  map[string][]byte // by digest: what is sent for it
+	bundles  map[string][]byte // the sent bytes by digest
 }
 
 // PutPlan stores what the hub delivers for a service, and the bytes that it sends for a digest.

@@ -29,7 +29,7 @@ const (
 	maxValue  = 120 // bytes that are shown of one value
 )
 
-// Change is what happens to an object when a service takes over its release.
+// Change is the effect on an object when a service takes over its release.
 type Change int
 
 // The changes.
@@ -44,7 +44,7 @@ type Difference struct {
 	Change Change
 	// Object names the object, such as "Deployment.apps shop/web".
 	Object string
-	// Fields are what differs in a changed object, such as "spec.replicas: 2 -> 3".
+	// Fields lists the differences of a changed object, such as "spec.replicas: 2 -> 3".
 	Fields []string
 }
 
@@ -58,15 +58,15 @@ type Comparison struct {
 	Created int
 	// Hooks are the names of hooks and tests that the service will run at some time.
 	Hooks []string
-	// Warnings are those of the render.
+	// Warnings are the render's.
 	Warnings []string
 	// HasGenerated reports that templates generate values at random.
 	HasGenerated bool
 }
 
-// Compare renders the chart as the service will, and compares the objects with those that Helm has
-// applied. Files are the chart's. Secrets of the plan are masked in the result, and so are the
-// values of Secrets.
+// Compare renders the chart as the service will, and compares the objects with the applied ones.
+// Files are the chart's. Secrets of the plan are masked in the result, and so are the values of
+// Secrets.
 func Compare(ctx context.Context, engine render.Renderer, r Release, p Plan, files *render.Files, facts render.ClusterFacts) (Comparison, error) {
 	before, err := Applied(ctx, engine, r)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 // chartMount is the folder of the chart in the service's tree.
 const chartMount = "chart"
 
-// Origin says where a service finds the chart of a release.
+// Origin is the place where a service finds the chart of a release.
 type Origin struct {
 	// Repository is the name of Leat's repository.
 	Repository string
 	// Path is the chart's folder in a Git repository. Empty: Repository is a Helm repository, unless
 	// IsOCI is set.
 	Path string
-	// Ref is what is followed in a Git repository. Nil: its default branch.
+	// Ref selects what to follow in a Git repository. Nil: its default branch.
 	Ref *typev1.GitRef
 	// IsOCI reports that Repository is an OCI repository of the chart.
 	IsOCI bool
@@ -52,12 +52,12 @@ type Plan struct {
 	Origin        Origin
 	// Steps render the chart as Helm has done.
 	Steps []renderstep.Step
-	// Secrets are those of the service's configuration.
+	// Secrets are the secrets of the service's configuration.
 	Secrets map[string]string
 }
 
-// NewPlan returns how a service takes over a release. Errors are those of [Choice.Separate], and a
-// *fielderr.Error if a service cannot hold the release's values.
+// NewPlan returns how a service takes over a release. It returns the errors of [Choice.Separate],
+// and a *fielderr.Error if a service cannot hold the release's values.
 func NewPlan(r Release, name, cluster string, origin Origin, choice Choice) (Plan, error) {
 	values, secrets, err := choice.Separate(r.Values)
 	if err != nil {

@@ -45,9 +45,10 @@ type Release struct {
 	Info      struct {
 		Status string `json:"status"`
 	} `json:"info"`
-	// Values are those that the person gave. The chart's own are not among them.
+	// Values are the ones that the person set. They do not include the chart's own.
 	Values map[string]any `json:"config"`
-	// Manifest is what Helm has applied, without hooks and without the definitions in crds.
+	// Manifest holds the objects that Helm has applied, without hooks and without the definitions in
+	// crds.
 	Manifest string `json:"manifest"`
 	Chart    Chart  `json:"chart"`
 }
@@ -130,8 +131,8 @@ func (c Chart) Dependencies() []string {
 	return all
 }
 
-// HasDefinitions reports whether the chart has a folder crds. Those of charts that it depends on are
-// not looked at.
+// HasDefinitions reports whether the chart has a folder crds. The charts that it depends on are not
+// searched.
 func (c Chart) HasDefinitions() bool {
 	return slices.ContainsFunc(c.Files, func(f File) bool { return strings.HasPrefix(f.Name, "crds/") })
 }

@@ -17,8 +17,8 @@ import (
 // everyPath stands for every value that looks like a secret.
 const everyPath = "*"
 
-// suspicious matches names of values that usually hold secrets, and harmless those of values that
-// usually name or configure one.
+// suspicious matches names of values that usually hold secrets, and harmless matches names of
+// values that usually name or configure one.
 var (
 	suspicious = regexp.MustCompile(`(?i)passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credential|connection[-_]?string|\bdsn\b`)
 	harmless   = regexp.MustCompile(`(?i)(name|ref|path|file|mount|enabled|annotations|labels|type|policy|ttl|expiry|expiration|url|issuer|namespace)$|^existing`)

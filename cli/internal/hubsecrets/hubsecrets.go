@@ -14,7 +14,7 @@
 //     when they differ, so an operator who replaces a source replaces nothing else.
 //
 // A run may be killed at any moment. A file gets its name when it is complete, and the next run
-// makes what is missing. Runs exclude each other by a lock.
+// makes the missing files. Runs exclude each other by a lock.
 package hubsecrets
 
 import (
@@ -77,9 +77,9 @@ const (
 	StepName  Step = "name"  // it is complete under a temporary name
 )
 
-// Params say what to make.
+// Params select what to make.
 type Params struct {
-	// Dir is the folder that holds those of the readers. Make creates what is missing.
+	// Dir is the parent of the readers' folders. Make creates missing ones.
 	Dir string
 	// Groups are the numeric groups that may read the files of a reader. The files of a reader
 	// without an entry can be read by their owner alone.
@@ -96,7 +96,7 @@ type Params struct {
 	Fault func(step Step, path string) error
 }
 
-// Result says what a run did.
+// Result lists the effects of a run.
 type Result struct {
 	// Written are the files that the run made or replaced, each READER/NAME, in order.
 	Written []string
@@ -115,7 +115,7 @@ type source struct {
 	check    func(value string) error
 }
 
-// sources lists the secrets, those of services first.
+// sources lists the secrets, the services' first.
 func sources() []source {
 	var all []source
 	for _, service := range Services {
@@ -140,8 +140,8 @@ const (
 	frontFile     = "front/tls.pem" // of the proxy in front of all services
 )
 
-// Make makes what is missing in a folder, and replaces certificates that end soon. It returns what it
-// did, also beside an error. The error is a [FileError], except for a host that is invalid
+// Make makes the missing files of a folder, and replaces certificates that end soon. It returns
+// what it did, also beside an error. The error is a [FileError], except for a host that is invalid
 // ([localtls.ErrHost]), for which nothing is made.
 func Make(p Params) (Result, error) {
 	p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool { return host == "" })

@@ -376,8 +376,8 @@ func TestGivenSecretsAreTaken(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheFile requires that a run which cannot succeed says where and why, prints no secret
-// and replaces nothing.
+// TestErrorsNameTheFile requires that a run which cannot succeed reports where and why, prints no
+// secret and replaces nothing.
 func TestErrorsNameTheFile(t *testing.T) {
 	t.Parallel()
 	fail := func(err error) func(*testing.T, *hubsecrets.Params) {

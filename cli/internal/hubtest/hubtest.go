@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hubtest runs the hub that commands call: the real distributor, in this process, with an
-// empty database. What people may do, and what the catalog accepts, is decided as everywhere.
+// empty database. It decides as everywhere what people may do and what the catalog accepts.
 //
 // The hub of [Start] has no gitcache, so that nothing is fetched. That of [StartWithGit] has one, with
 // upstreams on this machine. Agents are doubles, which apply nothing: see [Hub.Agent].

@@ -4,8 +4,8 @@
 // Package kubeapi knows which APIs the versions of Kubernetes have, without asking a cluster: from
 // the lifecycles in the Go types of Kubernetes' own APIs, which this program links.
 //
-// It knows APIs that were removed before Newest, and those that came until then. It does not know in
-// which version a single field came.
+// It knows APIs that were removed before Newest, and APIs that were added until then. It does not
+// know in which version a single field came.
 package kubeapi
 
 import (
@@ -59,7 +59,7 @@ func (v Version) Compare(w Version) int {
 // reached reports whether v is a version, and not newer than at.
 func (v Version) reached(at Version) bool { return !v.IsZero() && v.Compare(at) <= 0 }
 
-// State is what a version of Kubernetes does with an API.
+// State is how a version of Kubernetes treats an API.
 type State int
 
 // The states.
@@ -80,7 +80,7 @@ const (
 	Removed
 )
 
-// API is what is known of an API in one version of Kubernetes.
+// API describes an API in one version of Kubernetes.
 type API struct {
 	State State
 	// Introduced, Deprecated and Removed are the versions when that happened, or will. Zero: unknown,
@@ -90,7 +90,7 @@ type API struct {
 	Replacement schema.GroupVersionKind
 }
 
-// Look returns what is known of an API in a version of Kubernetes.
+// Look returns the description of an API in a version of Kubernetes.
 func Look(gvk schema.GroupVersionKind, at Version) API {
 	api, known := lifecycleOf(gvk)
 	switch {

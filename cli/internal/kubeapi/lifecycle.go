@@ -14,7 +14,8 @@ const (
 	apiRegistration = "apiregistration.k8s.io"
 )
 
-// What the generated code of k8s.io/api (zz_generated.prerelease-lifecycle.go) adds to types.
+// These are the methods that the generated code of k8s.io/api
+// (zz_generated.prerelease-lifecycle.go) adds to types.
 type (
 	introduced interface {
 		APILifecycleIntroduced() (major, minor int)
@@ -55,9 +56,9 @@ func lifecycleOf(gvk schema.GroupVersionKind) (API, bool) {
 	return api, true
 }
 
-// others returns the APIs whose types are not in client-go's scheme: those of API extensions, and
-// those whose types are gone. Sources: the generated lifecycles of Kubernetes 1.21 and 1.24, and for
-// alpha versions, which had none, the comments on their types.
+// others returns the APIs whose types are not in client-go's scheme: the APIs of API extensions,
+// and the APIs whose types were removed. Sources: the generated lifecycles of Kubernetes 1.21 and
+// 1.24, and for alpha versions, which had none, the comments on their types.
 func others() map[schema.GroupVersionKind]API {
 	gvk := func(group, version, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}

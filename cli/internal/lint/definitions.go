@@ -26,7 +26,7 @@ type version struct {
 	converter managedfields.TypeConverter
 }
 
-// add adds an object if it is a definition. It returns what is wrong with the schema.
+// add adds an object if it is a definition. It returns the defects of the schema.
 func (d definitions) add(o render.Object) (found []Finding) {
 	if (o.GroupVersionKind() != schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}) {
 		return nil
@@ -73,8 +73,8 @@ func converterOf(gvk schema.GroupVersionKind, tree map[string]any) (managedfield
 	return managedfields.NewTypeConverter(map[string]*spec.Schema{gvk.String(): &s}, false)
 }
 
-// check returns what is wrong with an object of a definition. It returns false if no definition with
-// a schema is known.
+// check returns the defects of an object of a definition. It returns false if no definition with a
+// schema is known.
 func (d definitions) check(o render.Object) (found []Finding, hasSchema bool) {
 	gvk := o.GroupVersionKind()
 	defined, ok := d[gvk.GroupKind()]

@@ -4,10 +4,10 @@
 // Package lint compares rendered objects with the schemas of Kubernetes and of the definitions among
 // them, without a cluster.
 //
-// Schemas of Kubernetes' own kinds are those that client-go brings for server-side apply, and its Go
-// types; they are of the version [kubeapi.Newest]. It finds unknown fields, values of a wrong type,
-// items of a list with equal keys, and APIs that a version does not have. It does not look for
-// required fields, ranges, patterns and rules in CEL: only an API server knows those.
+// Schemas of Kubernetes' own kinds come with client-go for server-side apply, and its Go types;
+// they are of the version [kubeapi.Newest]. It finds unknown fields, values of a wrong type, items
+// of a list with equal keys, and APIs that a version does not have. It does not look for required
+// fields, ranges, patterns and rules in CEL: only an API server knows those.
 package lint
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/render"
 )
 
-// Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 // The severities.
@@ -94,7 +94,7 @@ type checker struct {
 	definitions definitions
 }
 
-// check returns what is wrong with an object. It returns false if there is no schema of its kind.
+// check returns the defects of an object. It returns false if there is no schema of its kind.
 func (c *checker) check(o render.Object) (found []Finding, hasSchema bool) {
 	gvk := o.GroupVersionKind()
 	api := kubeapi.Look(gvk, c.at)
@@ -112,7 +112,7 @@ func (c *checker) check(o render.Object) (found []Finding, hasSchema bool) {
 	}
 }
 
-// lifecycle returns what is wrong with the object's API.
+// lifecycle returns the findings about the object's API.
 func (c *checker) lifecycle(o render.Object, api kubeapi.API) (Finding, bool) {
 	name := describe(o.GroupVersionKind())
 	finding := findingOf(o, "apiVersion", "")

@@ -26,9 +26,9 @@ func newOwnSchemas() ownSchemas {
 	return ownSchemas{converter: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 }
 
-// check returns what is wrong with an object of one of Kubernetes' own kinds. The schema finds unknown
-// fields and values of a wrong type. Decoding also finds values that are wrong in themselves, such as
-// quantities, but only the first, and is asked if the schema finds nothing.
+// check returns the defects of an object of one of Kubernetes' own kinds. The schema finds unknown
+// fields and values of a wrong type. Decoding also finds values that are wrong in themselves, such
+// as quantities, but only the first, and is asked if the schema finds nothing.
 func (s ownSchemas) check(o render.Object) (found []Finding) {
 	fields, hasSchema := compare(s.converter, o)
 	for _, v := range fields {

@@ -116,8 +116,8 @@ func rootOf(source *typev1.Source, folder string) string {
 	return folder
 }
 
-// clusterOf returns what the documents say of a cluster that a service of the project refers to. A
-// reference that the hub would refuse is one to no document.
+// clusterOf returns the cluster as the documents describe it, if it is one that a service of the
+// project refers to. A reference that the hub would refuse is one to no document.
 func clusterOf(reference, project string, all []*document.Document) render.ClusterFacts {
 	path, _ := objectname.Parse("cluster", reference, project)
 	_, name := objectname.Split(path)

@@ -17,12 +17,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 
-// Folder is a folder of manifests, and how it is rendered. Paths are those of the working folder.
+// Folder is a folder of manifests, and how it is rendered. Paths are relative to the working
+// folder.
 type Folder struct {
 	// Path is the folder of the manifests, and Root the folder around it that is read, too. Empty:
 	// Path itself.
 	Path, Root string
-	// Namespace is that of objects that name none. Empty: default.
+	// Namespace is the namespace of objects that name none. Empty: default.
 	Namespace string
 	// ReleaseName, ValuesFiles and Parameters are for charts.
 	ReleaseName string

@@ -32,10 +32,10 @@ type Source struct {
 	Bundle *Bundle
 }
 
-// Service is what is rendered. Nobody changes it while it is rendered.
+// Service is the service to render. It must not change during the render.
 type Service struct {
 	Sources []Source
-	// Extra are files beside those of the sources, by their path in the tree.
+	// Extra are files in addition to the sources' files, by their path in the tree.
 	Extra map[string][]byte
 	// Renderer is the step of sources without Steps.
 	Renderer renderstep.Renderer
@@ -46,16 +46,16 @@ type Service struct {
 	Variables *render.Variables
 	// Placeholders are the keys of secrets that only the hub knows, sorted: see [Placeholder].
 	Placeholders []string
-	// Facts are what is known of the service and its cluster; Render adds the sources.
+	// Facts describe the service and its cluster; Render adds the sources.
 	Facts     render.Facts
 	Installed bool
 }
 
-// Settings are what people say about a render beside its content.
+// Settings are the choices that people make for a render, apart from its content.
 type Settings struct {
-	// Values and Secrets are variables. They replace those of a document.
+	// Values and Secrets are variables. They replace the variables of a document.
 	Values, Secrets map[string]string
-	// KubernetesVersion is such as v1.36.0, and APIVersions are those that the cluster serves.
+	// KubernetesVersion is such as v1.36.0, and APIVersions are the versions that the cluster serves.
 	KubernetesVersion string
 	APIVersions       []string
 	Installed         bool
@@ -75,13 +75,14 @@ func variables(values, secrets map[string]string) *render.Variables {
 	return &render.Variables{Values: values, Secrets: secrets}
 }
 
-// Result is what a render makes.
+// Result is the output of a render.
 type Result struct {
-	// Objects come in the order of the agent's renderers; those of the folder of tests come last.
+	// Objects come in the order of the agent's renderers; the objects of the folder of tests come
+	// last.
 	Objects []render.Object
 	// Warnings are for the service's owner.
 	Warnings []string
-	// Notes are what charts tell the person that installs them.
+	// Notes are the charts' messages to the person who installs them.
 	Notes []string
 	// HasGenerated reports that templates have generated values at random.
 	HasGenerated bool
@@ -92,8 +93,8 @@ type Result struct {
 // Mask replaces the secrets of the configuration in a text.
 func (r Result) Mask(text string) string { return r.substitution.Mask(text) }
 
-// Render renders the service. Errors are those of render.Renderer, and *reason.Problem about the
-// content of folders.
+// Render renders the service. It returns the errors of render.Renderer, and a *reason.Problem about
+// the content of folders.
 func (s Service) Render(ctx context.Context, engine render.Renderer, limits render.Limits) (Result, error) {
 	trees, err := s.Trees(ctx, limits)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s Service) Render(ctx context.Context, engine render.Renderer, limits rend
 	return result, nil
 }
 
-// Tree is one tree of the service's files, and what is done with it.
+// Tree is one tree of the service's files, and the steps that render it.
 type Tree struct {
 	// Input has files, folder and steps, and nothing of the service's configuration and facts.
 	Input render.Input
@@ -132,7 +133,7 @@ type Tree struct {
 	first int // the place of its first source among the service's
 }
 
-// Trees reads the service's files. Errors are those of Render.
+// Trees reads the service's files. Its errors are the errors of Render.
 func (s Service) Trees(ctx context.Context, limits render.Limits) ([]Tree, error) {
 	var contents []render.Mounted
 	var places []render.SourcePlace

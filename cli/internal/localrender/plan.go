@@ -29,7 +29,7 @@ type Bundle struct {
 	Download Download
 	// Folder is the folder of the source's manifests in the bundle; "" is its root.
 	Folder string
-	// Facts are what templates may know of the source.
+	// Facts are the facts of the source that templates may read.
 	Facts render.SourceFacts
 }
 

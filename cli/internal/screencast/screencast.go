@@ -33,7 +33,7 @@ type Line struct {
 	IsCommand bool
 }
 
-// Recording is what a terminal showed. Its lines are in the order of their times.
+// Recording is the output of a terminal. Its lines are in the order of their times.
 type Recording struct {
 	Title string
 	Lines []Line
@@ -99,7 +99,7 @@ func (l Line) shown() string {
 	return text
 }
 
-// What the picture is made of, in its pixels.
+// These are the picture's measures, in pixels.
 const (
 	lineHeight   = 18
 	letterWidth  = 8.4

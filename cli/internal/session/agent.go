@@ -25,9 +25,9 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// AgentOf connects to the agent of a service's cluster, as Agent does. It also returns how the agent
-// names the service. Somebody whose bindings give the service, and not its cluster, gets an error that
-// says so: the tunnel would answer that the cluster does not exist.
+// AgentOf connects to the agent of a service's cluster, as Agent does. It also returns how the
+// agent names the service. A person with a binding for the service, and none for its cluster, gets
+// an error about that: the tunnel would answer that the cluster does not exist.
 func (s *Session) AgentOf(ctx context.Context, service *fleetv1.Service) (agent agentv1connect.AgentServiceClient, name string, err error) {
 	cluster, err := ClusterOf(service)
 	if err != nil {

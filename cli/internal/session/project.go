@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// Project returns the project that the command works in: that of --project, or else of the
+// Project returns the project that the command works in: the one of --project, or else of the
 // environment or of the context. A session whose settings cannot be read works in no other project
 // than the default one; its first call returns the error.
 func (s *Session) Project() string {
@@ -24,7 +24,7 @@ func (s *Session) Project() string {
 const kindService = "Service"
 
 // Reference returns the name that requests have for an object of a kind: a name of the command line
-// that says no project is one of the command's project.
+// without a project means the command's project.
 func (s *Session) Reference(kind, name string) string {
 	if !fleetdoc.InProject(kind) {
 		return name
@@ -35,7 +35,7 @@ func (s *Session) Reference(kind, name string) string {
 	}
 	path, err := parse("name", name, s.Project())
 	if err != nil {
-		return name // which the hub refuses, and says why
+		return name // which the hub refuses, and explains why
 	}
 	return objectname.Display(path)
 }

@@ -80,7 +80,7 @@ type Endpoint struct {
 	Workload     *settings.Workload
 	WorkloadFile string
 
-	// Project is the one of names that do not say one. It is never empty.
+	// Project is the project of names without one. It is never empty.
 	Project string
 
 	Context   string // the context that Server was taken from; empty if it was set by a flag or variable
@@ -216,7 +216,7 @@ func (s *Session) Endpoint() (Endpoint, error) {
 	return endpoint, nil
 }
 
-// EndpointIn returns the endpoint of a context, as the context alone says it.
+// EndpointIn returns the endpoint of a context, from the context alone.
 func (s *Session) EndpointIn(c settings.Context) (Endpoint, error) {
 	file, err := s.besideConfig(c.Session)
 	endpoint := Endpoint{Server: c.Server, Token: c.Token, CAFile: c.CAFile, SessionFile: file, Context: c.Name, Workload: c.Workload}
@@ -241,7 +241,7 @@ func (s *Session) EndpointOf(server string) (Endpoint, error) {
 	return endpoint, s.token(&endpoint)
 }
 
-// token applies a token from a flag or variable, which takes precedence over that of the context.
+// token applies a token from a flag or variable, which takes precedence over the context's.
 func (s *Session) token(endpoint *Endpoint) error {
 	path := s.flags.tokenFile
 	if path == "" {

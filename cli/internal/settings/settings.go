@@ -29,7 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/durable"
 )
 
-// Settings is the content of a config file. The zero value is that of a user who has not logged in
+// Settings is the content of a config file. The zero value belongs to a user who has not logged in
 // yet.
 type Settings struct {
 	CurrentContext string    `yaml:"currentContext,omitempty"` // name of the context that is used by default
@@ -59,7 +59,7 @@ type Workload struct {
 	TokenFile string `yaml:"tokenFile,omitempty"`
 	// TokenEnv is the name of a variable of the environment.
 	TokenEnv string `yaml:"tokenEnv,omitempty"`
-	// Audience is what GitHub is asked for. Empty: the hub's address.
+	// Audience is the audience to request from GitHub. Empty: the hub's address.
 	Audience string `yaml:"audience,omitempty"`
 	// Rule is the trust rule to name to the hub. Empty: the one that accepts the token.
 	Rule string `yaml:"rule,omitempty"`
@@ -160,8 +160,8 @@ func (s *Settings) Use(name string) bool {
 	return true
 }
 
-// SetProject makes a project that of the named context, or of the current one if name is empty, and
-// reports whether the context exists.
+// SetProject makes a project the default of the named context, or of the current one if name is
+// empty, and reports whether the context exists.
 func (s *Settings) SetProject(name, project string) bool {
 	i := s.index(cmp.Or(name, s.CurrentContext))
 	if i < 0 {

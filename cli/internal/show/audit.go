@@ -81,7 +81,7 @@ func auditCells(r *fleetv1.AuditRecord) []cell {
 	}
 }
 
-// auditName returns the name of a record's object, and that of a service with its cluster.
+// auditName returns the name of a record's object, and of a service also the cluster.
 func auditName(r *fleetv1.AuditRecord) string {
 	service, err := objectname.Parse("name", r.GetName(), objectname.Default)
 	if r.GetKind() != "Service" || err != nil {

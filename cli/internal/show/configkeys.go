@@ -36,7 +36,7 @@ func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*
 	})
 }
 
-// layerNamer is what names a layer: an explanation, or what it shadows.
+// layerNamer is a message that names a layer: an explanation, or what it shadows.
 type layerNamer interface {
 	GetLayer() string
 	GetSet() string

@@ -20,7 +20,7 @@ var globalServiceKind = kind{
 	cells:   globalCells,
 }
 
-// globalCells sums up what is derived from a global service.
+// globalCells sums up the objects derived from a global service.
 func globalCells(object *fleetv1.Document, _ time.Time) []cell {
 	g := object.GetGlobalService()
 	status := g.GetStatus()

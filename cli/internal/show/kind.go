@@ -9,11 +9,11 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// kind says how objects of one kind are shown.
+// kind describes how objects of one kind are shown.
 type kind struct {
 	columns []string // titles
 	// cells returns the row of an object below the titles. Ages are those at now.
 	cells func(object *fleetv1.Document, now time.Time) []cell
-	// detail returns what stands below the row of an object that is shown alone; nil if nothing does.
+	// detail returns the lines below the row of an object that is shown alone; nil if there are none.
 	detail func(style Style, now time.Time, object *fleetv1.Document) string
 }

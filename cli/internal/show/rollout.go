@@ -18,7 +18,8 @@ var rolloutPolicyKind = kind{
 	cells:   rolloutPolicyCells,
 }
 
-// rolloutPolicyCells shows how many services a policy decides about, and where its latest rollout stands.
+// rolloutPolicyCells shows how many services a policy decides about, and how far its latest rollout
+// is.
 func rolloutPolicyCells(object *fleetv1.Document, now time.Time) []cell {
 	p := object.GetRolloutPolicy()
 	status := p.GetStatus()
@@ -29,7 +30,7 @@ func rolloutPolicyCells(object *fleetv1.Document, now time.Time) []cell {
 	return cells
 }
 
-// rolloutCells shows where a rollout stands. Nil stands for a policy without a rollout.
+// rolloutCells shows how far a rollout is. Nil stands for a policy without a rollout.
 func rolloutCells(r *fleetv1.Rollout, now time.Time) []cell {
 	if r == nil {
 		return []cell{plain("-"), plain("-"), plain("-"), plain("-"), plain("-"), plain("")}
@@ -84,7 +85,7 @@ func Rollout(w io.Writer, format Format, style Style, now time.Time, res *fleetv
 	return err
 }
 
-// rolloutHead prints what is rolled out, how far it is, and what it waits for.
+// rolloutHead prints the rolled-out content, how far it is, and what it waits for.
 func rolloutHead(w io.Writer, r *fleetv1.Rollout) error {
 	text := fmt.Sprintf("rollout %d of %s is %s: %d of %d arrived, %d of at most %d unavailable\n",
 		r.GetNumber(), r.GetPolicy(), r.GetState(), r.GetArrived(), r.GetTotal(), r.GetUnavailable(), r.GetMaxUnavailable())

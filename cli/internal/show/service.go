@@ -32,7 +32,7 @@ func serviceCells(object *fleetv1.Document, now time.Time) []cell {
 	}
 }
 
-// serviceDetail returns what the latest report says beyond the row.
+// serviceDetail returns the parts of the latest report that the row lacks.
 func serviceDetail(style Style, _ time.Time, object *fleetv1.Document) string {
 	report := object.GetService().GetStatus().GetReport()
 	return drift(style, report.GetDrift()) + tests(style, report.GetTests()) +

@@ -41,7 +41,7 @@ func settingCells(settings []explain.Setting, where func([]string) string) [][]c
 	return rows
 }
 
-// defaultCell shows a default, or that somebody has to set the value.
+// defaultCell shows a default, or that the value is required.
 func defaultCell(s explain.Setting) cell {
 	switch {
 	case s.Default == nil && s.IsRequired:

@@ -4,8 +4,9 @@
 // Package show prints objects of the fleet for people, as tables, and for programs, as JSON or
 // YAML.
 //
-// A kind of object has a file of its own, with its table and what is printed below the row of a single
-// object, and a line in kinds. What kinds have in common is in cells.go and grid.go, and names no kind.
+// A kind of object has a file of its own, with its table and the lines below the row of a single
+// object, and a line in kinds. Code that kinds have in common is in cells.go and grid.go, and names
+// no kind.
 package show
 
 import (
@@ -50,7 +51,7 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 	return err
 }
 
-// author returns who last changed an object, and why, or "" if the hub does not say.
+// author returns who last changed an object, and why, or "" if the hub does not name them.
 func author(now time.Time, document *fleetv1.Document) string {
 	message := fleetdoc.Object(document)
 	if message == nil {

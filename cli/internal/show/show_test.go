@@ -63,7 +63,7 @@ one    connected   -         -            3/3     -          -      8s ago
 	}
 }
 
-// TestEveryKindHasATable shows an object of each kind: nothing but its name is what an unknown kind shows.
+// TestEveryKindHasATable shows an object of each kind: an unknown kind shows only its name.
 func TestEveryKindHasATable(t *testing.T) {
 	t.Parallel()
 	for kind := range fleetdoc.Kinds() {
@@ -118,8 +118,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestRunningTests shows which test a service waits for, unless there is a problem. What the test's
-// object says does not reach the terminal's control.
+// TestRunningTests shows which test a service waits for, unless there is a problem. Texts of the
+// test's object do not reach the terminal's control.
 func TestRunningTests(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1700000000, 0)

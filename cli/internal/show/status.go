@@ -22,8 +22,8 @@ import (
 // shownExamples is how many of a problem's objects are named.
 const shownExamples = 3
 
-// Status prints what is wrong with a fleet: the worst first, each with since when, where, why, and what
-// to do.
+// Status prints the problems of a fleet: the worst first, each with since when, where, why, and
+// what to do.
 func Status(w io.Writer, format Format, style Style, now time.Time, status *fleetv1.GetFleetStatusResponse) error {
 	switch format {
 	case JSON:
@@ -52,7 +52,7 @@ func Status(w io.Writer, format Format, style Style, now time.Time, status *flee
 	return err
 }
 
-// countsLine says how many objects there are in each phase.
+// countsLine prints the number of objects in each phase.
 func countsLine(what string, groups []*fleetv1.FleetGroup) string {
 	total, parts := int32(0), []string{}
 	ordered := slices.SortedStableFunc(slices.Values(groups), func(a, b *fleetv1.FleetGroup) int { return cmp.Compare(b.GetCount(), a.GetCount()) })
@@ -66,7 +66,7 @@ func countsLine(what string, groups []*fleetv1.FleetGroup) string {
 	return amount.Of(total, what) + ": " + strings.Join(parts, ", ") + "\n"
 }
 
-// problemGroup says what one cause affects.
+// problemGroup prints the objects that one cause affects.
 func problemGroup(style Style, now time.Time, p *fleetv1.ProblemGroup) string {
 	severity := enumname.Of(p.GetSeverity())
 	paint := style.Faint

@@ -3,9 +3,9 @@
 
 // Package terminal writes text of others to a terminal, which only shows it.
 //
-// A terminal obeys control characters: they move the cursor, rename the window, and have some terminals
-// type. What leat prints comes from hubs, clusters, committers and upstreams, so all of it goes through
-// a [Writer].
+// A terminal obeys control characters: they move the cursor, rename the window, and have some
+// terminals type. Leat prints text from hubs, clusters, committers and upstreams, so all text goes
+// through a [Writer].
 package terminal
 
 import (
@@ -54,8 +54,8 @@ func IsTerminal(w any) bool {
 }
 
 // Writer replaces what a terminal would obey or what reorders text: control characters except line
-// feeds and tabs, escape sequences except those of Colours, characters for bidirectional text, and
-// bytes that are not UTF-8. It is safe for concurrent use.
+// feeds and tabs, escape sequences except the sequences of Colours, characters for bidirectional
+// text, and bytes that are not UTF-8. It is safe for concurrent use.
 type Writer struct {
 	mu sync.Mutex
 	to io.Writer
@@ -91,7 +91,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what is held: the beginning of a character or of a colour, which has no end.
+// Flush writes the held bytes: the beginning of a character or of a colour, which has no end.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

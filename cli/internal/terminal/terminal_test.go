@@ -36,7 +36,7 @@ func TestSecTerminalObeysNothing(t *testing.T) {
 	}
 }
 
-// colour is what a terminal may obey.
+// colour matches the sequences that a terminal may obey.
 var colour = regexp.MustCompile(`\x1b\[(0|2|31|32|33)m`)
 
 // FuzzSecTerminalObeysNothing writes any text in pieces of any size.

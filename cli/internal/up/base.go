@@ -22,7 +22,7 @@ import (
 // drainTimeout is short, because a user waits after Ctrl-C.
 const drainTimeout = 5 * time.Second
 
-// Params are what Run needs besides a user's options.
+// Params are Run's settings besides a user's options.
 type Params struct {
 	Options   Options
 	Report    report.Reporter
@@ -32,8 +32,8 @@ type Params struct {
 	LogOutput io.Writer                         // also receives the logs if Options.Verbose is set
 }
 
-// base is what the parts of one run share: where they keep their files, what runs them, and where they
-// report and log.
+// base is shared by the parts of one run: where they keep their files, what runs them, and where
+// they report and log.
 type base struct {
 	Params
 

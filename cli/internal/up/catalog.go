@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/document"
 )
 
-// catalog is what the hub holds.
+// catalog is the content of the hub.
 type catalog struct {
 	*base
 

@@ -39,7 +39,7 @@ func findKube(ctx context.Context, b *base) (*kube, error) {
 	return newKube(ctx, b)
 }
 
-// clusters are those of this run, each with its agent.
+// clusters are the clusters of this run, each with its agent.
 type clusters struct {
 	*base
 

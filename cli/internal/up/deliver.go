@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/document"
 )
 
-// deliveries are what the services of the plan receive.
+// deliveries are the bundles of the services in the plan.
 type deliveries struct {
 	*base
 

@@ -20,7 +20,7 @@ import (
 // stopKubeTimeout is how long a control plane may take to stop.
 const stopKubeTimeout = 15 * time.Second
 
-// kube is what the local control planes share. The servers of each start first, so that content is
+// kube is shared by the local control planes. The servers of each start first, so that content is
 // delivered to it while the files of its nodes are still made.
 type kube struct {
 	*base

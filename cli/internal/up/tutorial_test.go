@@ -171,7 +171,7 @@ func followTutorial(t *testing.T, vaultURL string) {
 	p.stop(t)
 }
 
-// restartMark is where the page says that leat up may be stopped and started again.
+// restartMark marks the place of the page at which leat up may be stopped and started again.
 const restartMark = "<!-- The test stops leat up here, and starts it again. -->"
 
 // follower follows a page.

@@ -57,8 +57,8 @@ func dirFailure(err error) error {
 	return failure.File(err, "Choose another folder with --data-dir.")
 }
 
-// run starts a hub step by step, and follows what it delivers until ctx ends. What would fail later is
-// checked first.
+// run starts a hub step by step, and follows what it delivers until ctx ends. It first checks
+// everything that would fail later.
 func run(ctx context.Context, b *base) error {
 	b.tell("leat up", "storing everything in "+b.dir.Path())
 	local, err := findKube(ctx, b)

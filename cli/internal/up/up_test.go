@@ -251,8 +251,8 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestUpDeliversBeforeTheNodesRun names a folder with binaries, of which the controller manager waits.
-// The demo is applied meanwhile, which is what a start shows while the rest is still built.
+// TestUpDeliversBeforeTheNodesRun names a folder with binaries, of which the controller manager
+// waits. The demo is applied meanwhile, as a start shows while the rest is still built.
 func TestUpDeliversBeforeTheNodesRun(t *testing.T) {
 	t.Parallel()
 	binaries, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
@@ -408,7 +408,7 @@ func TestUpRefusesBinariesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A repository that cannot be fetched is told with its reason, and leat up goes on.
+// A repository that cannot be fetched is told with its reason, and leat up continues.
 func TestUpWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), "--repo", "http://127.0.0.1:1/absent.git")

@@ -49,7 +49,7 @@ func printToken(ctx context.Context, s *session.Session, c *client.Client, execC
 	return err
 }
 
-// execCredential is what kubectl reads from a credential plugin.
+// execCredential is the document that kubectl reads from a credential plugin.
 type execCredential struct {
 	APIVersion string               `json:"apiVersion"`
 	Kind       string               `json:"kind"`

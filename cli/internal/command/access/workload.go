@@ -20,7 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// workloadFlags say how a job or a pod signs in.
+// workloadFlags select how a job or a pod signs in.
 type workloadFlags struct {
 	isWorkload bool
 	source     settings.Workload

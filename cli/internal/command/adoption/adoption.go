@@ -34,7 +34,7 @@ func Import(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// reach says how the cluster is reached: with a kubeconfig, or through the hub.
+// reach selects how to reach the cluster: with a kubeconfig, or through the hub.
 type reach struct {
 	session                 *session.Session
 	kubeconfig, kubeContext string

@@ -171,8 +171,8 @@ func name(_ *cobra.Command, args []string) error {
 
 // start is how the agent of a new cluster is to be started.
 type start struct {
-	hubURL string // empty: that of the client
-	image  string // of the agent; empty: that of the release
+	hubURL string // empty: the client's
+	image  string // of the agent; empty: the release's
 	format string // text or kubernetes
 }
 
@@ -235,7 +235,8 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	return err
 }
 
-// printManifest prints the agent's manifest for a cluster, and says what happened to the cluster.
+// printManifest prints the agent's manifest for a cluster, and reports what happened to the
+// cluster.
 func printManifest(s *session.Session, c *client.Client, cluster *fleetv1.Cluster, join *fleetv1.CreateJoinTokenResponse, how start, happened string) error {
 	params := agentmanifest.Params{
 		JoinToken: join.GetJoinToken(), HubURL: cmp.Or(how.hubURL, c.Server()), HubCA: c.CAPEM(), HubKeys: join.GetHubKeys(),
@@ -260,8 +261,8 @@ func expiry(join *fleetv1.CreateJoinTokenResponse) string {
 	return join.GetExpireTime().AsTime().Local().Format(time.DateTime)
 }
 
-// trusted returns the line with the certificates that an agent has to trust, where leat was given
-// some: the hub's are not those of a public authority.
+// trusted returns the line with the certificates that an agent has to trust, if leat was given
+// some, because no public authority issued the hub's.
 func trusted(s *session.Session) (string, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil || endpoint.CAFile == "" {

@@ -110,7 +110,7 @@ func located(err error, documents []*document.Document) error {
 	}
 }
 
-// derivation says in a dry run what a global service selects, and what fails.
+// derivation prints in a dry run which clusters a global service selects, and what fails.
 func derivation(outcome *fleetv1.ApplyOutcome) string {
 	if outcome.GetDocument().GetGlobalService() == nil || outcome.GetAction() == fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED {
 		return ""

@@ -61,7 +61,7 @@ it; leat revoke session ends single ones.`,
 	return cmd
 }
 
-// dropWith deletes an object, and with cascade what is derived from it.
+// dropWith deletes an object, and with cascade the objects derived from it.
 func dropWith(ctx context.Context, c *client.Client, t target, cascade bool) error {
 	if t.kind != kindGlobalService || !cascade {
 		return drop(ctx, c, t)

@@ -82,7 +82,7 @@ type get struct {
 	watch   bool
 	// members shows the clusters of a global service alone.
 	members bool
-	// allProjects lists objects of all projects instead of those of the session's.
+	// allProjects lists objects of all projects instead of one.
 	allProjects bool
 	target      target // name is empty for all
 	// selection narrows and orders a listing.

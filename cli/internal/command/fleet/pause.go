@@ -69,7 +69,7 @@ func setPaused(ctx context.Context, s *session.Session, c *client.Client, name s
 	return err
 }
 
-// changePaused reads the service and stores it, and retries if somebody else stores it in between.
+// changePaused reads the service and stores it, and retries if another caller stores it in between.
 func changePaused(ctx context.Context, c *client.Client, name string, paused bool) (changed bool, err error) {
 	const tries = 5
 	for range tries {

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
-// globalPrune is what waits for an agreement of a global service.
+// globalPrune lists the deletions that wait for an agreement of a global service.
 type globalPrune struct {
 	global *fleetv1.GlobalService
 	// held are the clusters that keep the service, and waiting the services whose agents keep objects.
@@ -134,7 +134,7 @@ func agreeGlobal(ctx context.Context, c *client.Client, global *fleetv1.GlobalSe
 	return response, err
 }
 
-// say prints a line for people.
+// say prints one line for people.
 func (p *pruning) say(format string, args ...any) error {
 	if p.format != show.Table {
 		return nil

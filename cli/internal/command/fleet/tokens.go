@@ -29,7 +29,7 @@ func isSession(word string) bool {
 	return strings.EqualFold(word, kindSession) || strings.EqualFold(word, kindSession+"s")
 }
 
-// sessions shows people's sessions: all that the caller may see, or those of one person.
+// sessions shows people's sessions: all that the caller may see, or one person's.
 func (g *get) sessions(ctx context.Context, c *client.Client) error {
 	sessions, err := c.PeopleSessions(ctx, g.target.name)
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *get) sessions(ctx context.Context, c *client.Client) error {
 	return show.Sessions(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), sessions)
 }
 
-// tokens shows API tokens: all that the caller may see, or those of one user.
+// tokens shows API tokens: all that the caller may see, or one user's.
 func (g *get) tokens(ctx context.Context, c *client.Client) error {
 	tokens, err := c.Tokens(ctx, g.target.name)
 	if err != nil {

@@ -108,7 +108,7 @@ func exported(ctx context.Context, c *client.Client, project string) (map[string
 			return nil, err
 		}
 		for _, object := range objects {
-			// What is derived comes with its global service.
+			// Derived objects come with its global service.
 			if isBuiltIn(object) || object.GetService().GetStatus().GetGlobalService() != "" {
 				continue
 			}
@@ -146,8 +146,8 @@ func fileName(object *fleetv1.Document) string {
 	return strings.ToLower(kind) + "." + strings.NewReplacer("/", ".", `\`, ".", ":", ".").Replace(name) + ".yaml"
 }
 
-// replace writes the files into a directory, and removes those of an earlier export that are not among
-// them. It replaces nothing that has another origin.
+// replace writes the files into a directory, and removes files of an earlier export that it does
+// not write. It replaces nothing that has another origin.
 func replace(dir string, files map[string][]byte) (removed int, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, fmt.Errorf("make directory: %w", err)

@@ -99,8 +99,8 @@ returns when the source has looked at what was fetched; the exit code is 1 if so
 	return cmd
 }
 
-// Sync has a fleet source look at its repository now. It waits at most so long for the look, and not at
-// all if wait is zero.
+// Sync makes a fleet source read its repository now. It waits at most so long for the result, and
+// not at all if wait is zero.
 func Sync(ctx context.Context, s *session.Session, name string, wait time.Duration) error {
 	name = s.Reference(kind, name)
 	var requested int64

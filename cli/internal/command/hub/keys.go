@@ -112,7 +112,7 @@ func printKeys(s *session.Session, format, next string) error {
 	return failure.New(fmt.Sprintf("there is no output form %q", format), "Use -o env or -o kubernetes.")
 }
 
-// unusable says what is wrong with the named secret.
+// unusable returns the defect of the named secret.
 func unusable(name, secret string, err error) error {
 	if len(secret) < identity.MinServiceSecret {
 		return failure.New(name+" is too short", fmt.Sprintf("It needs at least %d bytes. Unset it to have a new one made.", identity.MinServiceSecret))
@@ -161,7 +161,7 @@ func printKubernetes(out io.Writer, secrets map[string]serviceSecrets, keys []st
 	return err
 }
 
-// folder is what `leat keys --dir` was asked for.
+// folder is the argument of `leat keys --dir`.
 type folder struct {
 	dir    string
 	groups map[string]int
@@ -210,7 +210,7 @@ To use it with a leat of this machine:
   leat kubeconfig NAME              a kubeconfig for kubectl
 `
 
-// refusal says what to do about an error of [hubsecrets.Make].
+// refusal returns the advice about an error of [hubsecrets.Make].
 func refusal(err error) error {
 	for cause, advice := range map[error]string{
 		hubsecrets.ErrBusy:         "Wait for it to end.",

@@ -19,7 +19,7 @@ import (
 // maxFacts bounds a file of facts. The API versions of a large cluster take some 100 KiB.
 const maxFacts = 4 << 20
 
-// addFacts puts the facts of --facts over those that are known.
+// addFacts puts the facts of --facts over the known facts.
 func (in *input) addFacts(facts *render.ClusterFacts) error {
 	if in.facts == "" {
 		return nil

@@ -26,8 +26,8 @@ import (
 const downloadTimeout = 5 * time.Minute
 
 // serviceName returns the name of a service of the hub that an argument names as service/NAME or
-// service/PROJECT/NAME, each with @CLUSTER or without. A folder of that name makes it unclear what is
-// meant; one below it, such as service/overlays/prod, is the folder.
+// service/PROJECT/NAME, each with @CLUSTER or without. A folder of that name makes the argument
+// ambiguous; one below it, such as service/overlays/prod, is the folder.
 func serviceName(arg string) (name string, isService bool, err error) {
 	name, isService = strings.CutPrefix(arg, "service/")
 	if !isService {
@@ -73,7 +73,7 @@ func (in *input) fromHub(ctx context.Context, name string) (localrender.Service,
 	return service, err
 }
 
-// noticeOf says what stands for secrets. Empty: nothing does.
+// noticeOf returns the note about the placeholder of secrets. Empty: there is none.
 func noticeOf(placeholders []string) string {
 	if len(placeholders) == 0 {
 		return ""

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests holds the commands that render manifests on this machine: those that lie here,
-// without a hub and without a cluster, and those of a service as its hub delivers them.
+// Package manifests holds the commands that render manifests on this machine: local ones, without a
+// hub and without a cluster, and the manifests of a service as its hub delivers them.
 package manifests
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/leatdev/leat/render/renderworker"
 )
 
-// input is what both commands read: the flags that say what is rendered, and with what.
+// input holds the flags of both commands: the content to render, and the values.
 type input struct {
 	session *session.Session
 
@@ -212,7 +212,7 @@ func chosen(documents []*document.Document, args []string) (*document.Document, 
 	}
 }
 
-// settings returns what the flags say beside the content.
+// settings returns the settings of the flags, without the content.
 func (in *input) settings() (localrender.Settings, error) {
 	version, err := in.kubeVersion()
 	if err != nil {
@@ -244,7 +244,7 @@ func (in *input) settings() (localrender.Settings, error) {
 // maxSecret bounds a secret, as the hub does.
 const maxSecret = 64 << 10
 
-// readSecret reads the secret that stands on the standard input, without the line's end.
+// readSecret reads the secret from the standard input, without the line's end.
 func (in *input) readSecret(secrets map[string]string) error {
 	readers := 0
 	if slices.Contains(in.files, "-") {

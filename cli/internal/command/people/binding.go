@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/document"
 )
 
-// scope holds the flags that say which role counts where, of a binding and of a token's limit.
+// scope holds the flags that select a role and its scope, of a binding and of a token's limit.
 type scope struct {
 	role, roleName         string
 	clusters, services     []string
@@ -26,7 +26,7 @@ type scope struct {
 	allProjects            bool
 }
 
-// bind binds the flags. The usage of --role says whether it is required.
+// bind binds the flags. The usage of --role shows whether it is required.
 func (c *scope) bind(cmd *cobra.Command, roleUsage, hubUsage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.role, "role", "", roleUsage)
@@ -41,7 +41,7 @@ func (c *scope) bind(cmd *cobra.Command, roleUsage, hubUsage string) {
 	flags.BoolVar(&c.isHub, "hub", false, hubUsage)
 }
 
-// limit returns what the flags say; nil where none is given.
+// limit returns the limit that the flags set; nil if none is given.
 func (c *scope) limit() (*fleetv1.TokenLimit, error) {
 	role := typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED
 	if c.role != "" {

@@ -90,7 +90,7 @@ it changes, until the rollout has ended. A table shows the first 1,000 members; 
 	return cmd
 }
 
-// printOnce prints a rollout unless that would be what was printed last, and returns what is printed now.
+// printOnce prints a rollout unless it was also printed last, and returns the printed text.
 func printOnce(
 	ctx context.Context, s *session.Session, c *client.Client, format show.Format, request *fleetv1.GetRolloutRequest, last string,
 ) (text string, hasEnded bool, err error) {
@@ -120,8 +120,8 @@ const (
 	tableSize = pageSize
 )
 
-// withMembers returns a rollout with its members. Those of a table may be the first alone: then the answer has
-// the token of the next page.
+// withMembers returns a rollout with its members. A table may have the first ones only; then the
+// answer has the token of the next page.
 func withMembers(ctx context.Context, c *client.Client, request *fleetv1.GetRolloutRequest, format show.Format) (*fleetv1.GetRolloutResponse, error) {
 	next := &fleetv1.GetRolloutRequest{Name: request.GetName(), Number: request.GetNumber(), Page: &typev1.Page{Size: pageSize}}
 	var all []*fleetv1.RolloutMember

@@ -19,7 +19,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// goal is what a wait ends at.
+// goal is the state at which a wait ends.
 type goal string
 
 const (
@@ -119,7 +119,8 @@ func (w *waiter) wait(ctx context.Context, reference, name string) error {
 	return err
 }
 
-// wanted returns the rollout to wait for among those of a policy, the latest first; nil if it has not begun.
+// wanted returns the rollout to wait for among the rollouts of a policy, the latest first; nil if
+// it has not begun.
 func (w *waiter) wanted(all []*fleetv1.Rollout) *fleetv1.Rollout {
 	i := slices.IndexFunc(all, func(r *fleetv1.Rollout) bool {
 		if w.commit == "" {
@@ -152,8 +153,8 @@ func (w *waiter) tell(name string) error {
 	return err
 }
 
-// hasArrived reports whether the rollout is where it is waited for. The error says why it will not get
-// there without somebody.
+// hasArrived reports whether the rollout is at the goal of the wait. The error explains why it will
+// not get there without a person.
 func (w *waiter) hasArrived(name string) (bool, error) {
 	r := w.last
 	if w.goal == ended {

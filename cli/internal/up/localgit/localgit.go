@@ -29,10 +29,10 @@ const maxPush = 256 << 20
 // ErrNoGit means that git is not installed.
 var ErrNoGit = errors.New("the git command was not found")
 
-// Params are what a Server needs.
+// Params are the settings of a Server.
 type Params struct {
 	Dir    string                                 // holds the repositories, NAME.git each
-	Hosts  []string                               // names of the server that callers may use, besides those of the loopback interface
+	Hosts  []string                               // names of the server that callers may use, besides the loopback interface's
 	OnPush func(ctx context.Context, name string) // called after each push, before the push is answered
 	Logger *slog.Logger
 }

@@ -42,7 +42,7 @@ func (e *NotOursError) Error() string {
 type Params struct {
 	LookPath func(file string) (string, error)
 	Dir      string // keeps the kubeconfig, and a mark while the cluster may exist; one folder for each cluster
-	Name     string // of the cluster among those of Dir's owner
+	Name     string // of the cluster among the clusters of Dir's owner
 	Progress func(line string)
 }
 

@@ -126,7 +126,7 @@ func TestCreateAgain(t *testing.T) {
 	}
 }
 
-// A cluster of the same name that somebody else made is left alone.
+// A cluster of the same name of another owner is left alone.
 func TestSecOtherKindClustersStay(t *testing.T) {
 	t.Parallel()
 	kind, p := newKind(t)

@@ -47,7 +47,7 @@ type Service struct {
 	Phase   string   `json:"phase"`
 	Synced  bool     `json:"synced"`
 	Commits []string `json:"commits,omitempty"` // applied, in the order of the sources
-	// Versions are those of Commits; empty if no source has one.
+	// Versions are the versions of Commits; empty if no source has one.
 	Versions []string `json:"versions,omitempty"`
 	Digests  []string `json:"digests,omitempty"` // applied, in the same order
 	Objects  int32    `json:"objects"`

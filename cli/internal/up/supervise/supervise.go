@@ -104,8 +104,8 @@ func (g *Group) Err() error {
 	return g.err
 }
 
-// Stop ends all parts in reverse order, each after the later ones have ended. The error names those
-// that did not stop in time.
+// Stop ends all parts in reverse order, each after the later ones have ended. The error names the
+// parts that did not stop in time.
 func (g *Group) Stop() error {
 	g.mu.Lock()
 	parts := g.parts
