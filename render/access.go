@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Get returns the content of a file, which nobody may change.
+// Get returns the content of a file, which callers must not change.
 func (f *Files) Get(name string) ([]byte, bool) {
 	content, ok := f.content[name]
 	return content, ok

@@ -18,7 +18,7 @@ import (
 // aliasing") counts values, not bytes: it accepts a list that repeats a text of 1 MiB 10,000 times.
 // So the expanded size of a document is computed before any decoder reads it.
 
-// perValue is the size of a value in addition to that of its text.
+// perValue is the size of a value in addition to the size of its text.
 const perValue = 8
 
 // maxSeparators bounds the values of one document before it is decoded: every value comes with a

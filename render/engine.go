@@ -24,7 +24,7 @@ const (
 	maxWarning  = 1 << 10
 )
 
-// MaxNotes bounds the notes of all charts of a render together, in bytes. What exceeds it is cut.
+// MaxNotes bounds the notes of all charts of a render together, in bytes. Longer notes are cut.
 const MaxNotes = 4 << 10
 
 // Engine is a Renderer in the calling process. It is safe for concurrent use.
@@ -86,7 +86,7 @@ func (e *Engine) checkParameters(ctx context.Context, in Input) (err error) {
 		return errors.New("this program compares no parameters with schemas")
 	}
 	defer func() {
-		if recover() != nil { // what it says may hold a parameter
+		if recover() != nil { // its message may hold a parameter
 			err = &Error{Path: file, Cause: errors.New("the parameters cannot be compared with the schema")}
 		}
 	}()
@@ -104,7 +104,7 @@ type run struct {
 	done    []renderstep.Step // the steps so far, each with the renderer that was detected
 	left    []renderstep.Step // the steps after the current one
 	parts   [][]Object        // the objects of the steps so far that no later step has changed
-	out     Output            // of all steps so far, but for Objects and Tainted
+	out     Output            // of all steps so far, except Objects and Tainted
 	encodes bool              // a step was given the configuration before it began
 }
 
@@ -212,7 +212,7 @@ func guarded(ctx context.Context, renderer StepRenderer, in StepInput) (out Step
 	return renderer.RenderStep(ctx, in)
 }
 
-// add joins what a step returned besides documents to that of the steps before.
+// add joins what a step returned besides documents to the results of the steps before.
 func (r *run) add(out StepOutput) error {
 	r.out.Asked = r.out.Asked.Add(out.Asked)
 	for _, warning := range out.Warnings {

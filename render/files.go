@@ -58,8 +58,8 @@ func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 	return files, files.follow(links, limits.Names)
 }
 
-// Find calls see with each file that contains the text, in the order of their paths, until it returns
-// false. Nobody changes the content.
+// Find calls see with each file that contains the text, in the order of their paths, until it
+// returns false. see must not change the content.
 func (f *Files) Find(text []byte, see func(name string, content []byte) bool) {
 	for _, name := range slices.Sorted(maps.Keys(f.content)) {
 		if bytes.Contains(f.content[name], text) && !see(name, f.content[name]) {

@@ -49,9 +49,9 @@ func (g Generated) HasCertificate() bool {
 }
 
 // Current returns g without the certificates that are in the last third of their life, or past it:
-// the next render generates those again, and so clients have the other two thirds to learn of it. What
-// a certificate of an authority has signed follows by itself, because the authority is an argument of
-// its call.
+// the next render generates those again, and so clients have the other two thirds to learn of it.
+// Certificates that an authority has signed are renewed with it, because the authority is an
+// argument of its call.
 func (g Generated) Current(now time.Time) Generated {
 	current := g
 	for place, value := range g {

@@ -83,8 +83,7 @@ func DecodeInput(r *bufio.Reader, limits Limits) (Input, error) {
 // during the life of the process.
 type key [sha256.Size]byte
 
-// key returns the key of what a render looks at that asks for those facts. The sum is that of the
-// files.
+// key returns the key of a render's inputs that asks for those facts. The sum covers the files.
 func (in Input) key(files [sha256.Size]byte, asked Asked) (k key) {
 	if !asked.Facts {
 		in.Facts.Cluster, in.Facts.Sources = ClusterFacts{APIVersions: in.Facts.Cluster.APIVersions}, nil

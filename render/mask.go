@@ -26,8 +26,8 @@ const (
 	// shortSecret is the length up to which a secret is looked for as a whole text only, and not
 	// inside of longer ones: "1" is part of most of them.
 	shortSecret = 3
-	// telling is the length from which a secret that stands in an object's metadata was put there.
-	// A shorter one may equal a common word.
+	// telling is the length from which a secret in an object's metadata was put there. A shorter one
+	// may equal a common word.
 	telling = 8
 )
 
@@ -284,8 +284,8 @@ func rawJSON(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// findSecrets taints the texts of objects that contain a secret. It is for objects of renderers that
-// were given the configuration: nobody knows which of their texts came from it. It returns an
+// findSecrets taints the texts of objects that contain a secret. It is for objects of renderers
+// that were given the configuration: it is unknown which of their texts come from it. It returns an
 // *Error if a secret is shown to people.
 func (s *Substitution) findSecrets(objects []Object) error {
 	if len(s.forms.whole) == 0 {

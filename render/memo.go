@@ -48,7 +48,7 @@ type failure struct {
 	retryAt  time.Time // zero: never
 }
 
-// NewMemo returns a Memo that remembers nothing yet. Limits are those of the renderer.
+// NewMemo returns a Memo that remembers nothing yet. Limits are the renderer's.
 func NewMemo(renderer Renderer, limits Limits) (*Memo, error) {
 	m := &Memo{renderer: renderer, limits: limits, failures: map[key]failure{}}
 	var err, askedErr error
@@ -128,7 +128,7 @@ func (m *Memo) keep(bare, k key, out Output) {
 	}
 }
 
-// lookUp returns what is known of an input: a failure, an output, or neither.
+// lookUp returns the record of an input: a failure, an output, or neither.
 func (m *Memo) lookUp(k key) (failure, []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Expand returns a value of a step's options with every ${NAME} in its texts replaced. The value is
-// what encoding/json decodes into an any; it stays as it is, and the result shares nothing that
-// changed. A text that is one single ${NAME} becomes a number or a boolean if the variable spells
-// one. Keys of maps are not expanded. Nil Variables return the value itself.
+// Expand returns a value of a step's options with every ${NAME} in its texts replaced. The value
+// has the types that encoding/json decodes into an any; it stays as it is, and the result shares
+// nothing that changed. A text that is one single ${NAME} becomes a number or a boolean if the
+// variable spells one. Keys of maps are not expanded. Nil Variables return the value itself.
 //
 // The error names field and the place below it. It has a *VariableError in its chain if a variable
 // has neither value nor default.
@@ -25,7 +25,7 @@ func (v *Variables) Expand(field string, value any) (any, error) {
 }
 
 // ExpandTexts returns texts of a step's options, by their names, with every ${NAME} replaced. The
-// results are always texts. Errors are those of Expand.
+// results are always texts. Errors are the same as of Expand.
 func (v *Variables) ExpandTexts(field string, texts map[string]string) (map[string]string, error) {
 	if v == nil || len(texts) == 0 {
 		return texts, nil

@@ -15,7 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// outputHead is what an encoded Output begins with.
+// outputHead begins an encoded Output.
 type outputHead struct {
 	Objects   int       `json:"objects"`
 	Tainted   []string  `json:"tainted,omitempty"`
@@ -52,7 +52,7 @@ func (o Output) Encode() ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// encodedPlace precedes an object. An empty path is that of the object before.
+// encodedPlace precedes an object. An empty path means the path of the object before.
 type encodedPlace struct {
 	Path     string `json:"p,omitempty"`
 	Document int    `json:"d,omitempty"`

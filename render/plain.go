@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// plain reads the manifests of a folder, but for those in the folder except.
+// plain reads the manifests of a folder, except those in the folder except.
 func plain(files *Files, folder, except string, p parser) ([]Object, error) {
 	if err := files.checkLinks(folder, except); err != nil {
 		return nil, err

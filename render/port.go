@@ -12,11 +12,12 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 )
 
-// Input is everything that a render depends on, and whose it is. Inputs that are equal but for the
-// service have equal outputs. Nobody changes an input while it is rendered.
+// Input is everything that a render depends on, and whose it is. Inputs that are equal except for
+// the service have equal outputs. An input must not change during its render.
 type Input struct {
 	// Service names the service to which the render is charged: slow renders of one leave room for
-	// those of others. It changes nothing of the output, and no worker learns it. Empty: unknown.
+	// other services' renders. It changes nothing of the output, and no worker learns it. Empty:
+	// unknown.
 	Service string
 	// Files are the service's tree.
 	Files *Files
@@ -28,11 +29,11 @@ type Input struct {
 	Steps []renderstep.Step
 	// Variables are the service's configuration. Nil: it has none, and ${NAME} stays as it is.
 	Variables *Variables
-	// Facts are what is known of the service and its cluster.
+	// Facts describe the service and its cluster.
 	Facts Facts
 	// Installed reports that the service was applied completely before, with other content.
 	Installed bool
-	// Generated is what random functions returned before. Nil: they were never called.
+	// Generated holds the earlier results of random functions. Nil: they were never called.
 	Generated Generated
 	// Lookups are the objects that templates may read.
 	Lookups []Lookup
@@ -41,8 +42,8 @@ type Input struct {
 	IsPart bool
 }
 
-// Facts are what templates may know of where they are rendered. Their names in JSON are part of the
-// contract with templates.
+// Facts tell templates about the place that they are rendered for. Their names in JSON are part of
+// the contract with templates.
 type Facts struct {
 	Cluster ClusterFacts `json:"cluster"`
 	Service ServiceFacts `json:"service"`
@@ -65,7 +66,7 @@ type ClusterFacts struct {
 // ServiceFacts describe a service.
 type ServiceFacts struct {
 	Name string `json:"name"`
-	// Namespace is that of objects that name none.
+	// Namespace is the namespace of objects that name none.
 	Namespace string `json:"namespace"`
 }
 
@@ -112,7 +113,7 @@ func (l Lookup) Secrets() []string {
 	return all
 }
 
-// Output is what a render made.
+// Output is the result of a render.
 type Output struct {
 	// Objects come in the order of the steps, and within a step in its renderer's order. Every one
 	// has apiVersion, kind and a name.
@@ -122,24 +123,24 @@ type Output struct {
 	Tainted []string
 	// Secrets are the values of Secrets that templates have looked up, sorted.
 	Secrets []string
-	// Generated is what random functions returned, for the next render. Nil: none was called.
+	// Generated holds the results of random functions, for the next render. Nil: none was called.
 	Generated Generated
-	// Asked is what the render looked at besides files and configuration.
+	// Asked lists what the render read besides files and configuration.
 	Asked Asked
 	// Warnings are for the service's owner.
 	Warnings []string
-	// Notes are what charts tell the person that installs them, one text for each chart, within
+	// Notes are the charts' messages to the person who installs them, one text for each chart, within
 	// MaxNotes together. Secrets of the configuration are masked.
 	Notes []string
 }
 
-// Asked is what a render looked at, or may have looked at: if it changes, the same files make other
-// objects.
+// Asked lists the facts that a render read, or may have read: if it changes, the same files make
+// other objects.
 type Asked struct {
-	// Facts: those of the cluster and the sources, but for APIVersions. Every render may look at the
+	// Facts: the facts of the cluster and the sources, except APIVersions. Every render may read the
 	// service's.
 	Facts bool `json:"facts,omitempty"`
-	// APIVersions: those of the cluster.
+	// APIVersions: the cluster's.
 	APIVersions bool `json:"apiVersions,omitempty"`
 	// Lookups: objects of the cluster.
 	Lookups bool `json:"lookups,omitempty"`
@@ -164,9 +165,9 @@ type Renderer interface {
 // that is limited from outside; but where a library lets them stop at a limit or at the context's
 // end, they do. A panic is reported as an error of the content.
 type StepRenderer interface {
-	// RenderStep returns what the step makes. Errors are those of Renderer. They name the file, the
-	// line and the template where these are known, with paths from the tree's root. Messages may
-	// contain secrets: the Engine masks them.
+	// RenderStep returns the step's result. Errors are the Renderer's. They name the file, the line
+	// and the template where these are known, with paths from the tree's root. Messages may contain
+	// secrets: the Engine masks them.
 	RenderStep(ctx context.Context, in StepInput) (StepOutput, error)
 }
 
@@ -181,15 +182,15 @@ const MaxSchema = 256 << 10
 // impossible to interrupt, and use memory and time without bounds.
 type ParameterChecker interface {
 	// CheckParameters returns an *Error about the file that names each parameter that does not meet
-	// the schema, and no value of one. Other errors are those of Renderer. Nil variables are an empty
+	// the schema, and no value of one. Other errors are the Renderer's. Nil variables are an empty
 	// configuration.
 	CheckParameters(ctx context.Context, file string, schema []byte, variables *Variables) error
 }
 
 // StepInput is the input of one step.
 type StepInput struct {
-	// Input is the render's. Its Files include those that earlier steps made; its Folder and Steps
-	// are not this step's.
+	// Input is the render's. Its Files include the files of earlier steps; its Folder and Steps are
+	// not this step's.
 	Input
 
 	// Step is the step, with the renderer that was asked for or detected.
@@ -207,36 +208,37 @@ type StepInput struct {
 type StepOutput struct {
 	// Documents are manifests. The Engine reads them, and checks and counts their objects.
 	Documents []Document
-	// Objects follow those of Documents. The Engine checks and counts them, too, and may change them.
+	// Objects come after the objects of Documents. The Engine checks and counts them, too, and may
+	// change them.
 	Objects []Object
 	// Files are files for later steps, by their path from the tree's root. They replace files of the
 	// same name.
 	Files map[string][]byte
 	// Secrets are the values of Secrets that the step has looked up.
 	Secrets []string
-	// Generated is what random functions returned in this step.
+	// Generated holds the results of random functions in this step.
 	Generated Generated
-	// Asked is what the step looked at.
+	// Asked lists the facts that the step read.
 	Asked Asked
 	// Warnings are for the service's owner.
 	Warnings []string
-	// Notes are what a chart tells the person that installs it. Empty: nothing.
+	// Notes are a chart's message to the person who installs it. Empty: nothing.
 	Notes string
 }
 
 // Document is the text of one or more manifests in YAML or JSON.
 type Document struct {
-	// Path says where it comes from, such as chart/templates/web.yaml.
+	// Path names its source, such as chart/templates/web.yaml.
 	Path string
 	Text []byte
-	// Position is the place of the first manifest among those of Path, from 1. Zero: 1.
+	// Position is the place of the first manifest among the manifests of Path, from 1. Zero: 1.
 	Position int
 	// IsEncoded reports that Text is one manifest as an encoder of JSON writes it: without aliases,
 	// comments, and keys that occur twice. It costs less to read.
 	IsEncoded bool
 	// Annotations are set on each object of the text, over its own.
 	Annotations map[string]string
-	// LastKeyWins reports that of a key that occurs twice the last value counts, with a warning. Otherwise
-	// such a key is an error.
+	// LastKeyWins reports whether, of a key that occurs twice the last value counts, with a warning.
+	// Otherwise such a key is an error.
 	LastKeyWins bool
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // recognize returns the error of a file that was read as a manifest and is not one. If the file
-// belongs to a Helm chart or is a kustomization, the error says so, and what to do, instead of how
-// its text is no manifest.
+// belongs to a Helm chart or is a kustomization, the error names that, and what to do, instead of
+// how its text is no manifest.
 func (f *Files) recognize(name string, err error) error {
 	invalid, ok := errors.AsType[*Error](err)
 	if _, isVariable := errors.AsType[*VariableError](err); !ok || isVariable {

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// maxDefault bounds the default of a variable that References looks at.
+// maxDefault bounds the default of a variable that References searches.
 const maxDefault = 4 << 10
 
 // Reference is the use of a variable in a text.
 type Reference struct {
 	Name string
-	// Default is what stands for a variable without a value, and HasDefault reports that there is
-	// such a text.
+	// Default replaces a variable without a value, and HasDefault reports that there is such a text.
 	Default    string
 	HasDefault bool
 	// Line is the line of the text, from 1.
@@ -23,7 +22,7 @@ type Reference struct {
 }
 
 // References returns the variables that expressions such as ${NAME} and ${NAME:-default} of a text
-// use, in their order, those of defaults included. It passes over what is not such an expression.
+// use, in their order, including variables in defaults. It passes over other text.
 func References(text string) []Reference {
 	var found []Reference
 	line := 1
@@ -61,8 +60,8 @@ func referenceOf(name, rest string) (Reference, bool) {
 	return Reference{}, false
 }
 
-// ManifestReferences returns the references in the documents of a file, but for documents that say
-// with SubstituteAnnotation that they stay as they are.
+// ManifestReferences returns the references in the documents of a file, except documents that
+// SubstituteAnnotation exempts.
 func ManifestReferences(text []byte) []Reference {
 	var found []Reference
 	line := 0

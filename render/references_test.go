@@ -34,8 +34,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestSecReferencesOfAHostileTextAreFast looks at texts whose defaults never end. A search that goes
-// over the rest of the text at each reference takes longer than the test waits.
+// TestSecReferencesOfAHostileTextAreFast searches texts whose defaults never end. A search that
+// goes over the rest of the text at each reference takes longer than the test waits.
 func TestSecReferencesOfAHostileTextAreFast(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})

@@ -34,7 +34,7 @@ type Error struct {
 	// Document is the position of the document in its file, from 1. Zero: the error concerns the
 	// whole file.
 	Document int
-	// Cause is what is wrong.
+	// Cause is the defect.
 	Cause error
 }
 

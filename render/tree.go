@@ -18,7 +18,7 @@ type SourcePlace struct {
 	Folder string
 }
 
-// Tree is one tree of files of a service, and what is done with it.
+// Tree is one tree of files of a service, and the steps that render it.
 type Tree struct {
 	// First is the place of the tree's first source among the service's, and Count the number of its
 	// sources, which follow each other.

@@ -35,7 +35,7 @@ import (
 
 const (
 	// root is where the library believes the tree to be. The library looks on the disk for what the
-	// tree does not have; nobody can make a file below this folder.
+	// tree does not have; no program can make a file below this folder.
 	root = "/proc/leat"
 	// objectsField is the expression of steps that have none.
 	objectsField = "objects"

@@ -24,8 +24,7 @@ import (
 )
 
 // TestEqualOnCUEsOwnPrograms evaluates programs that CUE's module brings for its own tests, beside
-// cue export: every third of those that are one file without imports. None of them is in this
-// repository.
+// cue export: every third program of one file without imports. None of them is in this repository.
 func TestEqualOnCUEsOwnPrograms(t *testing.T) {
 	t.Parallel()
 	program := rendertest.Original(t, "cue")
@@ -103,8 +102,8 @@ func ownPrograms(t *testing.T) (programs []ownProgram) {
 	return programs
 }
 
-// objectOf returns an expression for an object that holds the plain fields of a source, or "" if there
-// are none. Quoted names are no references, so each value is that of the package.
+// objectOf returns an expression for an object that holds the plain fields of a source, or "" if
+// there are none. Quoted names are no references, so each value is the package's.
 func objectOf(source string) string {
 	file, err := parser.ParseFile("in.cue", source)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts holds the one document that templates of every language read: what is known of the
+// Package facts holds the one document that templates of every language read: the facts of the
 // service and its cluster, and the service's configuration. docs/guides/renderers.md is its
 // contract with the authors of templates.
 //

@@ -20,9 +20,9 @@ import (
 // dependencies the hub has packed. Helm would read a folder that ends with .tgz as an archive.
 const unpacked = ".unpacked"
 
-// unpacker collects the files of a chart, with those of the archives in its folder charts. Helm
-// bounds the files of an archive, but not their number, nor archives in archives. The unpacker counts
-// every byte that comes out of one, and measures YAML before anything decodes it.
+// unpacker collects the files of a chart, with the files of the archives in its folder charts. Helm
+// bounds the files of an archive, but not their number, nor archives in archives. The unpacker
+// counts every byte that comes out of one, and measures YAML before anything decodes it.
 type unpacker struct {
 	limits render.Limits
 	room   int64 // bytes that archives may still unpack to

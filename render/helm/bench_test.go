@@ -30,9 +30,9 @@ func large() map[string][]byte {
 	})
 }
 
-// BenchmarkChart renders a chart of 200 objects in this process; with helm template; and with Helm's
-// SDK as Flux uses it, in a process that goes on. It reports the CPU time of each, garbage collection
-// and, for the program, its start included.
+// BenchmarkChart renders a chart of 200 objects in this process; with helm template; and with
+// Helm's SDK as Flux uses it, in a process that keeps running. It reports the CPU time of each,
+// garbage collection and, for the program, its start included.
 func BenchmarkChart(b *testing.B) {
 	b.Run("leat", func(b *testing.B) {
 		tree := large()

@@ -135,7 +135,7 @@ func (e entry) IsDir() bool { return e.folder }
 // Sys implements fs.FileInfo.
 func (entry) Sys() any { return nil }
 
-// words are what a chart's files mention.
+// words are the words that a chart's files mention.
 type words struct {
 	capabilities bool // facts and API versions of the cluster
 	lookup       bool // the function of that name

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/render"
 )
 
-// TestKeysThatOccurTwice takes the last value of a key in a chart's output, as Helm does, and warns of it with
-// file and document. What has other mistakes is refused as before.
+// TestKeysThatOccurTwice takes the last value of a key in a chart's output, as Helm does, and warns
+// of it with file and document. Output with other mistakes is refused as before.
 func TestKeysThatOccurTwice(t *testing.T) {
 	t.Parallel()
 	twice := manifest("a", "1") + "  v: 2\n"

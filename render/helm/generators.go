@@ -24,7 +24,8 @@ import (
 // Charts make passwords and certificates with functions that return something else at each call. A
 // chart like that would change its objects at every render. So these functions return what they
 // returned before in the same place: in the same template, with the same arguments, at the same
-// turn. A place is new when a template or an argument is, and what is generated elsewhere stays.
+// turn. A place is new when a template or an argument is, and values that are generated elsewhere
+// stay.
 
 // generatorNames returns the functions of Helm's templates whose results depend on chance or time.
 func generatorNames() []string {
@@ -44,7 +45,7 @@ const enterFunc = "leatEnterTemplate"
 // after the other.
 type generators struct {
 	before   render.Generated // what was returned in earlier renders
-	made     render.Generated // what is returned in this one
+	made     render.Generated // returned in this render
 	template string           // that is being executed
 	turns    map[string]int   // by template, function and arguments
 }

@@ -57,8 +57,8 @@ func TestGeneratedValuesStay(t *testing.T) {
 	}
 }
 
-// TestGeneratedValuesHaveTheirPlace changes a chart: only what is generated in the changed place
-// changes.
+// TestGeneratedValuesHaveTheirPlace changes a chart: only values that are generated in the changed
+// place change.
 func TestGeneratedValuesHaveTheirPlace(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"templates/b.yaml": manifest("b", "{{ randAlphaNum 8 }}"), "templates/d.yaml": manifest("d", "{{ randAlphaNum 8 }}")}

@@ -46,12 +46,12 @@ func program(t *testing.T) string {
 	return binaries.Helm
 }
 
-// example is a chart of testdata/charts and what is done with it. The file settings.yaml of the
+// example is a chart of testdata/charts and how it is rendered. The file settings.yaml of the
 // archive holds it, beside the folder chart and files of values.
 type example struct {
 	renderstep.HelmOptions // in the words of a service's step
 
-	// Feature and Cases are what the chart shows, for docs/guides/renderers/charts.md.
+	// Feature and Cases describe the chart, for docs/guides/renderers/charts.md.
 	Feature string   `json:"feature"`
 	Cases   []string `json:"cases"`
 
@@ -238,7 +238,7 @@ func (e example) helm(t *testing.T, dir string) (map[string]any, error) {
 	return objectsOf(t, output.String()), nil
 }
 
-// objectsOf returns the objects of a text, whose comments say where each comes from.
+// objectsOf returns the objects of a text, whose comments name the source of each.
 func objectsOf(t *testing.T, text string) map[string]any {
 	t.Helper()
 	objects, file := map[string]any{}, ""
@@ -259,7 +259,7 @@ func objectsOf(t *testing.T, text string) map[string]any {
 	return objects
 }
 
-// TestEqualToHelm compares the objects of each chart in testdata/charts with those that helm
+// TestEqualToHelm compares the objects of each chart in testdata/charts with the objects that helm
 // template makes, place by place.
 func TestEqualToHelm(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func (r *rendering) addDocuments(out *render.StepOutput, files map[string]string
 			}
 		}
 	}
-	out.Notes = files[path.Join(r.root, "templates", notesFile)] // and not those of dependencies, as Helm
+	out.Notes = files[path.Join(r.root, "templates", notesFile)] // and not the dependencies', as Helm
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		base := path.Base(name)
 		if strings.HasPrefix(base, "_") || strings.HasSuffix(base, notesFile) || strings.TrimSpace(files[name]) == "" {

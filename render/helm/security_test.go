@@ -126,7 +126,7 @@ func sideBySide(archive string) map[string]string {
 	return files
 }
 
-// TestSecArchivesStayInTheirChart unpacks archives whose files would stand elsewhere.
+// TestSecArchivesStayInTheirChart unpacks archives whose files would be written elsewhere.
 func TestSecArchivesStayInTheirChart(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sub/../../templates/x.yaml", "sub/../../../x", "sub//etc/x", "sub/c:/x", `sub\..\..\x`, "Chart.yaml"} {
@@ -237,7 +237,7 @@ func FuzzChart(f *testing.F) {
 	f.Add("{{ range $k, $v := .Values }}{{ toYaml $v | nindent 2 }}{{ end }}", "a: [1, {b: c}]\nglobal: {}", `{"$ref": "#/definitions/a", "definitions": {"a": {}}}`)
 	f.Add("{{ randAlpha 4 }}{{ uuidv4 }}{{ now }}", "{}", "")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {name: a, annotations: {helm.sh/hook: test}}}]\n", "a: null", "")
-	// What takes much memory or time is for the worker, which ends at its limits.
+	// Charts that take much memory or time are left to the worker, which ends at its limits.
 	costly := regexp.MustCompile(`[0-9]{4}|[eEpPxX][0-9]{2}|until|seq|repeat|indent|wrap|range|include|template|tpl|block|mul|gen[A-Z]|crypt|htpasswd|derive|Long|add`)
 	f.Fuzz(func(t *testing.T, text, values, schema string) {
 		if costly.MatchString(text) || costly.MatchString(values) || len(text)+len(values)+len(schema) > 4<<10 {

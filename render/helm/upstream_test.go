@@ -39,8 +39,8 @@ var ownDifferences = func() map[string]string {
 	}
 }()
 
-// TestEqualOnHelmsOwnCharts compares the objects of the charts that Helm's module brings for its own
-// tests with those that helm template makes. None of them is in this repository.
+// TestEqualOnHelmsOwnCharts compares the objects of the charts that Helm's module brings for its
+// own tests with the objects that helm template makes. None of them is in this repository.
 func TestEqualOnHelmsOwnCharts(t *testing.T) {
 	t.Parallel()
 	charts := chartsBelow(rendertest.ReadFolder(t, rendertest.Module(t, "helm.sh/helm/v4")))
@@ -92,8 +92,8 @@ func TestEqualOnHelmsOwnCharts(t *testing.T) {
 	}
 }
 
-// chartsBelow returns the charts among the files of Helm's module, by their folder, without those
-// that are dependencies of others. Their files lie in the folder chart.
+// chartsBelow returns the charts among the files of Helm's module, by their folder, without
+// dependencies of other charts. Their files lie in the folder chart.
 func chartsBelow(files map[string][]byte) map[string]map[string][]byte {
 	folders := map[string]bool{}
 	for name := range files {

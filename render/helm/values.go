@@ -18,9 +18,9 @@ import (
 	"github.com/leatdev/leat/render"
 )
 
-// mergeValues returns the values that override the chart's own: those of the files, in their order,
-// then the step's values, then its parameters. Maps are merged, lists are replaced, and null removes
-// a value of the chart.
+// mergeValues returns the values that override the chart's own: the values of the files, in their
+// order, then the step's values, then its parameters. Maps are merged, lists are replaced, and null
+// removes a value of the chart.
 func mergeValues(in render.StepInput, options renderstep.HelmOptions) (map[string]any, error) {
 	merged := map[string]any{}
 	for i, name := range options.ValuesFiles {

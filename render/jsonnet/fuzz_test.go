@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/render/jsonnet"
 )
 
-// FuzzImports imports any path from any folder, with any library path. What is imported is a file of
+// FuzzImports imports any path from any folder, with any library path. An imported file is one of
 // the tree, and every error is one of the content.
 func FuzzImports(f *testing.F) {
 	for _, seed := range []string{"x", "../x", "/etc/passwd", "a/../../x", "./vendor/x", "", "..", ".", "x\x00y", `x\..\y`, "\xff"} {

@@ -31,9 +31,9 @@ func newImporter(ctx context.Context, files *render.Files, libraries []string) *
 }
 
 // libraries returns the folders in which imports are looked up, the first ones first. Of named ones
-// the last is the first, as for the jsonnet program's --jpath. By default they are lib and vendor of
-// the step's folder, and then those of every folder above it: programs that fetch libraries put them
-// at the root of a repository.
+// the last is the first, as for the jsonnet program's --jpath. By default they are lib and vendor
+// of the step's folder, and then the same of every folder above it: programs that fetch libraries
+// put them at the root of a repository.
 func libraries(folder string, named []string) []string {
 	var all []string
 	if len(named) == 0 {

@@ -107,7 +107,8 @@ const extVar = `{
   installed: %t,
 }`
 
-// offerFacts sets std.extVar("leat") to the document of package facts, and notes what is read of it.
+// offerFacts sets std.extVar("leat") to the document of package facts, and notes which parts the
+// render reads.
 func (e *evaluation) offerFacts(vm *jsonnet.VM) {
 	vm.ExtCode("leat", fmt.Sprintf(extVar, e.in.Installed))
 	for name, read := range map[string]func() any{

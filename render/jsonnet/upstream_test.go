@@ -79,7 +79,7 @@ func TestEqualOnJsonnetsOwnPrograms(t *testing.T) {
 	t.Logf("%d results are equal, %d programs are refused by both, %d differ", compared, refused, len(ownDifferences))
 }
 
-// compare returns what is different, or "", and whether the program is expected to fail.
+// compare returns the difference, or "", and whether the program is expected to fail.
 func compare(got render.StepOutput, err error, expected []byte) (problem string, fails bool) {
 	want, isValue := decoded(expected)
 	switch {

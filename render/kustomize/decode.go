@@ -93,7 +93,7 @@ func checkPlugin(name string, content []byte) error {
 	}
 	nodes, err := kio.FromBytes(content)
 	if err != nil {
-		return nil //nolint:nilerr // kustomize cannot read it either, and says it better
+		return nil //nolint:nilerr // kustomize cannot read it either, and explains it better
 	}
 	for _, node := range nodes {
 		encoded, err := node.MarshalJSON()

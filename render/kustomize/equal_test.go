@@ -37,10 +37,10 @@ func program(t testing.TB) string {
 
 // example is an archive of testdata/kustomizations. Its file settings.yaml holds this.
 type example struct {
-	// Feature and Cases are what it shows, for docs/guides/renderers/kustomizations.md.
+	// Feature and Cases describe it, for docs/guides/renderers/kustomizations.md.
 	Feature string   `json:"feature"`
 	Cases   []string `json:"cases"`
-	// Folder is what is built. Empty: the root.
+	// Folder is the folder to build. Empty: the root.
 	Folder string `json:"folder"`
 	// Error is a part of the error that both report, or Leat alone if Differs is set. Empty: both
 	// succeed.
@@ -111,7 +111,7 @@ func (e example) kustomize(t *testing.T, content map[string][]byte) ([]any, erro
 }
 
 // TestEqualToKustomize compares the objects of each kustomization in testdata/kustomizations with
-// those that kustomize build writes, and their order.
+// the objects that kustomize build writes, and their order.
 func TestEqualToKustomize(t *testing.T) {
 	t.Parallel()
 	for _, name := range examples(t) {

@@ -148,7 +148,7 @@ func checkFiles(files *render.Files, limits render.Limits) error {
 	return nil
 }
 
-// build returns the objects of the kustomization name, which is that of folder, in kustomize's order.
+// build returns the objects of the kustomization name, which is in folder, in kustomize's order.
 func build(files *render.Files, folder, name string, limits render.Limits) ([]render.Document, error) {
 	kustomizeState.Lock()
 	defer kustomizeState.Unlock()
@@ -194,6 +194,6 @@ func options() *krusty.Options {
 	o := krusty.MakeDefaultOptions()
 	o.PluginConfig = types.DisabledPluginConfig()
 	o.LoadRestrictions = types.LoadRestrictionsNone
-	o.Reorder = krusty.ReorderOptionUnspecified // as the program: its own order, unless sortOptions says otherwise
+	o.Reorder = krusty.ReorderOptionUnspecified // as the program: its own order, unless sortOptions changes it
 	return o
 }

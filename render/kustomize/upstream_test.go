@@ -85,8 +85,8 @@ type krustyCase struct {
 	fails  bool   // the build is refused
 }
 
-// compare builds the case with Leat, and returns what is different, or "". The order of objects is
-// not compared: these tests switch sorting off.
+// compare builds the case with Leat, and returns the difference, or "". The order of objects is not
+// compared: these tests switch sorting off.
 func (c krustyCase) compare(t *testing.T) string {
 	t.Helper()
 	built, err := build(t, render.NewFiles(c.files), c.folder)
@@ -347,7 +347,7 @@ func inTree(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// calledName returns the name of what is called, such as th.Run.
+// calledName returns the name of the called function, such as th.Run.
 func calledName(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:

@@ -20,8 +20,8 @@ const (
 	textsOverResult = 16
 )
 
-// bounds are what one step may still use. The first failure stays: the library replaces errors by
-// texts, or by panics.
+// bounds are the resources that one step may still use. The first failure stays: the library
+// replaces errors by texts, or by panics.
 type bounds struct {
 	ctx     context.Context //nolint:containedctx // the library passes none to filters and tags
 	most    int64           // bytes of all results

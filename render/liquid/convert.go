@@ -33,7 +33,7 @@ type conversion struct {
 	err    error
 }
 
-// count counts a value, and reports whether the conversion goes on.
+// count counts a value, and reports whether the conversion continues.
 func (c *conversion) count(depth int) bool {
 	if c.err != nil {
 		return false

@@ -22,7 +22,7 @@ const (
 	maxQuote = 120
 )
 
-// preamble is what the library's messages begin with.
+// preamble begins the library's messages.
 var preamble = regexp.MustCompile(`^(Liquid error( \(line \d+\))?: )+`)
 
 // explain returns an error of the library with the template and the line.

@@ -82,7 +82,7 @@ func (r *run) registerFilters(engine *liquid.Engine) {
 	}
 }
 
-// ownFilters returns those that replace filters of the library, and those that Plural has in a form
+// ownFilters returns the filters that replace the library's, and the ones that Plural has in a form
 // of its own.
 func ownFilters() dictionary {
 	return dictionary{

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package liquid renders Liquid templates in place: x.yaml.liquid becomes x.yaml. Variables and
-// filters are those that users of Plural know, and Leat's own document. It makes no objects: the
+// filters are the ones that users of Plural know, and Leat's own document. It makes no objects: the
 // render.Engine reads the folder as plain manifests afterwards, unless the step wants files only.
 //
 // The library can neither be interrupted nor bounded. The package therefore puts its own bounds

@@ -194,7 +194,7 @@ var ofPlural = strings.Fields(`
 	trimAll trimPrefix trimSuffix trimall trunc tuple typeIs typeIsLike typeOf uniq unixEpoch unset until untilStep untitle upper urlJoin urlParse
 	values without wrap wrapWith`)
 
-// TestEveryFilterOfPluralIsKnown expects each to work, or to say why it is refused.
+// TestEveryFilterOfPluralIsKnown expects each to work, or to explain why it is refused.
 func TestEveryFilterOfPluralIsKnown(t *testing.T) {
 	t.Parallel()
 	for _, name := range ofPlural {

@@ -16,7 +16,7 @@ import (
 
 // Attack is content that costs a renderer all the memory or time that it gets.
 type Attack struct {
-	// Name says what the content does.
+	// Name describes the content.
 	Name string
 	// Step renders Files.
 	Step  renderstep.Step

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// maxFiles is how many files a worker may have open: its pipes, and those that the runtime
-	// needs.
+	// maxFiles is how many files a worker may have open: its pipes, and the files of the runtime.
 	maxFiles = 16
 	// expendable is the OOM score that makes the kernel end a worker before the agent when memory
 	// runs out.
@@ -33,8 +32,8 @@ func limit(b bounds) error {
 	}
 	if b.memory > 0 && !raceDetector {
 		// Go reserves addresses before it uses them, and the kernel does not count a mapping in place of
-		// a reserved one against RLIMIT_DATA until it is there: a single allocation could have any
-		// size. Reserving is what RLIMIT_AS refuses.
+		// a reserved one against RLIMIT_DATA until it is there: a single allocation could have any size.
+		// RLIMIT_AS refuses the reservation.
 		reserved, err := addressSpace()
 		if err != nil {
 			return err

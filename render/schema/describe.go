@@ -44,7 +44,7 @@ func Fields(file string, text []byte) ([]Field, error) {
 	return fieldsOf(nil, compiled, nil), nil
 }
 
-// fieldsOf adds the fields below a path to those that were found.
+// fieldsOf adds the fields below a path to the found ones.
 func fieldsOf(found []Field, schema *jsonschema.Schema, above []string) []Field {
 	schema = target(schema)
 	if schema == nil || len(above) >= maxDepth {

@@ -83,7 +83,7 @@ func typesOf(schema *jsonschema.Schema) []string {
 	return nil
 }
 
-// failuresOf returns what is wrong with each parameter, sorted, each failure once. It quotes the
+// failuresOf returns the defects of each parameter, sorted, each failure once. It quotes the
 // schema, which is content of the repository, and no parameter, which may be a secret.
 func failuresOf(err *jsonschema.ValidationError) []string {
 	var failures []string

@@ -16,7 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// base is what references inside a schema are resolved against. No URL but this one is loaded.
+// base is the base of references inside a schema. No URL but this one is loaded.
 const base = "file:///"
 
 // Compile reads the schema of a file. The hint completes the error about a reference to another

@@ -34,7 +34,7 @@ const shop = `{
   "dependentRequired": {"DEBUG": ["TAG"]}
 }`
 
-// check returns what is wrong with the parameters: the failures between colon and semicolon.
+// check returns the defects of the parameters: the failures between colon and semicolon.
 func check(t *testing.T, text string, values, secrets map[string]string) string {
 	t.Helper()
 	err := schema.Parameters{}.CheckParameters(t.Context(), "deploy/leat.schema.json", []byte(text), &render.Variables{Values: values, Secrets: secrets})
@@ -184,7 +184,7 @@ func TestSecSchemasShowNoParameter(t *testing.T) {
 	}
 }
 
-// TestSecSchemasAreNotFetched refers to what is elsewhere.
+// TestSecSchemasAreNotFetched refers to schemas elsewhere.
 func TestSecSchemasAreNotFetched(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -90,7 +90,7 @@ func (w *filling) value(value any, path string) (any, error) {
 	return value, nil
 }
 
-// holdsEncrypted reports whether an encrypted text stands in a value.
+// holdsEncrypted reports whether an encrypted text is part of a value.
 func holdsEncrypted(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:

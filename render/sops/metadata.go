@@ -27,7 +27,7 @@ const (
 	dataKeyBytes = 32
 )
 
-// metadata is what SOPS keeps in a file.
+// metadata is the block that SOPS keeps in a file.
 type metadata struct {
 	Age []struct {
 		Recipient string `yaml:"recipient"`
@@ -41,7 +41,7 @@ type metadata struct {
 	EncryptedRegex    string `yaml:"encrypted_regex"`
 	MACOnlyEncrypted  bool   `yaml:"mac_only_encrypted"`
 
-	// What follows is refused.
+	// The following is refused.
 	KeyGroups               []any  `yaml:"key_groups"`
 	UnencryptedCommentRegex string `yaml:"unencrypted_comment_regex"`
 	EncryptedCommentRegex   string `yaml:"encrypted_comment_regex"`
@@ -136,7 +136,7 @@ func (m metadata) dataKey(keys Keys) ([]byte, error) {
 	return nil, &KeyError{Recipients: m.recipients()}
 }
 
-// rules say which values of a file are encrypted.
+// rules select the encrypted values of a file.
 type rules struct {
 	metadata
 	unencrypted, encrypted *regexp.Regexp // nil: none

@@ -172,7 +172,7 @@ func TestSecSopsMovedInObjects(t *testing.T) {
 	}
 }
 
-// FuzzOpenFile opens arbitrary files. Only those that sops wrote open.
+// FuzzOpenFile opens arbitrary files. Only files that sops wrote open.
 func FuzzOpenFile(f *testing.F) {
 	for _, c := range cases() {
 		text, err := os.ReadFile(c.encrypted())

@@ -11,8 +11,8 @@
 // would change the MAC.
 //
 // SOPS's own library is not used: it links the clients of all clouds. This package reads YAML and
-// JSON with keys of age. It does not read other kinds of keys, key groups, comments that decide what
-// is encrypted, and files that are encrypted as a whole.
+// JSON with keys of age. It does not read other kinds of keys, key groups, comments that select
+// encrypted values, and files that are encrypted as a whole.
 //
 // No error of this package contains a value or a key.
 package sops
@@ -48,7 +48,7 @@ const (
 	ivBytes, tagBytes = 32, 16
 )
 
-// macOnlyEncrypted is what a MAC begins with that covers only encrypted values.
+// macOnlyEncrypted begins a MAC that covers only encrypted values.
 var macOnlyEncrypted = []byte{
 	0x8a, 0x3f, 0xd2, 0xad, 0x54, 0xce, 0x66, 0x52, 0x7b, 0x10, 0x34, 0xf3, 0xd1, 0x47, 0xbe, 0xb,
 	0xb, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
@@ -58,7 +58,7 @@ var macOnlyEncrypted = []byte{
 var errMAC = errors.New("the MAC differs: the file was changed by something else than sops after it was encrypted; " +
 	"restore it from its history, or edit it with sops")
 
-// place is an encrypted text and where it stands: the keys above it, as SOPS authenticates them.
+// place is an encrypted text and where it is: the keys above it, as SOPS authenticates them.
 type place struct{ path, text string }
 
 // File is an opened file. It is not changed after OpenFile and may be used concurrently.
@@ -144,7 +144,7 @@ type opener struct {
 	values map[place]any
 }
 
-// mapping opens what is below a mapping. path is that of its keys, each with a colon behind.
+// mapping opens the values below a mapping. path is the path of its keys, each with a colon behind.
 func (o *opener) mapping(node *yaml.Node, path string, s scope, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: lies more than %d levels deep", pathText(path), maxDepth)

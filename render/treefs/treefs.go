@@ -29,7 +29,7 @@ var (
 	_ fs.StatFS     = (*FS)(nil)
 )
 
-// New returns the file system of the files. A file whose name is also that of a folder is hidden by
+// New returns the file system of the files. A file whose name also belongs to a folder is hidden by
 // the folder, and files whose names fs.ValidPath rejects do not exist.
 func New(files *render.Files) *FS {
 	f := &FS{files: files, folders: map[string][]fs.DirEntry{".": nil}}

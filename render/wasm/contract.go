@@ -29,13 +29,13 @@ const (
 	maxResults = 20
 )
 
-// ownAnnotations are what functions note for the program that runs them.
+// ownAnnotations are the notes of functions for the program that runs them.
 var ownAnnotations = []string{"internal.config.kubernetes.io/", "config.kubernetes.io/index", "config.kubernetes.io/path", "config.kubernetes.io/id"}
 
 // encodeRequest returns a module's standard input, and what it tells the module of the facts.
 //
-// A configuration with apiVersion and kind is that of an existing KRM function: it is the functionConfig
-// itself, and the function is told nothing else.
+// A configuration with apiVersion and kind belongs to an existing KRM function: it is the
+// functionConfig itself, and the function is told nothing else.
 func encodeRequest(in render.StepInput, options renderstep.WASMOptions) ([]byte, render.Asked, error) {
 	expanded, err := in.Variables.Expand("wasm.config", options.Config)
 	if err != nil {
@@ -68,7 +68,7 @@ func encodeRequest(in render.StepInput, options renderstep.WASMOptions) ([]byte,
 	return text, asked, nil
 }
 
-// response is what a module wrote.
+// response is the output of a module.
 type response struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -76,7 +76,7 @@ type response struct {
 	Results    []result         `json:"results"`
 }
 
-// result is what a function says of the objects.
+// result is a function's finding about the objects.
 type result struct {
 	Message  string `json:"message"`
 	Severity string `json:"severity"`

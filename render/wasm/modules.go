@@ -25,11 +25,11 @@ const (
 	// maxPages is the most memory that a module may declare, in pages of 64 KiB: all that it can
 	// address. A sandbox bounds what it gets.
 	maxPages = 1 << 16
-	// startFunction is what a command of WASI exports.
+	// startFunction is the export of a WASI command.
 	startFunction = "_start"
 )
 
-// modules compiles modules, and keeps those that were used last. It is safe for concurrent use.
+// modules compiles modules, and keeps the most recently used ones. It is safe for concurrent use.
 type modules struct {
 	mu       sync.Mutex // guards what follows
 	runtime  wazero.Runtime

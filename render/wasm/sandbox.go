@@ -76,7 +76,7 @@ func sleep(ctx context.Context, ns int64) {
 // monotonicStart is the still clock's monotonic time in nanoseconds. Go's runtime refuses zero.
 const monotonicStart = int64(time.Second)
 
-// stillClock begins in 1970 and stands still, except that a module that sleeps moves it: programs
+// stillClock begins in 1970 and does not move, except that a module that sleeps moves it: programs
 // wait for a time that has to come. The module uses it from one goroutine.
 type stillClock struct{ slept int64 }
 
@@ -131,7 +131,7 @@ func (t *tail) quoted() string {
 }
 
 // memoryLimit bounds the linear memory of one instance, and notes whether the module wanted more. A
-// module that is refused memory fails in a way of its own, which says nothing of the reason.
+// module that is refused memory fails in a way of its own, which does not name the reason.
 type memoryLimit struct {
 	most     uint64
 	exceeded bool

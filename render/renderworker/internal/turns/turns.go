@@ -63,7 +63,7 @@ func New(turns int, slowAfter time.Duration) *Queue {
 // Do waits for a turn, and then calls work, which must return the cause of its context if that ends.
 // Do calls work again, at a later turn, if it was stopped for another service: at most once while the
 // service is known to be slow. Empty service: unknown, and not known to be slow later. The error is
-// that of work, or the cause of ctx if that ended first.
+// work's, or the cause of ctx if that ended first.
 func (q *Queue) Do(ctx context.Context, service string, work func(context.Context) error) error {
 	for {
 		if err := q.attempt(ctx, service, work); !errors.Is(err, errStopped) {
@@ -118,7 +118,7 @@ func (q *Queue) becomeSlow(t *turn) {
 	q.advanceLocked()
 }
 
-// rememberLocked records that a render of the service is slow now, and forgets those of long ago.
+// rememberLocked records that a render of the service is slow now, and forgets old records.
 func (q *Queue) rememberLocked(service string) {
 	if service != "" {
 		q.slow[service] = time.Now()
@@ -132,7 +132,7 @@ func (q *Queue) isSlowLocked(service string) bool {
 	return isKnown && time.Since(last) < slowFor
 }
 
-// advanceLocked begins and stops what next says, until it says nothing.
+// advanceLocked begins and stops the renders that next selects, until it selects none.
 func (q *Queue) advanceLocked() {
 	for {
 		var holders []holder

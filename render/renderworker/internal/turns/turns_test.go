@@ -103,7 +103,7 @@ func TestNext(t *testing.T) {
 		// A stopped one counts until it has ended.
 		{2, "x", "s", "rest", -1},
 		{2, "x", "h", "begin", 0},
-		// The last that became slow makes way, once, and for those that are not slow.
+		// The last that became slow makes way, once, and for renders that are not slow.
 		{2, "nn", "h", "stop", 1},
 		{2, "nn", "sh", "stop", 1},
 		{2, "nn", "s", "rest", -1},
@@ -167,7 +167,7 @@ func TestTwoBecomeSlow(t *testing.T) {
 	})
 }
 
-// TestNobodyWaits checks that renders that become slow together go on if no other needs a turn.
+// TestNobodyWaits checks that renders that become slow together continue if no other needs a turn.
 func TestNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestOneTurn(t *testing.T) {
 	})
 }
 
-// TestUnknownService checks that renders of nobody do not make each other slow.
+// TestUnknownService checks that renders without a service do not make each other slow.
 func TestUnknownService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
