@@ -156,7 +156,7 @@ func TestWhoMayCallTheAgent(t *testing.T) {
 	}
 }
 
-// TestAgentLearnsTheCallerFromTheHubOnly has a caller claim to be somebody else.
+// TestAgentLearnsTheCallerFromTheHubOnly has a caller claim another identity.
 func TestAgentLearnsTheCallerFromTheHubOnly(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo", "leat:operators")
@@ -184,8 +184,8 @@ func TestAgentLearnsTheCallerFromTheHubOnly(t *testing.T) {
 	}
 }
 
-// TestAgentCallsAreRecorded wants a decision and an outcome for what is carried out, and a decision
-// for what is not.
+// TestAgentCallsAreRecorded wants a decision and an outcome for a request that is carried out, and
+// a decision for one that is not.
 func TestAgentCallsAreRecorded(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo", "leat:viewers")

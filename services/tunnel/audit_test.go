@@ -118,7 +118,7 @@ func TestFailingOpenCarriesOut(t *testing.T) {
 	if status, body := h.get(client(t, false), "ada", "demo", "/api"); status != http.StatusOK {
 		t.Errorf("got %d %s, want 200", status, body)
 	}
-	log.full.Store(false) // what is kept is written at the end
+	log.full.Store(false) // kept records are written at the end
 }
 
 func TestAuditConfigIsChecked(t *testing.T) {

@@ -41,8 +41,7 @@ type Config struct {
 	// DistributorURL is the base URL of the distributor, which publishes the keys of tokens and
 	// decides about access. Required.
 	DistributorURL string
-	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means those of the
-	// system.
+	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means the system's.
 	DistributorCAFile string
 	// DistributorTransport is used instead of a network connection to the distributor when it is
 	// set, as tests do. Not a flag.
@@ -62,8 +61,8 @@ type Config struct {
 	PeerListenAddr string
 	// PeerListener replaces PeerListenAddr if it is set. Not a flag.
 	PeerListener net.Listener
-	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those
-	// of the system.
+	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means the
+	// system's.
 	PeerCAFile string
 	// PeerServerName is the name that certificates of replicas at https have. Empty means the host of
 	// each one's URL. Replicas whose URLs are addresses of pods, which no certificate can name in
@@ -119,9 +118,9 @@ type Config struct {
 	// [objectname.HostLabel]). Empty means that there are paths only.
 	ClusterDomain string
 
-	// Audit says where audit records go.
+	// Audit sets where audit records go.
 	Audit auditout.Config
-	// Record says which sessions are recorded.
+	// Record selects the sessions to record.
 	Record RecordConfig
 }
 
@@ -360,7 +359,7 @@ func (c *Config) peerServe() serve.Config {
 	}
 }
 
-// RecordConfig says which sessions are recorded.
+// RecordConfig selects the sessions to record.
 type RecordConfig struct {
 	// Dir is the folder of the recordings. Empty: nothing is recorded.
 	Dir string

@@ -14,7 +14,7 @@ import (
 )
 
 // TestHeartbeatsComeBeforePings has intervals in which an agent would and would not send PINGs of
-// its own. An interval that is too long is refused with an error that says what to choose.
+// its own. An interval that is too long is refused with an error that names the right choice.
 func TestHeartbeatsComeBeforePings(t *testing.T) {
 	t.Parallel()
 	for value, refused := range map[string]bool{"": false, "0s": true, "1s": false, "19.999s": false, "20s": true, "1m": true} {

@@ -153,8 +153,8 @@ func ask(tb testing.TB, c *http.Client, method, base, path, token, body string) 
 	return answer{res.StatusCode, res.Header, res.ContentLength, string(content), res.Trailer}
 }
 
-// TestF33GzippedWatchIsFlushed has a packed event in a watch that goes on. In virtual time at once
-// means at the same instant.
+// TestF33GzippedWatchIsFlushed has a packed event in a watch that continues. In virtual time at
+// once means at the same instant.
 func TestF33GzippedWatchIsFlushed(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {

@@ -40,8 +40,8 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestF02ReaderThatPauses lets a reader of a long answer stand still until everything behind it
-// stands still as well, and go on.
+// TestF02ReaderThatPauses lets a reader of a long answer stop until everything behind it has
+// stopped as well, and continue.
 func TestF02ReaderThatPauses(t *testing.T) {
 	const size = 32 << 20
 	var sent atomic.Int64
@@ -71,7 +71,7 @@ func TestF02ReaderThatPauses(t *testing.T) {
 		if _, err := io.CopyN(hash, res.Body, 1<<20); err != nil {
 			t.Fatal(err)
 		}
-		// It stands still when requests pass and nothing of it has moved.
+		// It has stopped when requests pass and nothing of it has moved.
 		c := client(t, true)
 		for before := int64(-1); before != sent.Load(); {
 			before = sent.Load()
@@ -219,8 +219,8 @@ func TestF06FullKernelBuffers(t *testing.T) {
 	})
 }
 
-// TestF08MemoryHasACeiling has more readers stand still than there is memory for: some of them go,
-// and nothing else does.
+// TestF08MemoryHasACeiling stops more readers than there is memory for: some of them go, and
+// nothing else does.
 func TestF08MemoryHasACeiling(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.BufferMemory = 4 * config.MiB })
 	h.access.grant("ada", "demo")

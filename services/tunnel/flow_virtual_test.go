@@ -22,12 +22,12 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// lineRate is what the lines of these tests carry in a second.
+// lineRate is how much the lines of these tests carry in a second.
 const lineRate = 16 << 20
 
-// line is one to the hub, which has no end of bandwidth yet. In a bubble nobody may wait for time
-// while others wait for a lock that it holds; so a line gets its rate when what goes over it has
-// begun.
+// line is one to the hub, which has no end of bandwidth yet. In a bubble no goroutine may wait for
+// time while others wait for a lock that it holds; so a line gets its rate when what goes over it
+// has begun.
 func (h *hub) line() (*chaos.Proxy, func(context.Context) (net.Conn, error)) {
 	h.tb.Helper()
 	line := chaos.New(chaos.Params{Dial: h.connect})
@@ -36,9 +36,9 @@ func (h *hub) line() (*chaos.Proxy, func(context.Context) (net.Conn, error)) {
 }
 
 // TestF04WatchBesideDownloadsInTime has events happen while downloads take all that a line of 16
-// MiB/s can carry: the agent's, or that of a caller who has everything on one connection. Each
+// MiB/s can carry: the agent's, or the line of a caller who has everything on one connection. Each
 // event comes within 50 ms, which is the time of 800 KiB: of a frame of 64 KiB for each of the
-// eight downloads, and of what is on the line already. Time is virtual, and only the line takes
+// eight downloads, and of the bytes on the line already. Time is virtual, and only the line takes
 // any.
 func TestF04WatchBesideDownloadsInTime(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestF04WatchBesideDownloadsInTime(t *testing.T) {
 
 // TestF07OtherClustersAnswerAsFast has clusters each at a line of its own. Of one all streams are
 // taken: half by downloads that together fill its line, half by readers that stand still. No
-// request to the other one, and no download from it over a line that takes larger windows than
-// those at first, takes a fifth longer than it did before. Time is virtual, and only the lines take
+// request to the other one, and no download from it over a line that takes larger windows than the
+// first ones, takes a fifth longer than it did before. Time is virtual, and only the lines take
 // any.
 func TestF07OtherClustersAnswerAsFast(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func (h *hub) speed(cluster string, size int64) speed {
 	return speed{median: took[len(took)/2], p99: took[len(took)*99/100], download: time.Since(began)}
 }
 
-// open returns the body of an answer that goes on.
+// open returns the body of an endless answer.
 func (h *hub) open(ctx context.Context, c *http.Client, cluster, path string) io.ReadCloser {
 	h.tb.Helper()
 	res, err := c.Do(h.request(ctx, http.MethodGet, "ada", cluster, path, nil))
@@ -207,7 +207,7 @@ func (h *hub) open(ctx context.Context, c *http.Client, cluster, path string) io
 }
 
 // paced is a cluster with downloads, in large pieces, and a watch whose events are the times at
-// which they happen. What has no end goes on when begin is closed.
+// which they happen. Endless answers continue when begin is closed.
 type paced struct {
 	piece []byte
 	begin chan struct{}

@@ -46,7 +46,7 @@ func TestF26TenThousandAgentsHearInTime(t *testing.T) {
 // letAllIn has agents that come all at once not told to come again.
 func letAllIn(cfg *tunnel.Config) { cfg.MaxConnectsPerSecond = 100_000 }
 
-// listen connects agents and counts the heartbeats that they hear, and those of them that are late.
+// listen connects agents and counts the heartbeats that they hear, and the late ones.
 func (h *hub) listen(agents int) (late, all int64) {
 	h.tb.Helper()
 	const deaf, beats = 10, 4

@@ -53,7 +53,7 @@ func TestUpgradeOverAHop(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgradeOverAHop gets the API server's own answer, and the connection goes on.
+// TestRefusedUpgradeOverAHop gets the API server's own answer, and the connection stays.
 func TestRefusedUpgradeOverAHop(t *testing.T) {
 	people, _ := pair(t, agenttest.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Leat-Upgrade") == "" {

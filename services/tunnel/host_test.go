@@ -50,8 +50,8 @@ func TestF34HostPerClusterAndPathPrefix(t *testing.T) {
 	}
 }
 
-// TestSecNoHostBelowAnother asks at hosts that lie below those of clusters, and at others that look
-// like one: a page at such a host would share the cookies of the host above it, and a wildcard
+// TestSecNoHostBelowAnother asks at hosts that lie below the hosts of clusters, and at others that
+// look like one: a page at such a host would share the cookies of the host above it, and a wildcard
 // certificate would not cover it.
 func TestSecNoHostBelowAnother(t *testing.T) {
 	h := startHub(t, func(c *tunnel.Config) { c.ClusterDomain = "clusters.example" })

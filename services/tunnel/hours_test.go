@@ -20,8 +20,8 @@ import (
 )
 
 // TestF27TenMinutesBehindALoadBalancer has a load balancer in between that lets no PING frame pass
-// and ends what is silent for 30 s. Neither the agent's connection nor a watch that has nothing to
-// say ends within ten minutes.
+// and ends connections that are silent for 30 s. Neither the agent's connection nor a silent watch
+// ends within ten minutes.
 func TestF27TenMinutesBehindALoadBalancer(t *testing.T) {
 	t.Parallel()
 	for _, transport := range transports {
@@ -181,7 +181,7 @@ func TestF14DeadAgentIsNoticedInTime(t *testing.T) {
 }
 
 // TestF41IdleStreamsDoNotHoldADrainUp drains a replica whose connections carry nothing, and one
-// with watches that say nothing.
+// with silent watches.
 func TestF41IdleStreamsDoNotHoldADrainUp(t *testing.T) {
 	t.Parallel()
 	for _, transport := range transports {

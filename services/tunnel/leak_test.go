@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// held is what a process holds that can leak while its hub lives; what is left when the hub has
-// ended is looked at by all tests.
+// held counts the resources of a process that can leak while its hub lives; all tests check the
+// rest when the hub has ended.
 type held struct{ goroutines, files int }
 
 func holds(tb testing.TB) held {
@@ -33,7 +33,7 @@ func holds(tb testing.TB) held {
 	return held{goroutines: runtime.NumGoroutine(), files: openFiles(tb)}
 }
 
-// awaitNoMoreThan waits until no more is held than before, but for a little that is under way at
+// awaitNoMoreThan waits until no more is held than before, except for a little that is under way at
 // any time.
 func (h *hub) awaitNoMoreThan(before held) {
 	h.tb.Helper()
@@ -65,7 +65,7 @@ func (h *hub) streams() int {
 }
 
 // TestF09CanceledRequestsLeaveNothingBehind cancels requests at random points, and as many when
-// they have an answer that goes on.
+// they have an endless answer.
 func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 	requests := 2000
 	if os.Getenv("LEAT_FAULT_LONG") == "1" {

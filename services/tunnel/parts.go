@@ -40,7 +40,7 @@ const (
 	rememberedTokens = 20_000
 )
 
-// parts are what runs. open makes them, and they do not change afterwards.
+// parts are the running parts. open makes them, and they do not change afterwards.
 type parts struct {
 	router  *relay.Router
 	keeper  *receptive.Keeper

@@ -26,8 +26,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// receptionBook is what the distributor knows of agents that are dialled, and what it answers their
-// own calls.
+// receptionBook holds the distributor's entries of dialled agents, and its answers to their own
+// calls.
 type receptionBook struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 
@@ -187,8 +187,9 @@ func TestHubSeesThroughOthers(t *testing.T) {
 	}
 }
 
-// TestManInBetweenCannotPassTheHubsTokenOn has somebody with a certificate of their own between the
-// hub and an agent that is not enrolled, when there is no key yet by which the hub could know it.
+// TestManInBetweenCannotPassTheHubsTokenOn has an attacker with a certificate of their own between
+// the hub and an agent that is not enrolled, when there is no key yet by which the hub could know
+// it.
 func TestManInBetweenCannotPassTheHubsTokenOn(t *testing.T) {
 	h := newHub(t)
 	man := h.receptive("demo", agenttest.Reception{})
@@ -227,7 +228,7 @@ func TestLocalAddressesAreNotDialled(t *testing.T) {
 	}
 }
 
-// answering is the address of a server that says the same to everybody, at once.
+// answering is the address of a server that sends the same answer to every caller, at once.
 func answering(t *testing.T, answer string) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -252,8 +253,8 @@ func answering(t *testing.T, answer string) string {
 	return listener.Addr().String()
 }
 
-// TestEnrolmentOverADialledConnection has an agent that nobody knows yet: over the first connection
-// nothing passes but enrolment, and then it is dialled with its key pinned.
+// TestEnrolmentOverADialledConnection has an unknown agent: over the first connection nothing
+// passes but enrolment, and then it is dialled with its key pinned.
 func TestEnrolmentOverADialledConnection(t *testing.T) {
 	h := newHub(t)
 	key := newKey(t)
@@ -311,7 +312,7 @@ func TestHomeLetsOnlyAgentsCallsPass(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
 	}
-	// The hub's own token goes to nobody on an agent's behalf.
+	// The hub's own token is not sent anywhere on an agent's behalf.
 	if got := call(t, home, distributorv1connect.DistributorServiceReportStatusProcedure, "{}", "agents-own"); got != http.StatusNotImplemented {
 		t.Errorf("got %d, want the distributor's answer", got)
 	}

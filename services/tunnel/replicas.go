@@ -22,7 +22,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// replicas is what this replica needs to work with others. Without Redis, store and peers are nil.
+// replicas holds the parts with which this replica works with others. Without Redis, store and
+// peers are nil.
 type replicas struct {
 	self  relay.Replica
 	store *redisroute.Store

@@ -36,7 +36,7 @@ type replica struct {
 	// peers is the wire to its peer listener.
 	peers *wire
 	redis *redistest.Server
-	// changes are those of its settings.
+	// changes are the changes of its settings.
 	changes []func(*tunnel.Config)
 }
 
@@ -78,7 +78,7 @@ func (r *replica) another() *replica {
 	return next
 }
 
-// join makes a replica one of those that share the Redis.
+// join makes a replica one of the replicas that share the Redis.
 func (r *replica) join(tb testing.TB) func(*tunnel.Config) {
 	return func(cfg *tunnel.Config) {
 		r.wire = newWire(tb, cfg.Serve.Listener.Addr().String())
@@ -153,7 +153,7 @@ func (w *wire) pass(from net.Conn, to string) {
 				_ = ends[0].Close()
 			}
 			if half, ok := ends[1].(*net.TCPConn); ok {
-				_ = half.CloseWrite() // the other direction goes on
+				_ = half.CloseWrite() // the other direction stays open
 			}
 		})
 	}
@@ -384,8 +384,7 @@ func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestRedisGone: what is connected here goes on, what is known goes on, and the rest is refused at
-// once.
+// TestRedisGone: local connections and known routes continue, and the rest is refused at once.
 func TestRedisGone(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	people, agents := replicas[0], replicas[1]
@@ -445,7 +444,7 @@ func TestWatchOverAHopEndsCleanly(t *testing.T) {
 	}
 }
 
-// TestCallerOverAHopWhoGoesAway cancels a request whose body goes on.
+// TestCallerOverAHopWhoGoesAway cancels a request whose body continues.
 func TestCallerOverAHopWhoGoesAway(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	people, agents := replicas[0], replicas[1]

@@ -42,7 +42,7 @@ func (b *accessBook) set(user, cluster string, res *distributorv1.CheckAccessRes
 // seen is an API server that answers with the headers that it got, as JSON.
 func seen(w http.ResponseWriter, r *http.Request) { _ = json.NewEncoder(w).Encode(r.Header) }
 
-// rules are what a role is narrowed to.
+// rules are the rules that narrow a role.
 func viewerOf(name string) *distributorv1.CheckAccessResponse {
 	return &distributorv1.CheckAccessResponse{
 		Allowed: true, User: name, Uid: "uid-" + name, Narrowed: true,
@@ -274,7 +274,7 @@ func (b *accessBook) count() int {
 	return b.asked
 }
 
-// getBegin returns the status of an answer that goes on.
+// getBegin returns the status of an endless answer.
 func (h *hub) getBegin(user, cluster, path string) (int, error) {
 	h.tb.Helper()
 	res, err := client(h.tb, true).Do(h.request(h.tb.Context(), http.MethodGet, user, cluster, path, nil))

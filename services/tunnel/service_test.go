@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// startServices starts a hub with an agent that lets services be reached. What is for its API
-// server answers 418.
+// startServices starts a hub with an agent that lets services be reached. Requests for its API
+// server are answered with 418.
 func startServices(t *testing.T, change func(*tunnel.Config), services http.HandlerFunc) *hub {
 	t.Helper()
 	h := startHub(t, change)

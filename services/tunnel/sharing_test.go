@@ -32,7 +32,7 @@ type watched struct {
 	begun   int
 }
 
-// ServeHTTP shows one event at once, and then what is sent.
+// ServeHTTP shows one event at once, and then the sent ones.
 func (s *watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("watch") {
 		_, _ = io.WriteString(w, "plain")
@@ -190,7 +190,7 @@ func TestWatchesAreApartWhereFanInIsOff(t *testing.T) {
 	}
 }
 
-// What goes through the API server to somebody else may mean something new each time.
+// A request through the API server to another server may mean something new each time.
 func TestProxiedStreamsAreNotShared(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")
@@ -212,8 +212,8 @@ func TestProxiedStreamsAreNotShared(t *testing.T) {
 	}
 }
 
-// Two people whom the cluster sees as one share a watch. What one may no longer see, the other one
-// goes on seeing.
+// Two people whom the cluster sees as one share a watch. The other one continues to see what one
+// may no longer see.
 func TestRevokedViewerLeavesTheOthers(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) {
 		cfg.RecheckInterval, cfg.AccessMaxAge = 50*time.Millisecond, time.Millisecond
@@ -332,7 +332,7 @@ func TestF16ThousandWatchesLeaveRoomForAGet(t *testing.T) {
 	}
 }
 
-// Agent A carries as many answers as it may, and nobody reads them. A caller that asks for A hears
+// Agent A carries as many answers as it may, and they are not read. A caller that asks for A hears
 // so at once; a caller that asks for B notices nothing.
 func TestF07SaturatedClusterLeavesOthersAlone(t *testing.T) {
 	const streams = 100

@@ -22,7 +22,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// received is what the API server got.
+// received is the request that the API server got.
 type received struct {
 	Header, Trailer http.Header
 	Host            string

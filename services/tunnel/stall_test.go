@@ -16,7 +16,7 @@ import (
 )
 
 // TestF47StalledCallerLosesTheRequest has callers who live and take nothing of an answer, while
-// others have answers that say nothing for as long: only the former are ended.
+// others have answers that are silent for as long: only the former are ended.
 func TestF47StalledCallerLosesTheRequest(t *testing.T) {
 	for name, stall := range map[string]struct {
 		http2   bool

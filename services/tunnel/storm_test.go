@@ -30,7 +30,7 @@ func stormOf(agents int) int {
 }
 
 // TestF20StormIsOverInTime has a replica lose all of its agents at once, ten times as many as it
-// lets in each second. All are back within 30 s, and nobody was asked for any of them.
+// lets in each second. All are back within 30 s, and the store was asked for none of them.
 func TestF20StormIsOverInTime(t *testing.T) {
 	t.Parallel()
 	agents := stormOf(5000)
@@ -104,7 +104,7 @@ type fleet struct {
 	arrived  map[*hub][]time.Time
 	up       map[*hub]int
 	refused  int // attempts that the hub has refused since the last cut
-	unpaced  int // those of them that were not told when to come again
+	unpaced  int // the ones that received no time to come again
 }
 
 // gather starts agents and waits until all are connected. They are gone when the test ends.

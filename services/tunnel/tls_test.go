@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestTLS opens the tunnel and uses it over TLS, where HTTP/2 is what servers choose unless the
-// agent offers less.
+// TestTLS opens the tunnel and uses it over TLS, where servers choose HTTP/2 unless the agent
+// offers less.
 func TestTLS(t *testing.T) {
 	h, ask := secureHub(t, http.HandlerFunc(echo))
 	if status, body := ask(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil)); status != http.StatusOK || string(body) != "GET /api " {

@@ -153,7 +153,7 @@ func TestF40NoUseOfAStreamAfterItsEnd(t *testing.T) {
 	}
 }
 
-// TestHeartbeats has them come, go on, and find an agent that hears nothing any more (F14).
+// TestHeartbeats has them come, continue, and find an agent that hears nothing any more (F14).
 func TestHeartbeats(t *testing.T) {
 	change := func(cfg *tunnel.Config) {
 		cfg.HeartbeatInterval, cfg.HeartbeatTimeout = 50*time.Millisecond, 5*time.Second

@@ -37,7 +37,7 @@ func talking(s *stream) {
 	_, _ = io.Copy(io.Discard, s)
 }
 
-// greet reads what talking says.
+// greet reads the output of talking.
 func greet(t *testing.T, c *caller) {
 	t.Helper()
 	frame := make([]byte, 4)

@@ -89,7 +89,7 @@ func TestF11CopyKilledMidway(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Close()
-		<-ended // hangs if nobody tells the agent
+		<-ended // hangs if the agent is not told
 		if status, body := h.get(client(t, false), "ada", "demo", "/version"); status != http.StatusOK || body != "ok" {
 			t.Fatalf("next request: got %d %s, want 200", status, body)
 		}
@@ -118,7 +118,7 @@ func TestF13PortForwardsLeaveNothing(t *testing.T) {
 		case 2: // orderly
 			_ = c.Conn.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
-		case 3: // with an echo that nobody reads
+		case 3: // with an unread echo
 			_, _ = c.Write(make([]byte, 100_000))
 		}
 	}

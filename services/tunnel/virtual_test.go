@@ -14,8 +14,8 @@ import (
 )
 
 // virtually runs a test with a whole hub in a bubble of testing/synctest: half an hour of it takes
-// no time. The settings are those of production. There are no sockets, so that connections have no
-// buffers of the kernel's.
+// no time. The settings are the same as in production. There are no sockets, so that connections
+// have no buffers of the kernel's.
 func virtually(t *testing.T, change func(*tunnel.Config), test func(t *testing.T, h *hub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

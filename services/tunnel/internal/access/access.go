@@ -42,8 +42,8 @@ func (d *Distributor) Check(ctx context.Context, q policy.Question) (policy.Deci
 	return decisionOf(res)
 }
 
-// errReserved is the error for a decision by which somebody would be one of Kubernetes' own, such
-// as system:masters. No binding can say that, and so nothing that claims it is obeyed.
+// errReserved is the error for a decision by which a person would be one of Kubernetes' own, such
+// as system:masters. No binding can express that, so a decision that claims it is not obeyed.
 var errReserved = errors.New("distributor's decision names an identity of Kubernetes itself")
 
 func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error) {
@@ -65,7 +65,7 @@ func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error)
 		names = append(names, grant.GetGroups()...)
 		rules, err := rulewire.Rules(grant.GetRules())
 		if err != nil || len(rules) == 0 {
-			continue // what is not understood lets nothing through
+			continue // an unknown form lets nothing through
 		}
 		d.Grants = append(d.Grants, policy.Grant{Binding: grant.GetBinding(), Groups: grant.GetGroups(), Rules: rules})
 	}

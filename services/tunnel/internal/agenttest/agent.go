@@ -21,7 +21,7 @@ import (
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 )
 
-// Options say how an agent connects.
+// Options set how an agent connects.
 type Options struct {
 	// Addr is the hub's address, host:port.
 	Addr string
@@ -37,8 +37,8 @@ type Options struct {
 	Handler http.Handler
 	// Agent answers the calls of AgentService. Nil: there are none.
 	Agent http.Handler
-	// Services answers what is for services of the cluster, at paths that begin with /services/.
-	// Nil: there are none.
+	// Services answers requests for services of the cluster, at paths that begin with /services/. Nil:
+	// there are none.
 	Services http.Handler
 	// TLS makes the agent connect with TLS. Nil means without.
 	TLS *tls.Config
@@ -101,7 +101,7 @@ func newAgent(conn net.Conn, opts Options) *Agent {
 // Heartbeats is the number of heartbeats that have come.
 func (a *Agent) Heartbeats() int { return int(a.link.heartbeats.Load()) }
 
-// Attached is what the hub has introduced itself with, nil before.
+// Attached is the hub's introduction, nil before.
 func (a *Agent) Attached() *tunnelv1.AttachRequest { return a.link.attached.Load() }
 
 func (a *Agent) serve(opts Options) {
@@ -181,7 +181,7 @@ func newGate(conn net.Conn) *gate {
 	return g
 }
 
-// Read implements net.Conn. What arrives while the gate is shut is held back.
+// Read implements net.Conn. Bytes that arrive while the gate is shut are held back.
 func (g *gate) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	g.mu.Lock()

@@ -20,7 +20,7 @@ type link struct {
 	heartbeats atomic.Int64
 }
 
-// before lets the link answer what is for it, and next the rest.
+// before lets the link answer its own requests, and next the rest.
 func (l *link) before(next http.Handler) http.Handler {
 	path, handler := tunnelv1connect.NewLinkServiceHandler(l)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// Reception says how an agent waits for the hub to dial.
+// Reception sets how an agent waits for the hub to dial.
 type Reception struct {
 	Options
 
@@ -32,7 +32,7 @@ type Reception struct {
 	Hub []ed25519.PublicKey
 	// Listener is where it waits. Nil: at a port of the kernel's.
 	Listener net.Listener
-	// Once makes it take one tunnel alone: what is lost is not opened again.
+	// Once makes it take one tunnel alone: a lost one is not opened again.
 	Once bool
 	// Refuse answers a request that has proved to be the hub's, in place of the agent, when it
 	// returns a status. Nil: none is refused.
@@ -65,7 +65,7 @@ type Receptive struct {
 type Call struct {
 	*http.ClientConn
 
-	// Header is that of the hub's request.
+	// Header is the header of the hub's request.
 	Header http.Header
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package api answers TunnelService's calls of people: which agents are connected, and which
-// sessions were recorded. A replica asks the others, and says which of them did not answer.
+// sessions were recorded. A replica asks the others, and names the ones that did not answer.
 package api
 
 import (
@@ -27,7 +27,7 @@ const serviceName = "tunnel"
 type Deps struct {
 	// Table has the connections of this replica.
 	Table *session.Table
-	// Recordings are those of this replica. Nil: nothing is recorded.
+	// Recordings are this replica's recordings. Nil: nothing is recorded.
 	Recordings *recording.Store
 	// Replica is this one's name.
 	Replica string
@@ -49,7 +49,7 @@ type Service struct {
 // New returns the service.
 func New(deps Deps) *Service { return &Service{deps: deps} }
 
-// ListSessions implements TunnelService. A session that begins while somebody pages is on its page
+// ListSessions implements TunnelService. A session that begins while a person pages is on its page
 // or on none.
 func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRequest) (*tunnelv1.ListSessionsResponse, error) {
 	caller, _ := identity.FromContext(ctx)

@@ -42,14 +42,14 @@ func (s *Service) others(ctx context.Context) ([]Peer, []string) {
 	return peers, nil
 }
 
-// part is what one replica says.
+// part is the answer of one replica.
 type part[T any] struct {
 	items []T
 	more  bool
 }
 
-// gather adds what the other replicas say to a part. Those that do not answer in time are named.
-// The order of what is returned is that of the replicas.
+// gather adds the other replicas' answers to a part, and names the replicas that do not answer in
+// time. The result has the order of the replicas.
 func gather[T any](ctx context.Context, s *Service, own part[T], ask func(context.Context, Peer) (part[T], error)) (all part[T], unanswered []string) {
 	peers, unanswered := s.others(ctx)
 	parts, errs := make([]part[T], len(peers)), make([]error, len(peers))

@@ -57,7 +57,7 @@ func parsePage(page *typev1.Page) (size int, after cursor, err error) {
 	return size, after, nil
 }
 
-// cut sorts items and returns those of one page, after a place. The token is empty on the last
+// cut sorts items and returns the ones of one page, after a place. The token is empty on the last
 // page.
 func cut[T any](all part[T], size int, after cursor, place func(T) cursor) (items []T, token string) {
 	items = slices.SortedFunc(slices.Values(all.items), func(a, b T) int { return place(a).compare(place(b)) })

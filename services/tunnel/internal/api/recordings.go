@@ -171,8 +171,8 @@ func (s *Service) passOn(
 	return rpcerr.NotFound("recording", id)
 }
 
-// passFrom asks one replica. Found says that it has begun to send. The time that it has is for its
-// first message.
+// passFrom asks one replica. Found reports that it has begun to send. The time that it has is for
+// its first message.
 func (s *Service) passFrom(
 	ctx context.Context, peer Peer, id string, to *connect.ServerStream[tunnelv1.GetRecordingResponse], v *visit,
 ) (found bool, err error) {

@@ -133,7 +133,7 @@ func (v *visit) end(ctx context.Context, err error) {
 	_ = v.trail.End(context.WithoutCancel(ctx), result)
 }
 
-// asked returns what an audit record says about a call's object.
+// asked returns the fields of an audit record about a call's object.
 func asked(verb, resource, name, cluster string) audit.Request {
 	return audit.Request{
 		Cluster: cluster, Attributes: audit.Attributes{Verb: verb, APIGroup: apiGroup, Resource: resource, Name: name},

@@ -39,7 +39,7 @@ const (
 	maxAnswer = 16 << 10
 )
 
-// purpose is what a connection is opened for.
+// purpose is the reason to open a connection.
 type purpose struct{ path, protocol string }
 
 var (
@@ -53,7 +53,7 @@ type Voucher interface {
 	HubToken(ctx context.Context, cluster string, agentKey ed25519.PublicKey) (string, error)
 }
 
-// Params are what New needs; all are required.
+// Params are the arguments of New; all are required.
 type Params struct {
 	Voucher Voucher
 	// Agents admits agents, and keeps their connections.
@@ -119,7 +119,7 @@ type opened struct {
 	early  []byte      // what came behind that
 }
 
-// NetConn lets HTTP/2 find what is below.
+// NetConn lets HTTP/2 find the connection below.
 func (o *opened) NetConn() net.Conn { return o.Conn }
 
 // Read implements net.Conn.
@@ -132,8 +132,8 @@ func (o *opened) Read(p []byte) (int, error) {
 	return o.Conn.Read(p)
 }
 
-// open opens a connection for a purpose. What answers and is no agent is not told about: it may be
-// anything.
+// open opens a connection for a purpose. It does not report who answers instead of an agent: it may
+// be anything.
 func (d *Dialer) open(ctx context.Context, cluster receptive.Cluster, what purpose) (*opened, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -239,7 +239,7 @@ func (d *Dialer) ask(ctx context.Context, conn *tls.Conn, key ed25519.PublicKey,
 	return &opened{Conn: conn, header: response.Header, early: bytes.Clone(early)}, nil
 }
 
-// link is what connects this replica to one agent.
+// link connects this replica to one agent.
 type link struct {
 	called    *opened
 	home      *h2.Server // of the agent's own calls

@@ -41,8 +41,8 @@ const (
 	retrySoon    = 2 * time.Second
 )
 
-// allowed are what an agent may call. FleetService, AccessService and whatever else the distributor
-// serves are not for agents.
+// allowed are the calls that an agent may make. FleetService, AccessService and whatever else the
+// distributor serves are not for agents.
 var allowed = []string{
 	distributorv1connect.DistributorServiceEnrollProcedure,
 	distributorv1connect.DistributorServiceRefreshTokenProcedure,
@@ -69,7 +69,7 @@ func mayCall(u *url.URL, enrolled bool) bool {
 	return slices.Contains(allowed, u.Path) || isBundle && digest != "" && !strings.ContainsAny(digest, "/.")
 }
 
-// HomeParams are what NewHome needs; all are required.
+// HomeParams are the arguments of NewHome; all are required.
 type HomeParams struct {
 	// Distributor is the base URL of the distributor, and Transport what reaches it, without a
 	// token of the hub's.
@@ -78,7 +78,7 @@ type HomeParams struct {
 	// Enrolled is sent to, unless it is full, when an agent may have enrolled. The answer to the
 	// agent may still be on its way.
 	Enrolled chan<- struct{}
-	// Budget bounds what is taken ahead of the distributor, over all connections.
+	// Budget bounds the bytes read ahead of the distributor, over all connections.
 	Budget *h2.Budget
 	Logger *slog.Logger
 }

@@ -91,7 +91,7 @@ func (s *apiServer) record(frame string) {
 	}
 }
 
-// direct is what a watch from a version shows.
+// direct holds the events of a watch from a version.
 func (s *apiServer) direct(after uint64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *apiServer) since(after uint64) string {
 	return b.String()
 }
 
-// state is what a watch without a version shows first.
+// state holds the first events of a watch without a version.
 func (s *apiServer) state() string {
 	names := make([]string, 0, len(s.objects))
 	for name := range s.objects {
@@ -122,7 +122,7 @@ func (s *apiServer) state() string {
 	return b.String()
 }
 
-// list is what a watch shows first that asks for a streamed list (KEP-3157).
+// list holds the first events of a watch that asks for a streamed list (KEP-3157).
 func (s *apiServer) list() string {
 	end := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`
 	return s.state() + fmt.Sprintf(`{"type":"BOOKMARK","object":`+end+"}\n", s.version)
@@ -311,7 +311,7 @@ func (u *upstream) next(p []byte) (int, error) {
 
 func (u *upstream) Close() error { return nil }
 
-// viewer is somebody who watches.
+// viewer is one caller with a watch.
 type viewer struct {
 	t      testing.TB
 	watch  *fanin.Watch
@@ -324,8 +324,8 @@ type viewer struct {
 	done chan struct{}
 }
 
-// A watch without a version shows the newest state first, a streamed list as well and says where it
-// ends, and anyState any state that there has been.
+// A watch without a version shows the newest state first, a streamed list as well and marks its
+// end, and anyState any state that there has been.
 const (
 	path     = "http://kubernetes/api/v1/configmaps?watch=true"
 	streamed = path + "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"

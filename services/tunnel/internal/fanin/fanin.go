@@ -24,14 +24,14 @@
 //     version that the history may come to cover waits for the answer. It does so once, unless
 //     the viewers of the feed leave before the answer.
 //   - serving: events follow. Viewers join if the history covers what they ask for.
-//   - closing: nobody joins any more, because the answer is not a watch or the feed ends. An error
+//   - closing: no viewer joins any more, because the answer is not a watch or the feed ends. An error
 //     goes to the viewers that waited for it. Any other answer belongs to the opener, the viewer
 //     that began the feed, and the others send requests of their own.
 //   - ended: the cluster has ended the watch, or the last viewer has left. The viewers that are
 //     left read the rest of the history, and then the same end.
 //
-// A feed that was shared lingers after its last viewer, in case somebody comes back. Every feed is
-// charged to somebody: to each of its viewers, or to the last one until the feed ends.
+// A feed that was shared lingers after its last viewer, in case a viewer comes back. Every feed is
+// charged to a person: to each of its viewers, or to the last one until the feed ends.
 //
 // Memory is bounded by each history's own limits and by one limit for all histories. The fastest
 // viewer sets the pace: the cluster is not read further ahead than a window beyond it, so if all
@@ -39,8 +39,8 @@
 // history is ended as API servers end watches.
 //
 // Locks: each feed has one for its history and its viewers, the pool has one for the list of feeds
-// and one that serializes sweeps, and each Watch has one. Nobody acquires one of these while
-// holding another, except that a sweep acquires the pool's and then the feeds', one at a time.
+// and one that serializes sweeps, and each Watch has one. No goroutine acquires one of these while
+// it holds another, except that a sweep acquires the pool's and then the feeds', one at a time.
 // Functions that end a charge are called without any lock.
 //
 // The package does not decode objects, compare selectors, decide who may see what, or read a
@@ -65,8 +65,8 @@ type Upstream interface {
 	Release()
 }
 
-// Opener obtains the right to send one request. The context ends when nobody waits for the answer
-// any more.
+// Opener obtains the right to send one request. The context ends when no viewer waits for the
+// answer any more.
 type Opener func(ctx context.Context) (Upstream, error)
 
 // OpenError reports that an [Opener] failed; nothing was sent.
@@ -107,18 +107,18 @@ func (p Params) withDefaults() Params {
 
 // Stats are a relay's counts.
 type Stats struct {
-	// Upstreams is the number of watches of clusters, and Viewers that of the watches they serve.
+	// Upstreams is the number of watches of clusters, and Viewers the number of watches they serve.
 	Upstreams int
 	Viewers   int
 	// Bytes is the size of all histories.
 	Bytes int64
-	// Shared counts viewers that needed no watch of their own, and Lagged those that fell behind,
+	// Shared counts viewers that needed no watch of their own, and Lagged viewers that fell behind,
 	// since the beginning.
 	Shared int64
 	Lagged int64
 }
 
-// tally is what the feeds of one relay count together.
+// tally holds the common counters of one relay's feeds.
 type tally struct {
 	bytes    atomic.Int64 // cost of all histories
 	entries  atomic.Int64 // ever recorded; its values order entries over all feeds

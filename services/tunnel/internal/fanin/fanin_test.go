@@ -34,7 +34,7 @@ func (v *viewer) want(want string) {
 	}
 }
 
-// wantEnd checks how the viewer's watch ended. Nil means that it goes on.
+// wantEnd checks how the viewer's watch ended. Nil means that it continues.
 func (v *viewer) wantEnd(want error) {
 	v.t.Helper()
 	synctest.Wait()
@@ -80,9 +80,9 @@ func TestFiftyViewersCostOneWatch(t *testing.T) {
 	})
 }
 
-// TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while a
-// watch goes on that has begun before. kubectl rollout status asks so, and ends with the first
-// state that satisfies it.
+// TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while an
+// earlier watch is running. kubectl rollout status asks so, and ends with the first state that
+// satisfies it.
 func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		url   string
@@ -182,7 +182,7 @@ func TestStalledStreamedListHoldsNobodyBack(t *testing.T) {
 	})
 }
 
-// TestStreamedListKeepsItsWatchWhenEarlierOnesEnd has somebody who stands still hold what an
+// TestStreamedListKeepsItsWatchWhenEarlierOnesEnd has a stopped viewer hold the events that an
 // earlier watch has shown before it ended.
 func TestStreamedListKeepsItsWatchWhenEarlierOnesEnd(t *testing.T) {
 	run(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ type feed struct {
 	opener  *cursor            // of the viewer that began the feed
 	cancel  context.CancelFunc // ends the request to the cluster
 	ready   chan struct{}      // closed when answer is set
-	unread  chan struct{}      // closed when the feed has ended and nobody reads it any more
+	unread  chan struct{}      // closed when the feed has ended and has no reader any more
 	room    wake.Signal        // holds a token when viewers have read on
 
 	mu          sync.Mutex
@@ -239,8 +239,8 @@ func (f *feed) wakeLocked() {
 	}
 }
 
-// forgetUnreadLocked frees the history of a feed that has ended and that nobody reads. That happens
-// once, since nobody joins a feed that has ended.
+// forgetUnreadLocked frees the history of a feed that has ended and has no reader. That happens
+// once, since viewers do not join a feed that has ended.
 func (f *feed) forgetUnreadLocked() {
 	if f.ended != nil && len(f.history.cursors) == 0 {
 		f.tally.bytes.Add(-int64(f.history.bytes))

@@ -123,7 +123,7 @@ func (s *splitter) rest(emit func(entry)) {
 	}
 }
 
-// event is what this package reads of a frame.
+// event holds the parts of a frame that this package reads.
 type event struct {
 	kind    string // ADDED, BOOKMARK…
 	version uint64

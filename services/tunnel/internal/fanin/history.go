@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 )
 
-// entryOverhead is what an entry costs in addition to its bytes.
+// entryOverhead is the cost of an entry in addition to its bytes.
 const entryOverhead = 96
 
 // entry is one frame of a feed, or a piece of one.
@@ -20,7 +20,7 @@ type entry struct {
 	offset    int64 // where it begins in the feed
 	isFiller  bool  // nothing but white space
 	isPiece   bool  // part of a frame that is too long to be kept whole
-	continues bool  // the frame goes on in the next entry
+	continues bool  // the frame continues in the next entry
 
 	isParsed bool // event and hasEvent are set
 	event    event
@@ -71,8 +71,9 @@ func (c *cursor) skips(e *entry) bool {
 	return true
 }
 
-// history is what a feed has sent, without the entries that were trimmed, and how far its viewers
-// have read. Entries are numbered from zero over the feed's life. The feed's lock guards it.
+// history holds the entries that a feed has sent, without the entries that were trimmed, and how
+// far its viewers have read. Entries are numbered from zero over the feed's life. The feed's lock
+// guards it.
 type history struct {
 	began    uint64 // the version after which the feed began; zero if it began with the state
 	isJSON   bool   // only events in JSON have versions that can be compared
@@ -112,8 +113,8 @@ func (h *history) read(c *cursor) *entry {
 	return nil
 }
 
-// droppable returns the entries that may go, oldest first: those that all viewers have read or, if
-// unread ones may go as well, those that at least one viewer has. The fastest viewer never loses
+// droppable returns the entries that may go, oldest first: the entries that all viewers have read
+// or, if unread ones may go as well, that at least one viewer has. The fastest viewer never loses
 // anything, since a feed is not read so far ahead of it.
 func (h *history) droppable(unread bool) []entry {
 	n := sort.Search(len(h.entries), func(i int) bool { return h.entries[i].end() > h.reached })
@@ -207,7 +208,7 @@ func (h *history) seek(after uint64) (number int64, ok bool) {
 		case !known:
 			return 0, false
 		case e.kind == kindError:
-			continue // the last one, whatever it says
+			continue // the last one, whatever its content
 		case !ordered && e.kind == kindAdded:
 			continue
 		case !ordered && after < e.version:

@@ -20,7 +20,7 @@ const (
 	paramInitial      = "sendInitialEvents"
 )
 
-// question is what a viewer asks of a cluster.
+// question is a viewer's question to a cluster.
 type question struct {
 	// key is the same for viewers that may share a feed, if it covers what they ask for.
 	key string
@@ -32,8 +32,8 @@ type question struct {
 	after uint64
 	// timeout is when the viewer wants the watch to end. Zero leaves it to the cluster.
 	timeout time.Duration
-	// query is what the cluster is asked: the viewer's, without its timeout, because one viewer's
-	// timeout must not end the watch of the others.
+	// query is sent to the cluster: the viewer's, without its timeout, because one viewer's timeout
+	// must not end the watch of the others.
 	query string
 }
 

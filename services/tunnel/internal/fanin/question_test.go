@@ -75,7 +75,7 @@ func TestFailureToOpenIsTold(t *testing.T) {
 	})
 }
 
-// What is no watch, or cannot be shared, is each caller's own.
+// Requests that are not watches, or cannot be shared, are each caller's own.
 func TestOtherAnswersAreNotShared(t *testing.T) {
 	for name, header := range map[string]http.Header{
 		"text":       {"Content-Type": {"text/plain"}},

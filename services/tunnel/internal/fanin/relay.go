@@ -50,7 +50,7 @@ func (r *Relay) join(req *http.Request, q question, c *cursor, open Opener) (*fe
 	ctx := req.Context()
 	var out *http.Request
 	begin := func() *feed {
-		// The request of a shared feed does not end with that of the viewer that began it.
+		// The request of a shared feed does not end with the request of the viewer that began it.
 		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		out = req.Clone(shared)
 		out.URL.RawQuery = q.query

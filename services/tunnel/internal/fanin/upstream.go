@@ -20,7 +20,7 @@ const (
 )
 
 // request is a feed's request to the cluster. One goroutine runs it, from the feed's beginning
-// until nobody reads the feed any more.
+// until the feed has no reader any more.
 type request struct {
 	pool *pool
 	feed *feed

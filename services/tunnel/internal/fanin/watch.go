@@ -34,7 +34,7 @@ func (r *Relay) Watch(scope string, open Opener, charge func()) *Watch {
 }
 
 // RoundTrip implements http.RoundTripper. The error is an [*OpenError] if nothing was sent, and
-// otherwise that of the upstream's transport or of the request's context.
+// otherwise the error of the upstream's transport or of the request's context.
 func (w *Watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	q, ok := ask(w.scope, req)
 	if !ok {

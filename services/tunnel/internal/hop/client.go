@@ -34,7 +34,8 @@ const (
 	// trip: with 1 ms between replicas, 1 GB a second.
 	streamWindow = 1 << 20
 	// maxStreams is how many streams a replica's server allows on a connection. The window of a
-	// connection covers those of all its streams, so stalled readers never use the room of others.
+	// connection covers the windows of all its streams, so stalled readers never use the room of
+	// others.
 	maxStreams      = 1000
 	frameSize       = 256 << 10
 	maxHeaderBytes  = 128 << 10
@@ -44,7 +45,7 @@ const (
 	continueTimeout = 6 * time.Second
 )
 
-// ClientParams are what a [Client] needs.
+// ClientParams are the arguments of a [Client].
 type ClientParams struct {
 	// Self is the id of this replica.
 	Self string
@@ -52,8 +53,7 @@ type ClientParams struct {
 	Key *identity.ServiceKey
 	// Plaintext allows replicas at http:// beyond this machine.
 	Plaintext rpc.Plaintext
-	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the
-	// system.
+	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means the system's.
 	CAPEM []byte
 	// ServerName is the name that certificates of replicas at https have. Empty means the host of
 	// each replica's URL.

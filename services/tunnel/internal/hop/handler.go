@@ -141,8 +141,8 @@ func traceOf(header http.Header, id string) string {
 	return id
 }
 
-// admit returns the identity of the replica that sends a hop, or an error that says what is wrong
-// with the request.
+// admit returns the identity of the replica that sends a hop, or an error about the request's
+// defect.
 func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.BearerToken(r.Header)
 	if !ok {
@@ -167,7 +167,8 @@ func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	return caller, nil
 }
 
-// refuse answers a hop that is not valid. The answer does not say why: the caller may be anybody.
+// refuse answers a hop that is not valid. The answer does not give the reason: the caller may be
+// anyone.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.deps.Logger.DebugContext(r.Context(), "hop refused",
 		slog.String("client.address", r.RemoteAddr), slog.String("error", err.Error()))

@@ -40,9 +40,9 @@ const (
 	headerHop        = "Leat-Hop"
 	headerCluster    = "Leat-Hop-Cluster"
 	headerClusterUID = "Leat-Hop-Cluster-Uid"
-	// headerEnds says how the answer may be ended: see the values below.
+	// headerEnds is how the answer may be ended: see the values below.
 	headerEnds = "Leat-Hop-Ends"
-	// headerError says why the agent has not answered. headerDetail says more.
+	// headerError is why the agent has not answered. headerDetail has details.
 	headerError  = "Leat-Hop-Error"
 	headerDetail = "Leat-Hop-Detail"
 )
@@ -59,11 +59,11 @@ const (
 	errorBusy    = "busy"     // nothing was sent; the detail is the limit
 	errorLost    = "lost"     // the connection was lost before a byte of the answer
 	errorStream  = "stream"   // the agent broke the request off; the detail is HTTP/2's code
-	errorFailed  = "failed"   // the detail says why
-	errorRefused = "refused"  // the hop itself is not valid; the detail says why
+	errorFailed  = "failed"   // the detail has the reason
+	errorRefused = "refused"  // the hop itself is not valid; the detail has the reason
 )
 
-// Matches reports whether a request is a hop. It looks at the path as it was sent.
+// Matches reports whether a request is a hop. It reads the path as it was sent.
 func Matches(r *http.Request) bool { return strings.HasPrefix(r.RequestURI, Prefix+"/") }
 
 // writeError answers in place of an agent that did not answer.

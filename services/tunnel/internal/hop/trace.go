@@ -25,7 +25,7 @@ import (
 // query, which holds the commands that people run in their pods. A request that is not sampled has
 // no span, and costs nothing here. Its trace context passes as it is.
 
-// route is what all hops have in common.
+// route is the common part of all hops.
 const route = Prefix + "/"
 
 // startSpan begins the span of a hop that this replica makes, and announces it to the other one. It

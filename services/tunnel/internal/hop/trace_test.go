@@ -215,8 +215,8 @@ func TestSpansOfHopsThatFail(t *testing.T) {
 	})
 }
 
-// TestUnrecordedRequestsCostNothing has a trace that nobody records: the agent is told of it as it
-// is, and no span is made.
+// TestUnrecordedRequestsCostNothing has an unrecorded trace: the agent is told of it as it is, and
+// no span is made.
 func TestUnrecordedRequestsCostNothing(t *testing.T) {
 	t.Parallel()
 	var seen string

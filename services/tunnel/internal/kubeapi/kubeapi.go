@@ -30,18 +30,18 @@ const (
 	VerbPatch            = "patch"
 	VerbDelete           = "delete"
 	VerbDeleteCollection = "deletecollection"
-	// VerbProxy is that of the old form /api/v1/proxy/…, which API servers no longer serve.
+	// VerbProxy is the verb of the old form /api/v1/proxy/…, which API servers no longer serve.
 	VerbProxy = "proxy"
 )
 
-// Attributes are what an API server authorizes a request by.
+// Attributes are the attributes by which an API server authorizes a request.
 type Attributes struct {
-	// Verb is what is done. It is empty when a method means nothing for resources.
+	// Verb is the action. It is empty when a method means nothing for resources.
 	Verb string
 	// APIGroup and APIVersion are the resource's. The core group is empty.
 	APIGroup   string
 	APIVersion string
-	// Resource is what it is done to, such as "pods".
+	// Resource is the object of the action, such as "pods".
 	Resource string
 	// Subresource is a part of the resource, such as "exec". Empty means the resource itself.
 	Subresource string
@@ -64,7 +64,7 @@ func (a Attributes) Recorded() audit.Attributes {
 	}
 }
 
-// Endless reports whether the answer goes on until somebody ends it.
+// Endless reports whether the answer continues until one side ends it.
 func (a Attributes) Endless() bool { return a.Verb == VerbWatch || a.Follow }
 
 // Parse reads a request. Path and query are as they were sent, with their escapes, the query
@@ -132,8 +132,8 @@ func verbOf(method string) string {
 	}
 }
 
-// readNamespace takes the namespace off. A namespace that is itself what is asked for stays, and
-// counts as its own.
+// readNamespace takes the namespace off. A namespace that is itself the target stays, and counts as
+// its own.
 func (a *Attributes) readNamespace(parts []string) []string {
 	if len(parts) < 2 || parts[0] != "namespaces" {
 		return parts
@@ -145,7 +145,7 @@ func (a *Attributes) readNamespace(parts []string) []string {
 	return parts
 }
 
-// readResource reads what is left: resource, name, subresource, and what only the subresource
+// readResource reads the rest: resource, name, subresource, and what only the subresource
 // understands.
 func (a *Attributes) readResource(parts []string) {
 	a.Resource = parts[0]

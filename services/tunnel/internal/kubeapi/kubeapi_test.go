@@ -91,8 +91,8 @@ func TestMalformedEscapeIsNoResource(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds any bytes. Whatever they are, there is a result, and it is that of a resource or
-// of another path.
+// FuzzParse feeds any bytes. Whatever they are, there is a result, for a resource or for another
+// path.
 func FuzzParse(f *testing.F) {
 	for _, c := range goldens(f) {
 		f.Add(c.Method, c.Path, c.Query)

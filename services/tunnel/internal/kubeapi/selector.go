@@ -41,7 +41,7 @@ func isNumber(values []string) bool {
 	return err == nil
 }
 
-// isSegment reports whether a name can stand in a path.
+// isSegment reports whether a name can be part of a path.
 func isSegment(name string) bool {
 	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }

@@ -21,9 +21,9 @@ const (
 	groupOperators = "leat:operators"
 )
 
-// permissionOf returns the permission that a call to the agent needs, as its option says. The agent
-// reads and acts with its own rights, so the hub alone decides who may have it do so. ok is false for
-// a call that this version does not know.
+// permissionOf returns the permission that a call to the agent needs, by its option. The agent
+// reads and acts with its own rights, so the hub alone decides who may have it do so. ok is false
+// for a call that this version does not know.
 func permissionOf(path string) (needs policy.Permission, ok bool) {
 	method := agentv1.File_leat_agent_v1_agent_proto.Services().ByName("AgentService").Methods().
 		ByName(protoreflect.Name(strings.TrimPrefix(path, agentService)))

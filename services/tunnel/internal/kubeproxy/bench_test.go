@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
-// BenchmarkSmallGet is what the hub itself takes for one small answer: all but the connections to
+// BenchmarkSmallGet measures the hub's own work for one small answer: all but the connections to
 // the caller and the agent.
 func BenchmarkSmallGet(b *testing.B) {
 	tel, err := telemetry.Start(b.Context(), telemetry.Config{LogOutput: io.Discard}, "tunnel")

@@ -19,8 +19,8 @@ const (
 	protocolBearer  = "base64url.bearer.authorization.k8s.io."
 )
 
-// protocolToken returns the token among the protocols of a WebSocket. It refuses two tokens: nobody
-// could say whose request it is.
+// protocolToken returns the token among the protocols of a WebSocket. It refuses two tokens: the
+// person could not be determined.
 func protocolToken(r *http.Request) (token string, ok bool) {
 	if r.Method != http.MethodGet || !httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") {
 		return "", false

@@ -129,7 +129,7 @@ func (c *call) exchange() *refusal {
 		x.runUpgrade()
 		return nil
 	}
-	r.in.Header.Del("Upgrade") // an offer that nobody has to take, such as HTTP/2 without TLS
+	r.in.Header.Del("Upgrade") // an offer that need not be taken, such as HTTP/2 without TLS
 	x.run()
 	return nil
 }

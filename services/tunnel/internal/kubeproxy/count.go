@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 )
 
-// response counts what is written to the caller and remembers the status.
+// response counts the bytes written to the caller and remembers the status.
 type response struct {
 	http.ResponseWriter
 
@@ -59,8 +59,8 @@ func (w *response) begin(status int) {
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// upload counts what is read of the request's body and notices its end. The HTTP/2 client reads it
-// in a goroutine of its own.
+// upload counts the bytes read of the request's body and notices its end. The HTTP/2 client reads
+// it in a goroutine of its own.
 type upload struct {
 	io.ReadCloser
 

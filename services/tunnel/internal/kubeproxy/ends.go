@@ -9,7 +9,7 @@ import "errors"
 var (
 	errDrained = errors.New("hub is shutting down")
 	errRevoked = errors.New("permission was withdrawn")
-	// errAnswered ends what is left of a request whose answer is complete.
+	// errAnswered ends the rest of a request whose answer is complete.
 	errAnswered = errors.New("request is answered")
 	// errCallerGone ends a session whose caller has hung up.
 	errCallerGone = errors.New("caller is gone")

@@ -38,7 +38,7 @@ type exchange struct {
 	failure  *refusal  // the answer that the hub gave itself
 	// cause returns why the request was ended, and nil while it was not.
 	cause     func() error
-	answered  func() // ends the request, because nobody reads its answer any further
+	answered  func() // ends the request, because its answer has no reader any more
 	isWritten bool   // the answer was written completely
 	linger    func() // waits for a caller whose connection was hijacked, and closes the connection
 }

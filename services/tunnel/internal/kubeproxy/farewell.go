@@ -19,8 +19,8 @@ const (
 // closeFrame is the first byte of a WebSocket frame that closes the connection.
 const closeFrame = 0x88
 
-// farewell is the last message to a caller, which says why a session ends early. WebSocket has one,
-// which may be sent only between two frames, so farewell follows where the frames end. Other
+// farewell is the last message to a caller, with the reason why a session ends early. WebSocket has
+// one, which may be sent only between two frames, so farewell follows where the frames end. Other
 // protocols have none.
 type farewell struct {
 	websocket bool

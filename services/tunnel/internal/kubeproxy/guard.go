@@ -66,7 +66,7 @@ func (r *rechecks) stop() {
 type sessions struct {
 	mu    sync.Mutex
 	count int
-	// ended is closed when the count falls to zero. It is nil while nobody waits.
+	// ended is closed when the count falls to zero. It is nil without a waiter.
 	ended chan struct{}
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/leatdev/leat/internal/proxyheader"
 )
 
-// Headers that say more about an error.
+// Headers with details of an error.
 const (
 	headerErrorOrigin = "Leat-Error-Origin"
 	headerErrorReason = "Leat-Error-Reason"
 )
 
 // scrubRequest removes every header with which a caller could claim another identity or address: at
-// the cluster, at the agent, or at the hub itself. Hop-by-hop headers, and those that the caller's
-// Connection header lists, are already removed.
+// the cluster, at the agent, or at the hub itself. Hop-by-hop headers, and headers that the
+// caller's Connection header lists, are already removed.
 func scrubRequest(header http.Header) {
 	proxyheader.ScrubRequest(header)
 	scrubProtocols(header)

@@ -14,8 +14,8 @@ import (
 // ByHost gives each cluster a host of its own, {label}.{domain}, at whose root its API is: some
 // clients lose the path of a server's URL. It passes such a request on as one below [Prefix], and
 // leaves those to other hosts as they are. Each cluster has one label, as [objectname.HostLabel]
-// returns it, so that no cluster's host is the parent domain of another's. All other hosts below the
-// domain are those of a cluster without a name, which does not exist. An empty domain changes
+// returns it, so that no cluster's host is the parent domain of another's. All other hosts below
+// the domain belong to a cluster without a name, which does not exist. An empty domain changes
 // nothing.
 func ByHost(domain string, next http.Handler) http.Handler {
 	suffix := hostSuffix(domain)
@@ -70,7 +70,7 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// absolute returns a path that begins with a slash, which that of "OPTIONS *" does not.
+// absolute returns a path that begins with a slash, unlike the path of "OPTIONS *".
 func absolute(path string) string {
 	if strings.HasPrefix(path, "/") {
 		return path

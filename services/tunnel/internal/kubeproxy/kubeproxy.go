@@ -19,8 +19,8 @@
 // connection and that stream.
 //
 // An exchange belongs to the goroutine of its handler. Another goroutine reads the upload and
-// counts its bytes; counters that both use are atomic. The lock of rechecks is taken before that of
-// its queue of timers. No other lock is held while another one is taken.
+// counts its bytes; counters that both use are atomic. The lock of rechecks is taken before the
+// lock of its queue of timers. No other lock is held while another one is taken.
 //
 // The package does not know how agents are connected, decide access, or keep audit records.
 package kubeproxy
@@ -46,7 +46,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Deps are the collaborators of a [Handler]. All are required unless their comment says otherwise.
+// Deps are the collaborators of a [Handler]. All are required unless their comment makes them
+// optional.
 type Deps struct {
 	// Verifier verifies people's access tokens.
 	Verifier identity.Verifier

@@ -30,7 +30,7 @@ func ValidName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
-// isLabel reports whether a name can be that of a namespace or a service.
+// isLabel reports whether a name can belong to a namespace or a service.
 func isLabel(name string) bool {
 	return len(name) <= maxLabel && !strings.Contains(name, ".") && ValidName(name)
 }

@@ -23,7 +23,7 @@ func (h *Handler) open(r *request) (stream, error) {
 	return h.openStream(r.in.Context(), r, r.subject)
 }
 
-// openStream obtains a stream for one request. An empty user charges nobody's limit.
+// openStream obtains a stream for one request. An empty user is not charged to a limit.
 func (h *Handler) openStream(ctx context.Context, r *request, user string) (stream, error) {
 	s, err := h.deps.Router.Open(ctx, relay.Target{
 		Target:  session.Target{Cluster: r.target.cluster, ClusterUID: r.decision.ClusterUID, User: user},

@@ -24,7 +24,7 @@ type Recorder interface {
 
 // Session is an upgraded connection that is about to begin.
 type Session struct {
-	// ID is that of its audit records.
+	// ID is the ID of its audit records.
 	ID string
 	// Subject is the person, and User and Groups whom the cluster sees.
 	Subject string
@@ -32,7 +32,7 @@ type Session struct {
 	Groups  []string
 	// Cluster is the cluster's name.
 	Cluster string
-	// Method, Path and Query are what the API server is asked for, byte for byte.
+	// Method, Path and Query are sent to the API server, byte for byte.
 	Method string
 	Path   string
 	Query  string
@@ -45,9 +45,9 @@ type Session struct {
 // agreed on. FromCaller and FromCluster run at the same time as each other, each in order; nothing
 // else of one recording does.
 type Recording interface {
-	// Upgraded is called once the cluster has agreed, and before the first byte. The protocol is
-	// that of its Upgrade header, such as "websocket" or "SPDY/3.1", and header is its answer's,
-	// where the subprotocol is.
+	// Upgraded is called once the cluster has agreed, and before the first byte. The protocol is from
+	// its Upgrade header, such as "websocket" or "SPDY/3.1", and header is its answer's, where the
+	// subprotocol is.
 	Upgraded(protocol string, header http.Header)
 	// FromCaller and FromCluster receive every byte before it is passed on. They must not keep the
 	// slice. The connection waits while they run, and ends if they return an error.

@@ -38,7 +38,7 @@ type refusal struct {
 	reason reason.Reason
 	// origin is where the error comes from.
 	origin string
-	// message says what happened and what to do.
+	// message explains the failure and the remedy.
 	message string
 	// retryAfter is how long to wait. Zero means that the request must not be repeated blindly.
 	retryAfter time.Duration
@@ -169,8 +169,8 @@ func (r *refusal) kubeReason() string {
 	return strings.ReplaceAll(http.StatusText(r.code), " ", "")
 }
 
-// retryAfterSeconds is what Kubernetes clients are asked to wait, or zero. It rounds up, so that no
-// caller comes back too early.
+// retryAfterSeconds is how long Kubernetes clients are asked to wait, or zero. It rounds up, so
+// that no caller comes back too early.
 func (r *refusal) retryAfterSeconds() int {
 	if r.rpcOnly {
 		return 0

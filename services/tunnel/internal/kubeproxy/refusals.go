@@ -99,7 +99,7 @@ func refuseUploads() *refusal {
 	return refuseBusy("the uploads under way, yours or all, hold as much memory as they may; retry when one has ended").from(originHub)
 }
 
-// refuseQuota says whose quota is used up, and until when.
+// refuseQuota answers whose quota is used up, and until when.
 func refuseQuota(err error) *refusal {
 	var exceeded *quota.ExceededError
 	if !errors.As(err, &exceeded) {
@@ -122,7 +122,7 @@ func refuseGone() *refusal {
 	return refuse(statusClientGone, reason.Canceled, "the caller went away")
 }
 
-// refuseStream says why no request can be sent to the agent.
+// refuseStream answers why no request can be sent to the agent.
 func refuseStream(err error, cluster string) *refusal {
 	var busy *session.BusyError
 	switch {
@@ -145,7 +145,7 @@ func refuseStream(err error, cluster string) *refusal {
 	}
 }
 
-// refuseRoundTrip says why a request that was sent to the agent has no response.
+// refuseRoundTrip answers why a request that was sent to the agent has no response.
 func refuseRoundTrip(ctx context.Context, err error, method, cluster string) *refusal {
 	var stream http2.StreamError
 	var busy *session.BusyError
@@ -172,7 +172,7 @@ func refuseRoundTrip(ctx context.Context, err error, method, cluster string) *re
 }
 
 // refuseLost answers a request whose connection was lost. It is unknown whether the cluster has
-// carried the request out, so clients may repeat automatically only what is safe to repeat.
+// carried the request out, so clients may only repeat safe requests automatically.
 func refuseLost(method, cluster string) *refusal {
 	if method == http.MethodGet || method == http.MethodHead {
 		return refuse(http.StatusServiceUnavailable, reason.AgentOffline, fmt.Sprintf(

@@ -16,14 +16,14 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
-// request is what a caller asks for, on whose behalf, and what was decided. It is complete when the
+// request is a caller's request, the person it is for, and the decision. It is complete when the
 // decision is recorded, and never changes afterwards.
 type request struct {
 	in *http.Request
 	// traceID ties an error message, the audit log and the traces together.
 	traceID string
-	// id is that of the audit records. It is the trace's, unless the caller brought the trace: such
-	// a trace may have other requests, and a caller could choose one of somebody else's requests.
+	// id is the ID of the audit records. It is the trace's, unless the caller brought the trace: such
+	// a trace may have other requests, and a caller could choose the ID of another caller's request.
 	id string
 
 	caller   identity.Identity
@@ -48,7 +48,8 @@ func newRequest(in *http.Request, parent, span trace.SpanContext) request {
 	return r
 }
 
-// rulesRequest returns what access rules look at, of a request that is not a call to the agent.
+// rulesRequest returns the attributes that access rules read, of a request that is not a call to
+// the agent.
 func (r *request) rulesRequest() accessrule.Request {
 	a := r.target.attributes
 	return accessrule.Request{

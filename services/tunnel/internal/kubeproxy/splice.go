@@ -51,7 +51,7 @@ type splice struct {
 // run forwards bytes until both directions have ended or ctx has. The caller must then call linger.
 // run reports whether one of the two sides ended the session, as opposed to a failure on the way.
 func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early, head []byte) (ended bool) {
-	// What ends the session ends a write that waits for the caller.
+	// The end of the session ends a write that waits for the caller.
 	unblocked := make(chan struct{})
 	unblock := context.AfterFunc(ctx, func() {
 		defer close(unblocked)
@@ -72,7 +72,7 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 	if errors.Is(err, io.EOF) {
 		s.expectEnd(cancel)
 		s.patient = closeWrite(s.conn)
-		select { // an agent that goes on reading is sent the rest
+		select { // an agent that still reads is sent the rest
 		case <-s.up.finished:
 		case <-ctx.Done():
 		}

@@ -28,11 +28,11 @@ type target struct {
 	// query follows the path's "?", byte for byte. It is empty when there is none.
 	query string
 	// isContained is false when the path tries to leave its place. A dot segment, written out or
-	// escaped, would be resolved by somebody on the way.
+	// escaped, would be resolved by a program on the way.
 	isContained bool
-	// attributes are what the request asks for, as the API server reads it. A request for a service
-	// has the attributes that it would have by way of the API server's own proxy, so that rules
-	// name both with services/proxy.
+	// attributes describe the request as the API server reads it. A request for a service has the
+	// attributes that it would have by way of the API server's own proxy, so that rules name both with
+	// services/proxy.
 	attributes kubeapi.Attributes
 }
 
@@ -68,7 +68,7 @@ func (t target) isDiscovery() bool {
 	return t.path == "/api" || t.path == "/apis" || t.path == "/version"
 }
 
-// isEndless reports whether the answer continues until somebody ends it: a watch, a log that is
+// isEndless reports whether the answer continues until one side ends it: a watch, a log that is
 // followed, or an agent's events.
 func (t target) isEndless() bool {
 	return t.attributes.Endless() || t.path == agentv1connect.AgentServiceWatchEventsProcedure
@@ -78,8 +78,9 @@ func (t target) isEndless() bool {
 // begin again.
 func (t target) isWatch() bool { return t.attributes.Verb == kubeapi.VerbWatch }
 
-// isResourceWatch reports whether the answer is a watch of an API server's resources. What is
-// proxied to a service, a pod or a node may look like a watch and mean something else each time.
+// isResourceWatch reports whether the answer is a watch of an API server's resources. A request
+// that is proxied to a service, a pod or a node may look like a watch and mean something else each
+// time.
 func (t target) isResourceWatch() bool {
 	return t.isWatch() && t.attributes.Resource != "" && t.attributes.Subresource == ""
 }
@@ -97,8 +98,8 @@ func (t target) needsUpgrade() bool {
 	return len(segments) == 8 && segments[1] == "api" && segments[3] == "namespaces" && segments[5] == "pods"
 }
 
-// Matches reports whether a request is for a cluster. It looks at the path as it was sent: routing
-// by a cleaned path would answer redirects where the API server has to answer.
+// Matches reports whether a request is for a cluster. It reads the path as it was sent: routing by
+// a cleaned path would answer redirects where the API server has to answer.
 func Matches(r *http.Request) bool { return strings.HasPrefix(rawPath(r), Prefix) }
 
 // rawPath returns the path as the caller wrote it, without the query.

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// route is what all requests to clusters have in common.
+// route is the common part of all requests to clusters.
 const route = Prefix + "{cluster}/"
 
 // startSpan describes a request by OpenTelemetry's conventions for HTTP servers. It leaves out the

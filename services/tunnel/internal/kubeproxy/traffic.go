@@ -72,7 +72,7 @@ func (i *instruments) delay(ctx context.Context, phase []metric.RecordOption, si
 	i.latency.Record(ctx, time.Since(since).Seconds(), phase...)
 }
 
-// ending is what distinguishes the time series of durations.
+// ending distinguishes the time series of durations.
 type ending struct {
 	outcome audit.Outcome
 	endless bool

@@ -20,7 +20,7 @@ const UploadWindow = 2 << 20
 // heldPerUpload is the most that the hub holds of one HTTP/2 body.
 const heldPerUpload = UploadWindow + h2.UploadBuffer
 
-// sharesOfUploads says which share of the memory for uploads one person may use: a quarter.
+// sharesOfUploads sets which share of the memory for uploads one person may use: a quarter.
 const sharesOfUploads = 4
 
 // uploads bounds the memory of bodies that have arrived and wait for their cluster: what the server

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/flight"
 )
 
-// CacheParams say how long answers live. All fields are required.
+// CacheParams set how long answers live. All fields are required.
 type CacheParams struct {
 	// Access is asked when the cache has no fresh answer.
 	Access Access
@@ -99,9 +99,9 @@ func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 	return c.renew(ctx, asked, key, known)
 }
 
-// outlived reports whether a permission is for another enrolment than that of the connected agent.
-// A very recent permission counts anyway, so that an agent with a withdrawn identity cannot make
-// every request ask.
+// outlived reports whether a permission is for another enrolment than the connected agent's. A very
+// recent permission counts anyway, so that an agent with a withdrawn identity cannot make every
+// request ask.
 func (c *Cache) outlived(known answer, q Question, now time.Time) bool {
 	return known.decision.Allowed && q.ConnectedUID != "" && known.decision.ClusterUID != q.ConnectedUID &&
 		!now.Before(known.given.Add(c.params.Patience))

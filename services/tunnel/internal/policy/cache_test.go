@@ -68,7 +68,7 @@ func TestAges(t *testing.T) {
 		ask(t, cache, d, true, 1)
 		wait(29 * time.Second)
 		ask(t, cache, d, true, 1)
-		wait(time.Second) // 30 s are the most, whatever the answer says
+		wait(time.Second) // 30 s are the most, whatever lifetime the answer has
 		ask(t, cache, d, true, 2)
 		d.set(func(d *decider) { d.answer = policy.Decision{Allowed: true, MaxAge: 2 * time.Second} })
 		wait(30 * time.Second)

@@ -54,9 +54,9 @@ type Permission struct{ Verb, Resource string }
 // Has reports whether the person has a permission of the hub's own.
 func (d Decision) Has(p Permission) bool { return d.Allowed && slices.Contains(d.Permissions, p) }
 
-// ForCall returns what counts for a call that the permission allows: as whom the agent is to see the
-// person. Their groups are those that count for all requests: rules have already counted where the
-// permission was decided.
+// ForCall returns the identity for a call that the permission allows: as whom the agent is to see
+// the person. Their groups are the ones that count for all requests: rules have already counted
+// where the permission was decided.
 func (d Decision) ForCall(p Permission) (effective Decision, ok bool) {
 	effective = d
 	effective.Grants, effective.Narrowed = nil, false
@@ -64,7 +64,7 @@ func (d Decision) ForCall(p Permission) (effective Decision, ok bool) {
 }
 
 // Covers reports whether everything that the other decision gives is given by this one, too; both
-// are for one request. What was added since takes nothing from a request that is running.
+// are for one request. Rights that were added since take nothing from a request that is running.
 func (d Decision) Covers(other Decision) bool {
 	if !d.Allowed || d.User != other.User || d.UID != other.UID || d.ClusterUID != other.ClusterUID || !within(other.Groups, d.Groups) {
 		return false

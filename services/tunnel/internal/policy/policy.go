@@ -35,8 +35,7 @@ type Question struct {
 	Credential string
 	// Groups are the person's groups as the token states them.
 	Groups []string
-	// Cluster is the cluster's full name. If it is empty, the question is what the person may do in the
-	// hub itself.
+	// Cluster is the cluster's full name. If it is empty, the question is about the hub itself.
 	Cluster string
 	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while
 	// none is. It is no part of the question itself: a remembered permission about another uid was
@@ -46,7 +45,7 @@ type Question struct {
 
 // Decision is an answer.
 type Decision struct {
-	// Allowed says whether the person may reach the cluster at all. It is false for a cluster that
+	// Allowed reports whether the person may reach the cluster at all. It is false for a cluster that
 	// does not exist.
 	Allowed bool
 	// User, UID, Groups and Extra are the identity to impersonate in all requests. UID may be
@@ -55,18 +54,17 @@ type Decision struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
-	// Narrowed says that a request is refused which none of the Grants lets through.
+	// Narrowed reports that a request is refused which none of the Grants lets through.
 	Narrowed bool
 	// Grants count for some requests only; see For.
 	Grants []Grant
-	// Permissions are those of the hub's own that the person has for everything in the cluster, or in
-	// the hub.
+	// Permissions are the hub's own permissions that the person has for everything in the cluster, or
+	// in the hub.
 	Permissions []Permission
 	// ClusterUID is the cluster that the decision is about, should the name be given to another
 	// one.
 	ClusterUID string
-	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did
-	// not say.
+	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it set none.
 	MaxAge time.Duration
 }
 

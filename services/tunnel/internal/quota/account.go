@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// account is what one person or one cluster has moved.
+// account counts the bytes that one person or one cluster has moved.
 type account struct {
 	scope  Scope
 	limit  int64
@@ -24,7 +24,7 @@ type account struct {
 	sum   int64
 }
 
-// admit says whether a new request may begin.
+// admit reports whether a new request may begin.
 func (a *account) admit(now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *account) advance(now time.Time) {
 	}
 }
 
-// exceeded says when a new request will be admitted. The lock is held.
+// exceeded returns when a new request will be admitted. The lock is held.
 func (a *account) exceeded(now time.Time) error {
 	left, part := a.sum, a.last-slots
 	for ; part < a.last; part++ {

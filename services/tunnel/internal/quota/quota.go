@@ -3,10 +3,9 @@
 
 // Package quota bounds the bytes that people and clusters move in a span of time.
 //
-// The span slides: what was moved an hour ago no longer counts, if the window is an hour. Who has
-// used up the quota gets no new request until the window has let go of enough; what runs already
-// may go on, and is ended only when it has used up the quota a second time. The numbers are one
-// replica's.
+// The span slides: with a window of an hour, bytes that were moved an hour ago no longer count. A
+// user over quota gets no new request until the window frees enough. Running requests may continue,
+// and are ended only when they have used up the quota a second time. The numbers are one replica's.
 package quota
 
 import (
@@ -22,7 +21,7 @@ import (
 // count for a window and at most a sixtieth of it.
 const slots = 60
 
-// Scope says whose quota it is.
+// Scope is the owner of the quota.
 type Scope string
 
 // The quotas.
@@ -50,7 +49,7 @@ func (e *ExceededError) Error() string {
 
 // Params are the quotas. Zero bytes mean no quota.
 type Params struct {
-	// UserBytes and ClusterBytes are what one person and one cluster may move in a window.
+	// UserBytes and ClusterBytes are how much one person and one cluster may move in a window.
 	UserBytes    int64
 	ClusterBytes int64
 	// Window is how long bytes count. Zero means an hour.

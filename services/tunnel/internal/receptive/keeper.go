@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 )
 
-// Params are what New needs.
+// Params are the arguments of New.
 type Params struct {
 	// Self names this replica.
 	Self      string

@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/instrument"
 )
 
-// meters are what a Keeper counts; the zero value counts nothing.
+// meters are the counters of a Keeper; the zero value counts nothing.
 type meters struct {
 	dials metric.Int64Counter
 }

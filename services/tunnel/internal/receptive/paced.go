@@ -12,8 +12,8 @@ import (
 )
 
 // paced is a store of leases that is asked for them, and given them back, at a bounded rate.
-// Renewals pass: their rate is that of the leases held. Where there is no time to wait for a turn
-// nothing is given back, and the lease expires.
+// Renewals pass: their rate is bounded by the leases held. Where there is no time to wait for a
+// turn nothing is given back, and the lease expires.
 type paced struct {
 	lease.Store
 

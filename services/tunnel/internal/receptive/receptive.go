@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package receptive keeps this replica connected to the agents that it has to dial: those of
+// Package receptive keeps this replica connected to the agents that it has to dial: the agents of
 // clusters that may not open connections.
 //
-// Of several replicas one dials each cluster. Rendezvous hashing over the replicas that dial says
-// which should, and a lease by the cluster's uid keeps two from doing it at once. The lease is
-// needed to dial and not to stay connected, so that a store that is away ends nothing. Whatever
+// Of several replicas one dials each cluster. Rendezvous hashing over the replicas that dial
+// selects the replica, and a lease by the cluster's uid keeps two from doing it at once. The lease
+// is needed to dial and not to stay connected, so that a store that is away ends nothing. Whatever
 // happens, a replica asks for leases, gives them up and dials at a bounded rate.
 package receptive
 
@@ -21,13 +21,13 @@ const (
 	// perSecond bounds how many leases a replica asks for or gives up in a second, and how many
 	// agents it dials.
 	perSecond = 100
-	// listEvery is the mean time between two looks at which clusters there are, and beatEvery
-	// between two signs of life.
+	// listEvery is the mean time between two listings of the clusters, and beatEvery between two signs
+	// of life.
 	listEvery = 10 * time.Second
 	beatEvery = 3 * time.Second
 	// storeTimeout bounds one call.
 	storeTimeout = 5 * time.Second
-	// leaseTTL is for how long nobody dials an agent whose replica died, and GroupAge for how long
+	// leaseTTL is for how long no replica dials an agent whose replica died, and GroupAge for how long
 	// such a replica counts.
 	leaseTTL = 30 * time.Second
 	// GroupAge is the age that groups keep.
@@ -35,7 +35,7 @@ const (
 	// handover is for how long a replica stays connected to an agent that is another's to dial by
 	// now.
 	handover = 15 * time.Second
-	// leaveTimeout is how long requests may go on over a connection that is replaced.
+	// leaveTimeout is how long requests may continue over a connection that is replaced.
 	leaveTimeout = time.Minute
 	// stable is how long a connection has to live for the next failure to count as the first.
 	stable = time.Minute
@@ -70,9 +70,9 @@ type Directory interface {
 
 // Group is the replicas that dial.
 type Group interface {
-	// Beat says that a replica dials, for [GroupAge], and returns the ids of all that do.
+	// Beat announces that a replica dials, for [GroupAge], and returns the ids of all that do.
 	Beat(ctx context.Context, replica string) ([]string, error)
-	// Part says that it does no longer.
+	// Part announces that it no longer does.
 	Part(ctx context.Context, replica string) error
 }
 
@@ -82,7 +82,7 @@ type Dialer interface {
 	Dial(ctx context.Context, cluster Cluster) (Conn, error)
 }
 
-// Conn is what connects this replica to an agent.
+// Conn connects this replica to an agent.
 type Conn interface {
 	// Done is closed when the agent has to be dialled again: because a connection was lost, or
 	// [Conn.Leave] was called.
@@ -92,7 +92,7 @@ type Conn interface {
 	Leave(ctx context.Context)
 }
 
-// Reason says in a word why an agent cannot be dialled.
+// Reason is one word for why an agent cannot be dialled.
 type Reason string
 
 // The reasons.
@@ -111,7 +111,7 @@ const (
 	ReasonRefused Reason = "refused"
 	// ReasonAnswer: it answers otherwise than an agent does, or is not ready.
 	ReasonAnswer Reason = "unexpected_answer"
-	// ReasonSession: the agent could not be admitted, or says nothing.
+	// ReasonSession: the agent could not be admitted, or is silent.
 	ReasonSession Reason = "no_session"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 )
 
-// world is what replicas share, in virtual time.
+// world is shared by the replicas, in virtual time.
 type world struct {
 	mu       sync.Mutex
 	version  int

@@ -26,7 +26,7 @@ var (
 type tenure struct {
 	keeper *Keeper
 	uid    string      // of the cluster
-	wake   wake.Signal // one token when what is known of the cluster has changed
+	wake   wake.Signal // one token when the facts of the cluster have changed
 	done   chan struct{}
 
 	stop    context.CancelCauseFunc // ends the tenure; only the first reason counts
@@ -101,7 +101,7 @@ func (t *tenure) farewell(ctx context.Context) {
 	switch {
 	case errors.Is(t.why(), errMoved): // until the other one is connected, requests come here
 		_ = backoff.Wait(ctx, handover)
-	case errors.Is(t.why(), errDraining): // the table lets requests end; the agent's own calls go on meanwhile
+	case errors.Is(t.why(), errDraining): // the table lets requests end; the agent's own calls continue meanwhile
 		<-ctx.Done()
 	}
 }

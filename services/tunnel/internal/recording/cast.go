@@ -104,7 +104,7 @@ func (c *cast) fail(err error) error {
 	return c.failed
 }
 
-// broken returns why the recording has ended. Nil: it goes on.
+// broken returns why the recording has ended. Nil: it continues.
 func (c *cast) broken() error { return c.fail(nil) }
 
 // event adds an event: "o" is output, "i" input, "r" a new size. The error is why the recording has

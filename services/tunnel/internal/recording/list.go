@@ -37,7 +37,7 @@ type Entry struct {
 
 	// Began is when the session began, to the second.
 	Began time.Time
-	// Size is that of the file, in bytes, as far as it has come.
+	// Size is the size of the file, in bytes, as far as it has come.
 	Size int64
 }
 
@@ -103,7 +103,7 @@ func (s *Store) walk(doing string, visit func(root *os.Root, id string, info fs.
 	return nil
 }
 
-// describe reads what a recording's first line says.
+// describe reads the first line of a recording.
 func describe(root *os.Root, id string, info fs.FileInfo) (Entry, bool) {
 	file, err := root.Open(id + suffix)
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes recordings last written before since, except those of sessions still active on this
-// replica. It returns how many.
+// Sweep deletes recordings last written before since, except the recordings of sessions still
+// active on this replica. It returns how many.
 func (s *Store) Sweep(since time.Time) (deleted int, err error) {
 	var failed []error
 	err = s.walk("delete old recordings", func(root *os.Root, id string, info fs.FileInfo) error {

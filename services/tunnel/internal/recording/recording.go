@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording writes what is seen on a terminal into asciicast v2 files. It reads along: the
+// Package recording writes the output of a terminal into asciicast v2 files. It reads along: the
 // bytes of a session in the protocols of remotecommand, WebSocket (v4 and v5) and SPDY/3.1, are
 // handed to it on their way.
 package recording
@@ -24,14 +24,14 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// Params say what is recorded. Dir and Logger are required.
+// Params select what is recorded. Dir and Logger are required.
 type Params struct {
 	// Dir is the folder of the recordings. It is made if it does not exist.
 	Dir string
-	// Input records what is typed, too, passwords among it.
+	// Input records keystrokes, too, passwords among it.
 	Input bool
 	// Required refuses and ends sessions that cannot be recorded. Otherwise the recording ends, and
-	// the session goes on.
+	// the session continues.
 	Required bool
 	// MaxSize bounds a recording's file, in bytes.
 	MaxSize int64
@@ -41,9 +41,9 @@ type Params struct {
 	Logger *slog.Logger
 }
 
-// Info is what a recording says about its session.
+// Info describes a recording's session.
 type Info struct {
-	// ID is that of its audit records.
+	// ID is the ID of its audit records.
 	ID string `json:"id"`
 	// Subject is the person, and Cluster the cluster's name.
 	Subject string `json:"subject"`
@@ -53,7 +53,7 @@ type Info struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Container string `json:"container,omitempty"`
-	// Command is what is run. A session that is attached to has none.
+	// Command is the program that is run. A session that is attached to has none.
 	Command []string `json:"command,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func (i Info) title() string {
 	return fmt.Sprintf("%s at %s: %s/%s", i.Subject, i.Cluster, i.Namespace, i.Pod)
 }
 
-// Describe returns what is to be recorded of a request. ok is false for all but sessions with a
+// Describe returns the description of a request to record. ok is false for all but sessions with a
 // terminal.
 func Describe(method, path, query string) (info Info, ok bool) {
 	a := kubeapi.Parse(method, path, query)
@@ -110,7 +110,7 @@ func (s *Store) Evades(method string, asked kubeapi.Attributes, upgraded bool) b
 // Store has the recordings of a folder, and begins others. It is safe for concurrent use.
 type Store struct {
 	params  Params
-	running sync.Map // ids of sessions that go on
+	running sync.Map // ids of running sessions
 }
 
 // NewStore returns a store. It fails when the folder cannot be made.

@@ -100,7 +100,7 @@ func frame(first byte, mask []byte, payload string) []byte {
 
 const binaryMessage = 0x82
 
-// session is what both sides send, in one protocol.
+// session holds the bytes of both sides, in one protocol.
 type session struct {
 	protocol        string
 	header          http.Header

@@ -56,7 +56,7 @@ func (s *streams) add(id uint32, kind string) error {
 type spdyReader struct {
 	streams *streams
 	emit    func(channel byte, data []byte) error
-	framer  *spdy.Framer // nil where nobody looks at headers
+	framer  *spdy.Framer // nil if headers are not read
 	source  bytes.Buffer // of the framer
 
 	header  []byte
@@ -119,7 +119,7 @@ func (r *spdyReader) step(p []byte) (int, error) {
 	return n, r.endIfWhole()
 }
 
-// begin looks at a frame's header.
+// begin reads a frame's header.
 func (r *spdyReader) begin() error {
 	word := binary.BigEndian.Uint32(r.header)
 	r.left = binary.BigEndian.Uint32(r.header[4:]) & 0xffffff

@@ -78,7 +78,7 @@ func (w *websocket) readHeader(p []byte) []byte {
 		copy(w.mask[:], w.header[need-4:])
 	}
 	opcode := w.header[0] & 0x0f
-	w.control = opcode >= 8 // such frames may stand between those of a message
+	w.control = opcode >= 8 // such frames may come between the frames of a message
 	if !w.control && opcode != 0 {
 		w.begins = true
 	}

@@ -35,7 +35,7 @@ end
 // route cluster, id, epoch or "0", replica, details, announcement. It returns the epochs.
 //
 // An epoch is the time in microseconds, or one more than the cluster's last where that is not less:
-// so it orders what is restored after Redis has lost everything, too.
+// so it also orders routes that are restored after Redis has lost everything.
 const publishLua = liveLua + `
 local epochs = {}
 for i = 4, #ARGV, 6 do

@@ -47,7 +47,7 @@ var _ relay.Store = (*Store)(nil)
 
 // Ages are how long Redis keeps what it is not told again. Both must be positive.
 type Ages struct {
-	// Route is the age of a route, and Liveness that of a replica.
+	// Route is the age of a route, and Liveness the age of a replica.
 	Route    time.Duration
 	Liveness time.Duration
 }
@@ -92,7 +92,7 @@ func (s *Store) replica(id, place string) (relay.Replica, bool) {
 	return relay.Replica{ID: id, URL: url}, s.signer.Verify(signature, "replica", id, url)
 }
 
-// sign returns the signature of a route, which says which replica has which connection. Epochs are
+// sign returns the signature of a route, which binds the connection to its replica. Epochs are
 // assigned by Redis and are not signed.
 func (s *Store) sign(a announcement) string {
 	return s.signer.Sign("route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica)
@@ -112,14 +112,14 @@ func (s *Store) route(a announcement, epoch uint64) (relay.Route, bool) {
 // Close closes the connections to Redis.
 func (s *Store) Close() error { return s.client.Close() }
 
-// details is what of a route the scripts need not know.
+// details holds the parts of a route that the scripts need not know.
 type details struct {
 	UID        string `json:"uid"`
 	Connection string `json:"connection"`
 	Signature  string `json:"signature"`
 }
 
-// announcement is a new route as others hear of it, but for its epoch.
+// announcement is a new route as others receive it, without its epoch.
 type announcement struct {
 	details
 
@@ -267,8 +267,8 @@ func (s *Store) Subscribe(ctx context.Context, heard func(relay.Route)) error {
 	}
 }
 
-// parse reads what was announced: the epoch, and the rest. Replicas of other versions may say what
-// this one cannot read.
+// parse reads an announcement: the epoch, and the rest. Replicas of other versions may send forms
+// that this one cannot read.
 func (s *Store) parse(payload string) (relay.Route, bool) {
 	digits, rest, _ := strings.Cut(payload, " ")
 	epoch, err := strconv.ParseUint(digits, 10, 64)

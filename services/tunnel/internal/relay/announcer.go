@@ -33,8 +33,8 @@ const (
 	spreadAge = 2 * time.Second
 )
 
-// announcer keeps the store in step with the sessions of this replica. What is to be written is
-// noted at once and written by one goroutine, in batches; nobody waits for it.
+// announcer keeps the store in step with the sessions of this replica. Writes are noted at once and
+// carried out by one goroutine, in batches; no caller waits for them.
 type announcer struct {
 	store  Store
 	self   Replica
@@ -78,7 +78,7 @@ func (a *announcer) added(s *session.Session) {
 	a.wake.Set()
 }
 
-// removed notes the end of a session. What was never written needs no withdrawal.
+// removed notes the end of a session. A session that was never written needs no withdrawal.
 func (a *announcer) removed(s *session.Session) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,8 +93,8 @@ func (a *announcer) removed(s *session.Session) {
 	}
 }
 
-// run writes until ctx ends, and then says that this replica is gone, which voids all of its routes
-// in one write.
+// run writes until ctx ends, and then announces that this replica is gone, which voids all of its
+// routes in one write.
 func (a *announcer) run(ctx context.Context) {
 	var renewing sync.WaitGroup
 	begun := make(chan struct{})
@@ -132,7 +132,7 @@ func (a *announcer) renewAlways(ctx context.Context, begun chan<- struct{}) {
 			now := time.Now()
 			a.again(func(r *row) bool { return now.After(r.due) })
 		}
-		_ = backoff.Wait(ctx, backoff.Jitter(wait, 0.25)) // the loop looks at ctx
+		_ = backoff.Wait(ctx, backoff.Jitter(wait, 0.25)) // the loop checks ctx
 	}
 }
 

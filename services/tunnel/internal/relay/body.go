@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// maxKept is how much of a request's body is kept until the answer comes, in bytes. What kubectl
-// sends is smaller, but for copies of files.
+// maxKept is how much of a request's body is kept until the answer comes, in bytes. kubectl sends
+// less, except for copies of files.
 const maxKept = 64 << 10
 
-// errPassedOn is what an attempt reads whose body another attempt has taken over.
+// errPassedOn is the error of an attempt whose body another attempt has taken over.
 var errPassedOn = errors.New("request body belongs to another attempt")
 
 // body is a request's body that several attempts can read from its beginning, one after the other.
@@ -75,7 +75,7 @@ func (b *body) settle() {
 // attempt is the body as one attempt reads it.
 type attempt struct {
 	body   *body
-	pos    int  // how much of what is kept it has read
+	pos    int  // how much of the kept bytes it has read
 	closed bool // it reads no more; the body's lock protects it
 }
 
@@ -126,7 +126,7 @@ func (a *attempt) readKeptLocked(p []byte) (n int, err error, done bool) {
 	return 0, nil, false
 }
 
-// end keeps what was read. What an attempt reads that is over by now is the next one's.
+// end keeps the bytes that were read. Bytes that a finished attempt reads belong to the next one.
 func (a *attempt) end(read []byte, err error) (int, error) {
 	b := a.body
 	b.mu.Lock()

@@ -25,8 +25,8 @@ const (
 // Where there are other replicas, agents are first asked to connect to them, each after a delay of
 // its own, so that they do not all come at once. An agent's old connection takes requests until the
 // new one is there; then it gets GOAWAY, and its route is withdrawn. This lasts as long as move at
-// the most, and people are served as before. Then left is called, and nothing new is taken any
-// more: what is endless ends, what runs may end until ctx does, and every connection is closed.
+// the most, and people are served as before. Then left is called, and no new request is accepted:
+// endless requests end, running ones may end until ctx does, and every connection is closed.
 //
 // It is called once, and returns when every connection has ended.
 func (r *Router) Drain(ctx context.Context, move time.Duration, left func()) {
@@ -38,7 +38,7 @@ func (r *Router) Drain(ctx context.Context, move time.Duration, left func()) {
 		cancel()
 	}
 	left()
-	_ = r.table.Drain(ctx) // what is cut off after the timeout is not an error: it is what the timeout is for
+	_ = r.table.Drain(ctx) // cutting off after the timeout is not an error: it is the purpose of the timeout
 	leaving.Wait()
 }
 
@@ -65,7 +65,7 @@ type drainState struct {
 }
 
 // evacuate asks every agent to go, and returns when all have gone or moving ends. Connections that
-// were left go on ending.
+// were left continue to end.
 func (r *Router) evacuate(moving, ending context.Context, leaving *sync.WaitGroup) {
 	e := &drainState{moved: map[string]chan struct{}{}}
 	r.draining.Store(e)
@@ -106,7 +106,7 @@ func (r *Router) lead(ctx context.Context, s *session.Session, moved <-chan stru
 	case <-s.Done():
 		return false
 	case <-ctx.Done():
-		return err != nil // of those that stay, the table's own drain takes leave
+		return err != nil // the table's own drain takes leave of agents that stay
 	}
 }
 

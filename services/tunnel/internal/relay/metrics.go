@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/instrument"
 )
 
-// counts are what a router has done.
+// counts are the counters of a router.
 type counts struct {
 	hops    atomic.Int64 // requests sent to other replicas
 	moved   atomic.Int64 // requests sent again, elsewhere

@@ -40,7 +40,7 @@ type Replica struct {
 	URL string
 }
 
-// Route says that a replica has a connection to a cluster's agent. It never changes.
+// Route means that a replica has a connection to a cluster's agent. It never changes.
 type Route struct {
 	// ID is unique among the routes of all times.
 	ID string
@@ -65,34 +65,34 @@ type Store interface {
 	Publish(ctx context.Context, routes []Route) ([]uint64, error)
 	// Withdraw removes exactly these routes.
 	Withdraw(ctx context.Context, routes []Route) error
-	// Renew says that a replica lives. Kept is false when the store did not know that, or may have
-	// forgotten some of what it was told: all routes of the replica have to be published again.
+	// Renew announces that a replica lives. Kept is false when the store did not know that, or may
+	// have forgotten some of what it was told: all routes of the replica have to be published again.
 	Renew(ctx context.Context, replica Replica) (kept bool, err error)
-	// Leave says that a replica lives no more, and with it none of its routes.
+	// Leave announces that a replica lives no more, and with it none of its routes.
 	Leave(ctx context.Context, replica Replica) error
 	// Lookup returns a cluster's routes to live replicas, newest first.
 	Lookup(ctx context.Context, cluster string) ([]Route, error)
 	// Replicas returns the live replicas.
 	Replicas(ctx context.Context) ([]Replica, error)
-	// Subscribe calls heard for every new route from soon on. It returns nil when ctx ends. What is
-	// announced while the store is away is missed.
+	// Subscribe calls heard for every new route from soon on. It returns nil when ctx ends.
+	// Announcements while the store is away are missed.
 	Subscribe(ctx context.Context, heard func(Route)) error
 }
 
-// Target says where a request goes, on whose behalf, and how it may end.
+// Target is where a request goes, on whose behalf, and how it may end.
 type Target struct {
 	session.Target
 
-	// Endless says that the answer continues until somebody ends it, and Watch that it may end at
-	// any time without an error.
+	// Endless means that the answer continues until one side ends it, and Watch that it may end at any
+	// time without an error.
 	Endless bool
 	Watch   bool
 }
 
 // Peers carries requests to other replicas. Its methods may be called concurrently.
 type Peers interface {
-	// RoundTrip sends to the route's replica what the agent is to receive. Errors are [ErrNotHere],
-	// [ErrUnreachable], or those of [session.Conn] and [session.Table.Open].
+	// RoundTrip sends the agent's request to the route's replica. Errors are [ErrNotHere],
+	// [ErrUnreachable], or the errors of [session.Conn] and [session.Table.Open].
 	RoundTrip(req *http.Request, route Route, target Target) (*http.Response, error)
 }
 

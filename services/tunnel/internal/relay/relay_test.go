@@ -187,7 +187,7 @@ func TestF19StoppingReplicaWritesAtABoundedRate(t *testing.T) {
 	})
 }
 
-// TestF21AgentsOfAStoppingReplicaSpread asks 5,000 agents to leave, and gives up on those that
+// TestF21AgentsOfAStoppingReplicaSpread asks 5,000 agents to leave, and gives up on the ones that
 // stay.
 func TestF21AgentsOfAStoppingReplicaSpread(t *testing.T) {
 	const agents, move = 5000, 10 * time.Second
@@ -305,7 +305,7 @@ func TestF24SlowStoreDoesNotConcernLocalAgents(t *testing.T) {
 	})
 }
 
-// TestKnownRoutesOutliveTheStore goes on with what is known when the store has gone.
+// TestKnownRoutesOutliveTheStore continues with known routes when the store has gone.
 func TestKnownRoutesOutliveTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -341,7 +341,7 @@ func TestRequestsMoveOn(t *testing.T) {
 		time.Sleep(time.Second)
 		wantAnswer(t, a, "demo", "at b")
 
-		_ = lost.Close() // and nobody has noticed
+		_ = lost.Close() // and the replicas have not noticed
 		wantAnswer(t, a, "demo", "at c")
 		if got, err := a.ask(t.Context(), http.MethodPost, "demo", "body"); err != nil || got != "at c" {
 			t.Errorf("a change that certainly did not arrive: got %q, %v, want it elsewhere", got, err)

@@ -97,7 +97,7 @@ func counted(size int) string {
 	return b.String()[:size]
 }
 
-// TestRepeatedRequestsAreWhole repeats what is safe to repeat, from its first byte.
+// TestRepeatedRequestsAreWhole repeats requests that are safe to repeat, from its first byte.
 func TestRepeatedRequestsAreWhole(t *testing.T) {
 	long := counted(100_000)
 	for name, tc := range map[string]struct {
@@ -139,8 +139,8 @@ func TestRepeatedRequestsAreWhole(t *testing.T) {
 	}
 }
 
-// source is a body that knows how much of it was read and how much it has written itself. It goes
-// on until it is closed, where it has no end.
+// source is a body that knows how much of it was read and how much it has written itself. Without
+// an end, it continues until it is closed.
 type source struct {
 	io.Reader
 

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxKnown is how many clusters a replica remembers routes of. They are those that were asked
-	// for, not all.
+	// maxKnown is how many clusters a replica remembers routes of. Only clusters that were asked for
+	// are among them.
 	maxKnown = 10_000
-	// freshAge is how long a route counts without asking the store again. Nobody waits for the
+	// freshAge is how long a route counts without asking the store again. No request waits for the
 	// answer.
 	freshAge = 30 * time.Second
 	// absentAge is how long a cluster without a route counts as absent, and reconnectWait how long
@@ -37,8 +37,8 @@ const (
 	storeRest    = time.Second
 )
 
-// routeCache is what a replica remembers of the routes of others: of clusters that were asked for,
-// and of nothing else. It is safe for concurrent use and does no I/O.
+// routeCache is a replica's memory of the routes of others: of clusters that were asked for, and of
+// nothing else. It is safe for concurrent use and does no I/O.
 type routeCache struct {
 	self string
 	// base is the context of look-ups, which requests share.
@@ -105,8 +105,8 @@ func (k *routeCache) close() {
 }
 
 // find returns the newest route for a target that was not tried. It may return a flight besides,
-// which somebody has to begin: without a route it has to be waited for. With neither, the error
-// says why.
+// which a caller has to begin, and has to wait for without a route. With neither, the error has the
+// reason.
 func (k *routeCache) find(target Target, tried map[string]bool) (Route, *flight, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +211,7 @@ func (k *routeCache) reading(cluster string) {
 	k.entry(cluster).added = nil
 }
 
-// learn takes what the store has of a cluster, and reports whether there is a route that somebody
+// learn takes what the store has of a cluster, and reports whether there is a route that a request
 // can use. When final, a cluster without one counts as absent.
 func (k *routeCache) learn(cluster string, routes []Route, final bool) bool {
 	k.mu.Lock()

@@ -102,7 +102,7 @@ func (r *Router) subscribe(ctx context.Context) {
 			attempt = 0
 		}
 		r.logger.DebugContext(ctx, "routes of other replicas not heard", slog.Any("error", err))
-		_ = backoff.Wait(ctx, backoff.Policy{Max: resubscribe}.Delay(attempt)) // the loop looks at ctx
+		_ = backoff.Wait(ctx, backoff.Policy{Max: resubscribe}.Delay(attempt)) // the loop checks ctx
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *Router) hear(route Route) {
 func (r *Router) Ending() <-chan struct{} { return r.table.Ending() }
 
 // ConnectedUID returns the uid under which the newest connection of a cluster is known here, or "".
-// It asks nobody.
+// It makes no call.
 func (r *Router) ConnectedUID(cluster string) string {
 	if uid := r.table.ConnectedUID(cluster); uid != "" || r.store == nil {
 		return uid
@@ -130,7 +130,7 @@ func (r *Router) ConnectedUID(cluster string) string {
 	return route.ClusterUID
 }
 
-// Charge counts a request of a person whose way to the cluster somebody else has reserved, as
+// Charge counts a request of a person whose way to the cluster another caller has reserved, as
 // [session.Table.Charge] does.
 func (r *Router) Charge(user string) (release func(), err error) { return r.table.Charge(user) }
 

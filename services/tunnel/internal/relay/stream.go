@@ -92,8 +92,8 @@ func (s *Stream) placeHere() error {
 	return err
 }
 
-// worse returns the error that says more to the caller: why the agent's connection here takes no
-// request, or why there is no other.
+// worse returns the error that is more useful to the caller: why the agent's connection here takes
+// no request, or why there is no other.
 func worse(here, elsewhere error) error {
 	if errors.Is(here, session.ErrOffline) {
 		return elsewhere

@@ -97,8 +97,8 @@ func newestFirst(t *testing.T, s Subject) {
 	wantRoutes(t, s.Store, second[0], first[2], first[0])
 }
 
-// epochsLast publishes what is known already: to keep it alive, because the answer was lost, and
-// after a loss.
+// epochsLast publishes known routes again: to keep it alive, because the answer was lost, and after
+// a loss.
 func epochsLast(t *testing.T, s Subject) {
 	renew(t, s.Store, replicaA, false)
 	old := publish(t, s.Store, route(replicaA, "1"))[0]
@@ -179,7 +179,7 @@ func announcements(t *testing.T, s Subject) {
 	go func() { ended <- s.Store.Subscribe(ctx, func(r relay.Route) { heard <- r }) }()
 	renew(t, s.Store, replicaB, false)
 	published := publishUntilHeard(t, s.Store, heard)
-	// What is only kept alive is not announced.
+	// A route that is only kept alive is not announced.
 	publish(t, s.Store, published...)
 	last := publish(t, s.Store, route(replicaB, "last"))[0]
 	for epoch := uint64(0); epoch < last.Epoch; {
@@ -196,7 +196,7 @@ func announcements(t *testing.T, s Subject) {
 }
 
 // publishUntilHeard publishes routes until one is heard, because a subscription begins soon and not
-// at once. What was heard stays in the channel.
+// at once. Received routes stay in the channel.
 func publishUntilHeard(t *testing.T, s relay.Store, heard chan relay.Route) (published []relay.Route) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Store is a store of routes in memory. Tests see what is asked of it, and hold it up.
+// Store is a store of routes in memory. Tests see its calls, and hold it up.
 type Store struct {
 	// Hold is called at the beginning of every call but Subscribe, with the call's name; its error
 	// is the call's. Nil: the store answers at once. It is set before the store is used.

@@ -32,8 +32,8 @@ const (
 // maxLabel bounds the values of these headers.
 const maxLabel = 128
 
-// retrySoon is what waiting callers are told when another replica, or the same one after its
-// restart, will take them.
+// retrySoon is sent to waiting callers when another replica, or the same one after its restart,
+// will take them.
 const retrySoon = time.Second
 
 // admit returns the cluster that the sender of these headers has proven to be, or why it may not
@@ -95,8 +95,8 @@ func (h *Handler) authenticate(ctx context.Context, header http.Header, address 
 	return caller, nil
 }
 
-// labelBytes are those that can stand in logs and tables as they are.
+// labelBytes are the bytes that logs and tables can hold unescaped.
 const labelBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+"
 
-// isLabel reports whether a header's value can stand in logs and tables as it is.
+// isLabel reports whether a header's value can be put into logs and tables unescaped.
 func isLabel(s string) bool { return len(s) <= maxLabel && strings.Trim(s, labelBytes) == "" }

@@ -45,8 +45,8 @@ func NewDialer(settings h2.Settings, budget *h2.Budget, links *Links) (*Dialer, 
 }
 
 // Dial begins HTTP/2 on a connection and waits until the agent has answered on it, at most as long
-// as ctx. The connection is closed when it fails. The early bytes are what was read from the
-// connection beyond the agent's request; the info describes the connection.
+// as ctx. The connection is closed when it fails. The early bytes were read from the connection
+// beyond the agent's request; the info describes the connection.
 func (d *Dialer) Dial(ctx context.Context, conn net.Conn, early []byte, info session.Info) (*Conn, error) {
 	w := newWire(conn, early)
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })

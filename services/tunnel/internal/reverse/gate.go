@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxQueue is how long a connection waits for its turn. Those that would have to wait for
-	// longer are sent away, for a while that differs from one to the next.
+	// maxQueue is how long a connection waits for its turn. Connections that would have to wait longer
+	// are sent away, for a while that differs from one to the next.
 	maxQueue  = 3 * time.Second
 	maxReturn = 10 * time.Second
 	// clusterRate and clusterBurst bound the connections that one cluster's agent opens. They are

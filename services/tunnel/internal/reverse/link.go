@@ -23,16 +23,15 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// LinkParams say how a replica keeps its connections alive. All are required.
+// LinkParams set how a replica keeps its connections alive. All are required.
 type LinkParams struct {
 	// Replica names this replica.
 	Replica string
 	// Replicas returns how many replicas there are at the moment. It is called often and must not
 	// block.
 	Replicas func() int
-	// Interval is the time between two heartbeats on a connection. What stands in between agents
-	// and hubs often ends connections on which nothing was seen for 30 or 60 s, and does not count
-	// HTTP/2's pings.
+	// Interval is the time between two heartbeats on a connection. Proxies between agents and hubs
+	// often end connections on which nothing was seen for 30 or 60 s, and do not count HTTP/2's pings.
 	Interval time.Duration
 	// Timeout is how long an agent may take to answer one.
 	Timeout time.Duration

@@ -78,7 +78,7 @@ func TestWindowsBeyondHTTP2AreRefused(t *testing.T) {
 	}
 }
 
-// TestEarlyBytes gives the connection bytes that somebody has read already.
+// TestEarlyBytes gives the connection bytes that were read already.
 func TestEarlyBytes(t *testing.T) {
 	hub, agent := loopback(t)
 	go serveNothing(agent)

@@ -31,7 +31,7 @@ func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnel
 	info.Transport = transportConnect
 	carrier := newStreamConn(ctx, stream)
 	defer carrier.release()
-	// The first message says that the stream is accepted, before the agent has to answer anything.
+	// The first message accepts the stream, before the agent has to answer anything.
 	if err := stream.Send(&tunnelv1.ConnectResponse{}); err != nil {
 		return err
 	}

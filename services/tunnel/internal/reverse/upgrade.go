@@ -65,7 +65,7 @@ func checkUpgrade(r *http.Request) (int, error) {
 	}
 }
 
-// asksFor reports whether the request wants to go on in another protocol.
+// asksFor reports whether the request wants to continue in another protocol.
 func asksFor(r *http.Request, protocol string) bool {
 	return httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)

@@ -3,8 +3,8 @@
 
 package session
 
-// Charge counts a request of a person whose way to the cluster somebody else has reserved. It fails
-// with a [*BusyError]; else the request is counted until release is called, once.
+// Charge counts a request of a person whose way to the cluster another caller has reserved. It
+// fails with a [*BusyError]; else the request is counted until release is called, once.
 func (t *Table) Charge(user string) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

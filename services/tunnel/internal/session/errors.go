@@ -28,7 +28,7 @@ var (
 	ErrRefused = fmt.Errorf("agent has not begun the request: %w", ErrLost)
 )
 
-// Scope says whose limit was reached.
+// Scope is the owner of the limit that was reached.
 type Scope string
 
 // The limits on requests under way.

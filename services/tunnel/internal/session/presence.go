@@ -38,8 +38,8 @@ func (t *Table) tellRemoved(s *Session) {
 }
 
 // Refuse begins the end of this replica's work: no connection is added from now on, and
-// [Table.Draining] is closed. Requests go on over the connections that there are until
-// [Table.Drain]. Calling it twice does nothing.
+// [Table.Draining] is closed. Requests continue over existing connections until [Table.Drain].
+// Calling it twice does nothing.
 func (t *Table) Refuse() {
 	t.mu.Lock() // nothing is added after it has returned
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *Table) Refuse() {
 func (t *Table) Ending() <-chan struct{} { return t.ending }
 
 // AskToLeave asks the session's agent to connect elsewhere after a while and then to end this
-// connection, and returns when the agent knows. The session goes on until then.
+// connection, and returns when the agent knows. The session continues until then.
 func (s *Session) AskToLeave(ctx context.Context, after time.Duration) error {
 	return s.conn.Leave(ctx, after)
 }

@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// errRevoked is what a failed attempt reads from a body that has passed on to the next attempt.
+// errRevoked is the error of a failed attempt that reads from a body that has passed on to the next
+// attempt.
 var errRevoked = errors.New("request body belongs to another attempt")
 
 // guardedBody is the body of a first attempt. It notices the first read, and it can be taken away
@@ -72,7 +73,7 @@ func (b *guardedBody) touch() error {
 // Close implements io.Closer. It leaves the body open while it is untouched, because another
 // attempt may want it; the server that the request came from closes it in the end. This attempt
 // does not get to read it any more: it may close the body before it begins to read, and would then
-// wait for bytes of which nobody wants to know.
+// wait for bytes that no attempt needs.
 func (b *guardedBody) Close() error {
 	b.mu.Lock()
 	b.closed = true

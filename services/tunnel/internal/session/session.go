@@ -4,9 +4,9 @@
 // Package session knows which agents are connected to this replica and over which connections.
 //
 // An agent may hold several connections at once: while it reconnects, while one pod hands over to
-// the next, or on purpose. New requests go to the newest connection that takes them; older ones go
-// on with what they carry. What a connection is made of (a transport, HTTP/2) stays behind the port
-// [Conn].
+// the next, or on purpose. New requests go to the newest connection that takes them; older ones
+// continue with their requests. The parts of a connection (a transport, HTTP/2) stay behind the
+// port [Conn].
 package session
 
 import (
@@ -22,12 +22,12 @@ type Conn interface {
 	// rather than the request, failed before any byte of a response arrived, and [ErrFull] when the
 	// agent's limit stops the request.
 	http.RoundTripper
-	// Status says whether the connection takes another request now.
+	// Status reports whether the connection takes another request now.
 	Status() Status
 	// LastSeen is when the agent was last heard of.
 	LastSeen() time.Time
-	// Leave asks the agent to connect elsewhere after a while, and to end this connection when it
-	// has. It returns when the agent knows. The connection goes on until then.
+	// Leave asks the agent to connect elsewhere after a while, and to end this connection when it has.
+	// It returns when the agent knows. The connection stays until then.
 	Leave(ctx context.Context, after time.Duration) error
 	// Done is closed when the connection has ended.
 	Done() <-chan struct{}
@@ -39,7 +39,7 @@ type Conn interface {
 	Close() error
 }
 
-// Status is what a connection can do at the moment.
+// Status is the current ability of a connection.
 type Status int
 
 // The states of a connection.
@@ -63,10 +63,10 @@ type Info struct {
 	RemoteAddress string
 	// AgentVersion is the agent's version as it states it.
 	AgentVersion string
-	// Transport is what carries the connection: "upgrade", "websocket" or "connect"; "dialled"
-	// where the hub has opened it.
+	// Transport carries the connection: "upgrade", "websocket" or "connect"; "dialled" where the hub
+	// has opened it.
 	Transport string
-	// Instance names the agent's process. Empty means that it did not say.
+	// Instance names the agent's process. Empty means that it sent none.
 	Instance string
 	// TokenID identifies the token that the agent connected with, and TokenExpires is when it ends.
 	TokenID      string

@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 )
 
-// Target says where a request goes and on whose behalf.
+// Target is where a request goes and on whose behalf.
 type Target struct {
 	// Cluster is the cluster's full name.
 	Cluster string
@@ -61,8 +61,8 @@ const maxMoves = 3
 
 // RoundTrip sends the request. When the connection is lost before any byte of a response, the
 // request is sent again over another connection if that is safe: when none of its body was used,
-// and the agent has certainly not begun it. What only reads is sent once more even where the agent
-// may have begun it.
+// and the agent has certainly not begun it. A request that only reads is sent once more even if the
+// agent may have begun it.
 func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
 	for moves, lost := 0, false; ; moves++ {
 		attempt, body := guard(req)

@@ -45,12 +45,12 @@ type Table struct {
 	users    map[string]int
 }
 
-// cluster is what the table knows of one cluster. It is protected by the table's lock.
+// cluster is the table's entry for one cluster. It is protected by the table's lock.
 type cluster struct {
 	// sessions is sorted, newest first. The slice is replaced and never changed, so that it may be
 	// read without the lock.
 	sessions []*Session
-	// active is the number of streams, those of removed sessions included.
+	// active is the number of streams, including removed sessions.
 	active int
 }
 
@@ -74,9 +74,9 @@ func (t *Table) NextEpoch() uint64 {
 // fails with [ErrDraining], and with the errors of [Table.Admit]. The connection stays the caller's
 // to close; the caller also calls [Table.Remove] when it has ended.
 //
-// Add returns as evicted what is out of the table already, and what the caller shuts down: the
-// oldest connection, when the cluster has more than the limit, and those under a token of which
-// another process has made use as well.
+// Add returns the evicted connections, which are out of the table already and which the caller
+// shuts down: the oldest connection, when the cluster has more than the limit, and the ones under a
+// token that another process has also used.
 func (t *Table) Add(info Info, conn Conn) (added *Session, evicted []*Session, err error) {
 	if added, evicted, err = t.add(info, conn); err == nil {
 		t.tellAdded(added, evicted)
@@ -222,7 +222,7 @@ func (t *Table) cluster(name string) *cluster {
 	return c
 }
 
-// forgetIdle drops an entry that holds nothing, so that the table's size follows what is connected.
+// forgetIdle drops an entry that holds nothing, so that the table's size follows the connections.
 // The lock is held.
 func (t *Table) forgetIdle(name string, c *cluster) {
 	if len(c.sessions) == 0 && c.active == 0 {
