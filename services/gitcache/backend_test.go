@@ -70,7 +70,7 @@ func TestSwitchOfBackends(t *testing.T) {
 }
 
 // TestSHA256Repository mirrors a repository that names objects by SHA-256, which one back end can
-// and the other says that it cannot.
+// and the other reports that it cannot.
 func TestSHA256Repository(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

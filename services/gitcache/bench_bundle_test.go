@@ -26,7 +26,7 @@ import (
 
 // BenchmarkBundleBuild builds the bundle of a folder that the store does not hold: from the
 // mirror's packs to a verified, durable file. The peer reads the same mirror: git archive piped
-// into zstd -3, into a file that nobody syncs or reads back.
+// into zstd -3, into a file that is not synced or read back.
 func BenchmarkBundleBuild(b *testing.B) {
 	for _, files := range []int{100, 2_000, 10_000} {
 		b.Run(fmt.Sprintf("files=%d", files), func(b *testing.B) {

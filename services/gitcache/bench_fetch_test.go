@@ -13,14 +13,14 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// histories are what BenchmarkColdMirror and BenchmarkIncrementalFetch fetch: about 9 000 and 110
-// 000 objects.
+// histories are the ones that BenchmarkColdMirror and BenchmarkIncrementalFetch fetch: about 9 000
+// and 110 000 objects.
 var histories = map[string]history{
 	"small": {files: 400, commits: 2_000},
 	"large": {files: 6_000, commits: 20_000},
 }
 
-// BenchmarkColdMirror mirrors a repository that nobody has yet, from git http-backend on this
+// BenchmarkColdMirror mirrors a repository that no replica has yet, from git http-backend on this
 // machine: until packs and refs are durable. The peer is git clone --mirror, which syncs packs too.
 func BenchmarkColdMirror(b *testing.B) {
 	for _, size := range []string{"small", "large"} {

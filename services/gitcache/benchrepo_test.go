@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// history describes a generated repository of files like those that people keep for clusters. The
-// same description makes the same commits.
+// history describes a generated repository of files like the files that people keep for clusters.
+// The same description makes the same commits.
 type history struct {
 	files   int // of the folder "apps"
 	commits int // after the first; each changes one file in a few lines
@@ -88,7 +88,7 @@ func manifest(file, version int) string {
 }
 
 // backends are the back ends by the names of their benchmarks. The default one is "leat"; the other
-// one is a peer, so that both stand in one row of a table.
+// one is a peer, so that both are in one row of a table.
 var backends = map[string]func(t testing.TB, dir string) mirror.Backend{"leat": newGoGit, "peer=backend-git": newGitBin}
 
 // newGoGit opens mirrors below a folder with the back end gogit.

@@ -377,7 +377,7 @@ func TestRealHelmRepository(t *testing.T) {
 	}
 	r.resolve(t, chart("web", tag("1.1.0-beta.1+build.7")))
 
-	// What the fixture publishes has the same lines as what Helm writes of it, apart from the times.
+	// The fixture's files have the same lines as Helm's, apart from the times.
 	made := charttest.New(t)
 	made.Publish(t, "web", "1.0.0", charttest.Files("web", "1.0.0", "by helm"))
 	path := filepath.Join(made.Dir(), "index.yaml")
@@ -388,7 +388,7 @@ func TestRealHelmRepository(t *testing.T) {
 	}
 }
 
-// lines returns the lines of a file without those that have a time.
+// lines returns the lines of a file without the ones that have a time.
 func lines(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -28,7 +28,7 @@ import (
 
 const (
 	clones = 8
-	// besides is what a process needs that clones nothing: the runtime, the program, and eight
+	// besides is the memory of a process that clones nothing: the runtime, the program, and eight
 	// connections.
 	besides = 48 << 20
 

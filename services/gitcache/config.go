@@ -41,7 +41,7 @@ const (
 	BackendGit = "git"
 )
 
-// Config is everything that can be set. A field that is zero takes the default of its flag, but for
+// Config is everything that can be set. A field that is zero takes the default of its flag, except
 // switches and Followers.
 type Config struct {
 	Serve     serve.Config
@@ -56,14 +56,14 @@ type Config struct {
 	DataDir string
 	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
 	AdvertiseURL string
-	// PeerCAFile holds the PEM certificates to trust for other replicas at https. Empty means those
-	// of the system.
+	// PeerCAFile holds the PEM certificates to trust for other replicas at https. Empty means the
+	// system's.
 	PeerCAFile string
 	// Service authenticates the services of the hub to one another. Its secret also seals
 	// credentials. Required.
 	Service rpc.ServiceConfig
-	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed
-	// with, or carry; at least 16 bytes. Empty: those repositories take no webhooks.
+	// WebhookSecret signs the webhooks of repositories without a secret of their own, or they carry
+	// it; at least 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret secret.Text
 	// MaxWebhook bounds the body of a webhook: at most 25 MiB. At most sixteen bodies of that
 	// size are held at once.
@@ -81,7 +81,7 @@ type Config struct {
 	MirrorDisk   config.Bytes  // of all mirrors; zero: only the disk bounds them
 	Readers      int           // of mirrors, at once
 	Builds       int           // of bundles, at once
-	Rebalance    time.Duration // between looks at who should own what
+	Rebalance    time.Duration // between checks of who should own what
 	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. Zero:
 	// none.
 	Followers int
@@ -95,15 +95,15 @@ type Config struct {
 	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty:
 	// there is none.
 	CredentialsFile string
-	// Identity is what the pod is at a cloud, for credentials that are workload identities.
+	// Identity is the pod's identity at a cloud, for credentials that are workload identities.
 	Identity cloudlogin.Config
 	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its
 	// link.
 	AllowLocalUpstreams bool
 	// RefusePrivateUpstreams rejects such URLs if they lead to private networks.
 	RefusePrivateUpstreams bool
-	// AllowNetworks are networks, such as 10.20.0.0/16, to which such URLs may lead, and those of
-	// repositories that people wrote who may not create repositories of the hub.
+	// AllowNetworks are networks, such as 10.20.0.0/16, to which such URLs may lead, and the URLs of
+	// repositories by people who may not create repositories of the hub.
 	AllowNetworks []string
 	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the
 	// repository that they belong to.
@@ -125,7 +125,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Check(c.check)
 }
 
-// bind binds gitcache's own fields. Each default is here alone, but for those that a package has
+// bind binds gitcache's own fields. Each default is here alone, except the ones that a package has
 // for its own settings.
 func (c *Config) bind(s *config.Set) {
 	times, hosts, limits := mirroring.DefaultSettings(), hostgate.DefaultConfig(), bundle.DefaultLimits()

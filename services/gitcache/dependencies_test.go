@@ -170,7 +170,7 @@ func TestDependenciesOfCharts(t *testing.T) {
 		t.Fatalf("got %d files, want packed dependencies", len(files))
 	}
 	// Helm applies the chart's .helmignore to folders in charts, which the renderer does not do for
-	// those that were packed. Here the file stays out, to compare the rest.
+	// packed ones. Here the file stays out, to compare the rest.
 	delete(files, ".helmignore")
 	helm.write(t, "bundle", files)
 	want, made := helm.run(t, "template", "r", "shop"), helm.run(t, "template", "r", "bundle")
@@ -187,7 +187,7 @@ func TestDependenciesOfCharts(t *testing.T) {
 	stable.Publish(t, "web", "1.4.0", webWithTest("1.4.0", "published again"))
 	first.refresh(t, "charts")
 	var again *typev1.Snapshot
-	await.Success(t, "the content that was published again", func(context.Context) error { // who owns the repository of the chart may follow that of charts
+	await.Success(t, "the content that was published again", func(context.Context) error { // who owns the repository of the chart may follow the repository of charts
 		if again = first.resolve(t, shop); again.GetCommit() != got.GetCommit() || again.GetDigest() == got.GetDigest() {
 			return fmt.Errorf("got %v after a version was published again, want another digest than %v", again, got)
 		}

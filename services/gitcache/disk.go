@@ -42,7 +42,7 @@ import (
 type disk struct {
 	git       *backend.Backend
 	artifacts *artifactstore.Store
-	// mirrors are those of all types.
+	// mirrors are the mirrors of all types.
 	mirrors *kinds.Backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
@@ -61,7 +61,7 @@ func openDisk(cfg Config, root func(uid string) (mirror.Root, bool), tel *teleme
 	}
 	d := &disk{temporary: temporary}
 	var err error
-	// First, because it is what keeps two processes from using one folder.
+	// First, because it keeps two processes from using one folder.
 	d.bundles, err = casdisk.Open(casdisk.Config{
 		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), MaxContentBytes: int64(cfg.MaxBundleBytes),
 		Logger: tel.Logger(),

@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-// Registry is what the calls about definitions need.
+// Registry is the port for the calls about definitions.
 type Registry interface {
 	mirror.Registry
 	// Missed is called when a name is not known: another replica may have been told a moment ago.
@@ -36,7 +36,7 @@ type Checker interface {
 	Check(def mirror.Definition) error
 }
 
-// Params are what a [Service] works with. All are required but Heartbeat.
+// Params are the parts of a [Service]. All are required but Heartbeat.
 type Params struct {
 	Set       *mirroring.Set
 	Registry  Registry

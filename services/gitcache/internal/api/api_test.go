@@ -51,7 +51,7 @@ type backend struct {
 	expand func(prefix string) (string, error)
 	tree   func(path string) (string, error)
 	list   func(tree string) ([]content.Entry, error)
-	// readErr is what reading of the event log fails with, and probeErr what a probe of it does.
+	// readErr is the error of reading the event log, and probeErr the error of a probe of it.
 	readErr, probeErr error
 	store             cas.Store
 	identity          identity.Identity

@@ -58,7 +58,7 @@ func (s *Service) DownloadBundle(
 }
 
 // relay has a bundle sent by the replica that [mirroring.Route] chooses: by local, where it is this
-// one. What another replica sends is passed on, and has to end well once it has begun.
+// one. Another replica's bytes are passed on, and have to end well once they have begun.
 func (s *Service) relay(
 	ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
 	local func(context.Context) error,

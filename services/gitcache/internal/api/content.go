@@ -43,7 +43,7 @@ func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest)
 		})
 }
 
-// listRefs returns a page of refs. what is the word for what they lead to.
+// listRefs returns a page of refs. what is the word for their targets.
 func listRefs(refs mirror.Refs, what, prefix, after string, size int) *gitcachev1.ListRefsResponse {
 	page := refs.Below(prefix, after, size+1)
 	resp := &gitcachev1.ListRefsResponse{}

@@ -46,7 +46,7 @@ func answer[Req, Resp any](
 	return resp, routeError(err, r)
 }
 
-// routeError maps the error of a route that led nowhere; those of answers are mapped already.
+// routeError maps the error of a route that led nowhere; errors of answers are mapped already.
 func routeError(err error, r *mirroring.Repository) error {
 	if errors.Is(err, mirror.ErrOwnershipLost) {
 		return wire.Error(err, r.Definition().Name)

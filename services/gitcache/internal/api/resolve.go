@@ -22,8 +22,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-// maxLookups bounds the refs that one call has looked up one after the other. A range of versions may
-// meet many that are not signed before one that is; the next call goes on from there.
+// maxLookups bounds the refs that one call has looked up one after the other. A range of versions
+// may meet many that are not signed before one that is; the next call continues from there.
 const maxLookups = 16
 
 // ResolveSnapshot implements the call.
@@ -67,7 +67,7 @@ func (s *Service) resolve(
 		CompletesCharts: !def.Type.IsArtifacts(), ChartRepositories: def.ChartRepositories,
 	})
 	if errors.Is(err, content.ErrCommitNotFound) && src.Selector.Kind != mirror.SelectCommit {
-		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
+		// A ref's commit was fetched with the ref; its absence proves nothing about the upstream.
 		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.Selector, commit)
 	}
 	if err != nil {

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package artifact knows what charts and OCI artifacts are made of: which bytes of an archive count,
-// and how they become trees and files like those of a commit.
+// Package artifact knows what charts and OCI artifacts are made of: which bytes of an archive
+// count, and how they become trees and files like a commit's.
 //
-// What it promises:
+// Its promises:
 //
 //   - The same files make the same trees, ids and bundles, however they were packed, and as if a Git
 //     repository held them.
 //   - An archive is unpacked as it arrives, within the limits of bundles: bytes, files, bytes of a
 //     file, and bytes that decompressing makes. Names and symbolic links have to be such as a bundle
 //     may hold. Hard links, devices, names that come twice and files below other files are errors.
-//   - What is wrong with an archive is judged only once its digest was found right: see [Consume].
+//   - Defects of an archive are judged only once its digest was found right: see [Consume].
 //
 // An adapter that talks to an upstream downloads an artifact with Consume, unpacks it with [Unpack]
 // into what [Mirrors.Keep] gives it, and a mirror then reads it by its [Listing].
@@ -30,10 +30,10 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Layer selects layers of an OCI artifact. The zero Layer is what is unpacked without a word: a
-// chart's layer, or else the only one.
+// Layer selects layers of an OCI artifact. The zero Layer selects the default: a chart's layer, or
+// else the only one.
 type Layer struct {
-	// MediaType is that of the layer; of several with that type the first. Empty: the only layer.
+	// MediaType is the type of the layer; of several with that type the first. Empty: the only layer.
 	MediaType string
 	// Copy keeps the layer as a file, instead of unpacking it.
 	Copy bool
@@ -104,15 +104,15 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// Generation is that of the files of every artifact mirror, which do not change under their names.
-// No Git mirror has a generation of that name.
+// Generation is the generation of the files of every artifact mirror, which do not change under
+// their names. No Git mirror has a generation of that name.
 const Generation = "artifacts-1"
 
 // ErrNoMemo means that nothing was noted with a mirror.
 var ErrNoMemo = errors.New("nothing was noted with the mirror")
 
-// Mirrors keep artifact mirrors on this replica's disk. Its methods may be called concurrently,
-// those that write a mirror, a Staged's Keep among them, for different mirrors only.
+// Mirrors keep artifact mirrors on this replica's disk. Its methods may be called concurrently, the
+// ones that write a mirror, a Staged's Keep among them, for different mirrors only.
 //
 // Beside refs and artifacts, a mirror holds a memo: what an adapter wants to know at its next fetch,
 // such as validators of HTTP and the addresses of archives. Other replicas copy it with the mirror.
@@ -133,17 +133,17 @@ type Mirrors interface {
 	Memo(uid string) (io.ReadCloser, error)
 	// Has reports whether the mirror holds an artifact.
 	Has(uid string, id ID) bool
-	// Stage takes the files that fill adds, in any order, for an artifact, beside the mirror: it may be
-	// called while others write the mirror. On an error nothing of them stays. Errors are those of fill,
-	// what [NewListing] refuses, and the context's. Only so many artifacts are staged at once, so a caller
-	// ends the use of one before it stages the next.
+	// Stage takes the files that fill adds, in any order, for an artifact, beside the mirror: it may
+	// be called while others write the mirror. On an error nothing of them stays. It returns the
+	// errors of fill, of [NewListing], and the context's. Only so many artifacts are staged at once,
+	// so a caller ends the use of one before it stages the next.
 	Stage(ctx context.Context, uid string, id ID, fill func(Sink) error) (Staged, error)
 }
 
 // Staged are the files of an artifact that does not belong to a mirror yet. One goroutine uses it.
 type Staged interface {
-	// Keep writes the artifact into the mirror. It counts from the next Amend or Accept on. Errors are a
-	// *mirror.UpstreamError where the disk has no room, and those of the disk.
+	// Keep writes the artifact into the mirror. It counts from the next Amend or Accept on. Errors are
+	// a *mirror.UpstreamError where the disk has no room, and the disk's.
 	Keep() error
 	// Discard ends the use of the files. It is called once, also after Keep.
 	Discard()

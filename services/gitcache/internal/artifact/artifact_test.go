@@ -27,8 +27,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// collected is what an archive was unpacked to: name → content, with "x " before that of an
-// executable and "-> " before a link's target.
+// collected is the result of unpacking an archive: name → content, with "x " before an executable's
+// and "-> " before a link's target.
 type collected map[string]string
 
 func (c collected) Add(e bundle.Entry, body io.Reader) error {
@@ -124,7 +124,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestSecHostileArchives refuses what a bundle must not hold, and what takes more than it says.
+// TestSecHostileArchives refuses what a bundle must not hold, and archives that take more than they
+// declare.
 func TestSecHostileArchives(t *testing.T) {
 	t.Parallel()
 	link := func(kind byte, target string) []byte {
@@ -175,7 +176,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// TestConsume judges what was sent before what is in it.
+// TestConsume judges what was sent before its content.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	data := zipped(t, pack(t, file("x", strings.Repeat("content ", 100))))
@@ -287,8 +288,8 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// FuzzSecUnpack compares with package tar: what is unpacked is in the archive, under names that a
-// bundle may hold, and every archive ends within its limits.
+// FuzzSecUnpack compares with package tar: every unpacked file is in the archive, under names that
+// a bundle may hold, and every archive ends within its limits.
 func FuzzSecUnpack(f *testing.F) {
 	f.Add(pack(f, file("a/b", "x"), tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a/b"}), false)
 	f.Add(zipped(f, pack(f, file("web/Chart.yaml", "x"), file("web/a", "y"))), true)

@@ -22,8 +22,8 @@ type File struct {
 	Sum  string       `json:"h"` // SHA-256 of the content, 64 digits
 }
 
-// Listing says what an artifact holds. The content of its files lies one after the other in the
-// order of their names. It is immutable.
+// Listing lists the content of an artifact. The content of its files lies one after the other in
+// the order of their names. It is immutable.
 type Listing struct {
 	files   []File
 	offsets []int64

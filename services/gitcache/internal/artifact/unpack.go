@@ -28,12 +28,12 @@ type Sink interface {
 	Add(e bundle.Entry, body io.Reader) error
 }
 
-// Params say how an archive is unpacked.
+// Params set how an archive is unpacked.
 type Params struct {
 	// Chart: the archive holds one folder with a Chart.yaml, and the names of its entries are relative
 	// to that folder.
 	Chart bool
-	// Limits are those of bundles. Zero: the defaults.
+	// Limits are the limits of bundles. Zero: the defaults.
 	Limits bundle.Limits
 }
 
@@ -50,7 +50,7 @@ const (
 )
 
 // Unpack reads a tar, compressed by gzip, by zstd or not at all, and hands its files to sink in the
-// archive's order. The errors are *bundle.EntryError, *bundle.LimitError, those that match
+// archive's order. The errors are *bundle.EntryError, *bundle.LimitError, errors that match
 // ErrArchive, the sink's, the reader's and the context's.
 func Unpack(ctx context.Context, r io.Reader, p Params, sink Sink) error {
 	limits := p.Limits.WithDefaults()

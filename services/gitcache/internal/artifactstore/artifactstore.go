@@ -19,7 +19,7 @@
 //	<dir>/<uid>/fresh.json   when a later poll found the upstream unchanged; see freshness
 //	<dir>/<uid>/art-….zst    an artifact: its listing, and the content of its files; see file.go
 //	<dir>/<uid>/memo-…       what the adapter noted for its next fetch
-//	<dir>/<uid>/tmp-…        one of these that is being written, or what is being unpacked
+//	<dir>/<uid>/tmp-…        one of these that is being written, or an archive that is being unpacked
 //
 // The name of an artifact begins with its digest. An artifact is written, synced and renamed first,
 // and counts once state.json names it. A crash in between leaves a file that Load removes.
@@ -27,9 +27,9 @@
 // # Concurrency
 //
 // The caller lets one goroutine at a time write a mirror; readers and other mirrors are free. An artifact
-// is staged without that: its temporary file is all that it touches. One
-// lock guards what is known of all mirrors, and is not held while the disk is read or written. The
-// values below it are replaced, and never changed.
+// is staged without that: its temporary file is all that it touches. One lock guards the state of
+// all mirrors, and is not held while the disk is read or written. The values below it are replaced,
+// and never changed.
 //
 // The package fetches nothing and starts no goroutine.
 package artifactstore
@@ -65,7 +65,7 @@ const (
 	updateShare = 0.05
 )
 
-// Params are what a [Store] works with.
+// Params are the parts of a [Store].
 type Params struct {
 	// Dir holds one folder per repository. It is made if it does not exist.
 	Dir string
@@ -89,7 +89,7 @@ type Store struct {
 	listings  *lru.Cache[string, *artifact.Listing] // by path of the artifact's file
 
 	mu       sync.Mutex
-	mirrors  map[string]held // by UID; those that were loaded or written
+	mirrors  map[string]held // by UID; the loaded or written ones
 	stored   map[string]account
 	arriving int64 // bytes that are being written
 }
@@ -101,7 +101,7 @@ type held struct {
 	kept map[string]mirror.File
 }
 
-// account is what one mirror takes, loaded or not.
+// account is the disk space of one mirror, loaded or not.
 type account struct {
 	bytes  int64
 	readAt time.Time
@@ -180,7 +180,7 @@ func (s *Store) Stored() []mirror.Stored {
 	return list
 }
 
-// Usage implements [mirror.Storage]. The bytes are those of this store alone. Artifacts are not packs,
+// Usage implements [mirror.Storage]. The bytes are this store's alone. Artifacts are not packs,
 // whose number shows whether compactions keep up.
 func (s *Store) Usage() mirror.Usage {
 	s.mu.Lock()

@@ -299,7 +299,7 @@ func TestRestart(t *testing.T) {
 	if err := s.Confirm(t.Context(), uid, mirror.Content{FreshAt: s.have.FreshAt.Add(time.Hour), Epoch: 8}); err != nil {
 		t.Fatal(err)
 	}
-	// What a crash leaves does not count.
+	// Files that a crash leaves do not count.
 	for _, name := range []string{"tmp-1", "art-" + digest("5") + ".zst"} {
 		if err := os.WriteFile(filepath.Join(s.dir, uid, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDamage finds it when content is read, and drops what is damaged when the mirror is fetched from
+// TestDamage finds it when content is read, and drops damaged files when the mirror is fetched from
 // the beginning.
 func TestDamage(t *testing.T) {
 	t.Parallel()
@@ -398,7 +398,7 @@ func TestNothingWithoutTheRight(t *testing.T) {
 	}
 }
 
-// TestRefusedArtifactsLeaveNothing holds what is added to the limits of bundles.
+// TestRefusedArtifactsLeaveNothing holds added artifacts to the limits of bundles.
 func TestRefusedArtifactsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), func(p *artifactstore.Params) { p.Limits = bundle.Limits{Bytes: 100, Files: 2, FileBytes: 60} })
@@ -489,7 +489,7 @@ func TestCopies(t *testing.T) {
 	if sent, err := copyOf(t, owner, follower, nil, nil); err != nil || len(sent) != 1 || !follower.Has(uid, other) {
 		t.Errorf("got %v (%v), want what was new", sent, err)
 	}
-	// A follower's own mirror is doubted: every byte of it is looked at.
+	// A follower's own mirror is doubted: every byte of it is checked.
 	path := filepath.Join(follower.dir, uid, "art-"+web.Digest+".zst")
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -504,7 +504,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("got %v (%v), want the damaged one", sent, err)
 	}
 	follower.wantAll(t)
-	// What the owner dropped goes.
+	// Artifacts that the owner dropped are removed.
 	if _, err := copyOf(t, owner, follower, func(c *mirror.Copy) { c.Files = c.Files[:1] }, nil); err != nil || follower.Has(uid, other) {
 		t.Errorf("got %v, want the others gone", err)
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// unusedFor is how long an artifact stays that no ref delivers and nobody reads.
+	// unusedFor is how long an artifact stays that no ref delivers and that is not read.
 	unusedFor = 7 * 24 * time.Hour
 	// noteReads is how exactly it is known when an artifact was last read.
 	noteReads = time.Hour
 )
 
-// Compact implements [mirror.Storage]. It drops artifacts that no ref delivers, and that nobody has
+// Compact implements [mirror.Storage]. It drops artifacts that no ref delivers, and that were not
 // read for a week.
 func (s *Store) Compact(
 	ctx context.Context, uid string, enter func(context.Context) (leave func(), err error),

@@ -52,7 +52,7 @@ func (s *Store) OpenFile(_ context.Context, uid, generation, name string) (io.Re
 	return f, nil
 }
 
-// Adopt implements [mirror.Storage]. What the copy does not have goes.
+// Adopt implements [mirror.Storage]. Artifacts that the copy lacks are removed.
 func (s *Store) Adopt(
 	ctx context.Context, uid string, c mirror.Copy, open func(context.Context, mirror.File) (io.ReadCloser, error),
 ) (mirror.Content, error) {
@@ -103,7 +103,7 @@ func (s *Store) adopt(
 	return next.content(), nil
 }
 
-// obtain copies a file, and makes it count only once it is what f says.
+// obtain copies a file, and makes it count only once it matches f.
 func (s *Store) obtain(
 	ctx context.Context, home string, f mirror.File, isNew bool, open func(context.Context, mirror.File) (io.ReadCloser, error),
 ) error {
@@ -123,7 +123,7 @@ func (s *Store) obtain(
 	return errors.Join(err, body.Close())
 }
 
-// drop removes the file of an artifact. What stays is swept when the mirror is loaded next.
+// drop removes the file of an artifact. A remaining one is swept when the mirror is loaded next.
 func (s *Store) drop(home, name string) {
 	path := filepath.Join(home, name)
 	s.listings.Remove(path)

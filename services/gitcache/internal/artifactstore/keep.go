@@ -114,8 +114,8 @@ func (s *Store) makeHome(uid string) (string, error) {
 	return home, nil
 }
 
-// write durably writes a file within the room that there is, and describes it. An empty name makes
-// that of a memo.
+// write durably writes a file within the room that there is, and describes it. An empty name means
+// a memo's name.
 func (s *Store) write(home, name string, isNew bool, write func(io.Writer) error) (mirror.File, error) {
 	temporary := filepath.Join(home, temporaryPrefix+"write")
 	room := &roomWriter{store: s, isNew: isNew, hash: digest.NewHasher()}

@@ -189,7 +189,7 @@ func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	return r.open.blob(id)
 }
 
-// search opens an artifact that has what is looked for: the one that is open, or any other.
+// search opens an artifact with the searched object: the one that is open, or any other.
 func (r *reader) search(has func(*artifact.Listing) bool) error {
 	if r.open != nil && has(r.open.listing) {
 		return nil
@@ -277,7 +277,7 @@ func (b *blobReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements io.Closer. The reader of the mirror closes what is below.
+// Close implements io.Closer. The reader of the mirror closes the file below.
 func (b *blobReader) Close() error { return nil }
 
 // Absent implements [content.Reader]: an artifact is here as a whole.

@@ -36,15 +36,15 @@ const (
 // leaving the folder.
 var fileForm = regexp.MustCompile(`^(art-[0-9a-f]{64}(-[0-9a-f]{16})?\.zst|memo-[0-9a-f]{64})$`)
 
-// state is what state.json says: the mirror as of its last fetch that moved refs, and the files that
-// count.
+// state is the content of state.json: the mirror as of its last fetch that moved refs, and the
+// files that count.
 type state struct {
 	mirror.Content
 	Files map[string]mirror.File `json:"files"` // by name
 	Memo  string                 `json:"memo,omitempty"`
 }
 
-// freshness is what fresh.json says: a later poll found nothing new.
+// freshness is the content of fresh.json: a later poll found nothing new.
 type freshness struct {
 	FreshAt time.Time `json:"fresh_at"`
 	Epoch   uint64    `json:"epoch"`

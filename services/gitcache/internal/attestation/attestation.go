@@ -4,12 +4,12 @@
 // Package attestation judges charts and OCI artifacts by who signed them, and decides what the refs
 // of their repositories deliver.
 //
-// What it promises:
+// Its promises:
 //
-//   - A signature counts only for the digest that it names: that of the manifest (cosign), or that of
+//   - A signature counts only for the digest that it names: the digest of the manifest (cosign), or of
 //     the archive, with the chart's name and version (provenance files).
 //   - Nothing of what signatures hold is used before a key of the policy was found to have made them.
-//   - What a key signed for another purpose signs nothing here: the type of a payload has to be that of
+//   - A signature for another purpose does not count here: the type of a payload has to be the type of
 //     an artifact's signature.
 //   - An artifact is asked about once. A good answer counts as long as a ref leads to the artifact; a
 //     bad one is asked for again, ever more seldom, because a signature may arrive later.
@@ -109,9 +109,9 @@ func rejected(format string, args ...any) error {
 	return &signers.RejectedError{Why: fmt.Sprintf(format, args...)}
 }
 
-// Missing returns why an artifact is not delivered of which some signatures were looked at, none of
-// them good, as a phrase that follows its digest. last is why the last one does not count; nil: it is
-// not known.
+// Missing returns why an artifact is not delivered of which some signatures were checked, none of
+// them good, as a phrase that follows its digest. last is why the last one does not count; nil: it
+// is not known.
 func (p *Policy) Missing(looked int, last error) string {
 	var wanted []string
 	if p.cosign != nil {

@@ -13,10 +13,10 @@ import (
 const (
 	// payloadType is the type of the simple signing payloads that cosign signs.
 	payloadType = "cosign container image signature"
-	// signPredicate is the type of the statements that cosign signs for an artifact. Statements of other
-	// types say something about it, such as what it is made of.
+	// signPredicate is the type of the statements that cosign signs for an artifact. Statements of
+	// other types describe it, such as what it is made of.
 	signPredicate = "https://sigstore.dev/cosign/sign/v1"
-	// statementType is what the envelope of a bundle says of its payload.
+	// statementType is the type of the payload in the envelope of a bundle.
 	statementType = "application/vnd.in-toto+json"
 	// maxSubjects bounds the subjects of a statement.
 	maxSubjects = 64
@@ -52,7 +52,7 @@ func (p *Policy) VerifyPayload(digest string, payload, signature []byte) error {
 	return nil
 }
 
-// bundle is what counts of a Sigstore bundle. Exactly one of its contents is set.
+// bundle holds the relevant fields of a Sigstore bundle. Exactly one of its contents is set.
 type bundle struct {
 	MediaType string `json:"mediaType"`
 	Material  struct {
@@ -74,15 +74,15 @@ type bundle struct {
 	} `json:"dsseEnvelope"`
 }
 
-// IsBundleType reports whether a media type is that of a Sigstore bundle, of any version.
+// IsBundleType reports whether a media type belongs to a Sigstore bundle, of any version.
 func IsBundleType(mediaType string) bool {
 	return strings.HasPrefix(mediaType, "application/vnd.dev.sigstore.bundle")
 }
 
 // VerifyBundle returns nil if a Sigstore bundle holds a signature that one of the policy's keys made
-// for the artifact with that digest: over a statement of cosign's, or over the manifest itself, which
-// manifest returns. The error is a *signers.RejectedError, or manifest's. What transparency logs say
-// is not looked at: a listed key needs none to vouch for it.
+// for the artifact with that digest: over a statement of cosign's, or over the manifest itself,
+// which manifest returns. The error is a *signers.RejectedError, or manifest's. Transparency logs
+// are not consulted: a listed key needs none to vouch for it.
 func (p *Policy) VerifyBundle(digest string, data []byte, manifest func() ([]byte, error)) error {
 	var b bundle
 	switch err := json.Unmarshal(data, &b); {
@@ -110,7 +110,7 @@ func (p *Policy) VerifyBundle(digest string, data []byte, manifest func() ([]byt
 	return verifyStatement(digest, b.Envelope.Payload)
 }
 
-// preAuthentication returns what is signed of an envelope (DSSE, protocol version 1).
+// preAuthentication returns the signed bytes of an envelope (DSSE, protocol version 1).
 func preAuthentication(payloadType string, payload []byte) []byte {
 	signed := "DSSEv1 " + strconv.Itoa(len(payloadType)) + " " + payloadType + " " + strconv.Itoa(len(payload)) + " "
 	return append([]byte(signed), payload...)

@@ -29,7 +29,7 @@ type Question struct {
 // Judge decides what the refs of a repository deliver. It serves one fetch, in one goroutine.
 type Judge struct {
 	Policy *Policy
-	// Ledger is what was known before; Settle replaces it.
+	// Ledger is the earlier state; Settle replaces it.
 	Ledger Ledger
 	// Before are the refs that the mirror holds, with what each delivered last.
 	Before mirror.Refs
@@ -39,8 +39,8 @@ type Judge struct {
 	// Fits returns why a good verdict does not count for a ref, as a phrase that follows the digest.
 	// Nil: it always does.
 	Fits func(ref string, v Verdict) string
-	// Ask asks the upstream. A missing or bad signature is a verdict; an error ends Settle. Only Why and
-	// Version of the verdict are looked at.
+	// Ask asks the upstream. A missing or bad signature is a verdict; an error ends Settle. Only Why
+	// and Version of the verdict are used.
 	Ask func(ctx context.Context, q Question) (Verdict, error)
 	// About reports whether the upstream may be asked about a ref. Nil: about every one.
 	About func(ref string) bool
@@ -63,10 +63,10 @@ func (j *Judge) HasAsked() bool { return j.asked > 0 }
 // NextQuestion returns when the next question is due, now if Settle left one out. False: there is none.
 func (j *Judge) NextQuestion() (time.Time, bool) { return j.next, !j.next.IsZero() }
 
-// Settle returns refs with what each delivers. The upstream is asked about those that somebody wants,
-// at most [MaxQuestions] times. What it was not asked about is held back as mirror.NotVerified. A ref
-// whose artifact is not signed delivers what it delivered before, if the policy accepts that. What was
-// never asked about comes before what was, so that bad answers do not keep others from being found.
+// Settle returns refs with what each delivers. The upstream is asked about the wanted ones, at most
+// [MaxQuestions] times. The other refs are held back as mirror.NotVerified. A ref whose artifact is
+// not signed delivers what it delivered before, if the policy accepts that. New refs come before
+// ones that were asked about, so that bad answers do not keep others from being found.
 //
 // Refs may be held back already as mirror.Republished: these deliver the artifact that they were first,
 // if that is signed. Refs without a digest stay as they are. The ledger forgets artifacts that no ref
@@ -160,8 +160,8 @@ func (j *Judge) settle(ctx context.Context, ref mirror.Ref) (mirror.Ref, error) 
 	return ref, nil
 }
 
-// candidates returns what a ref that is held back may deliver instead, the best first. first is what
-// the ref of an immutable repository was, which excludes all others.
+// candidates returns what a ref that is held back may deliver instead, the best first. first is the
+// first target of the ref of an immutable repository, which excludes all others.
 func (j *Judge) candidates(ref mirror.Ref, first string) []string {
 	before, _ := j.Before.Get(ref.Name)
 	candidates := []string{before.Delivered(), before.Commit, j.Ledger.Good[ref.Name]}
@@ -201,7 +201,7 @@ func (j *Judge) rejection(ctx context.Context, q Question, again bool) (string, 
 		j.expect(v)
 	}
 	switch {
-	case !isKnown, !v.IsGood() && !isWanted: // nobody asks about it any more
+	case !isKnown, !v.IsGood() && !isWanted: // no caller asks about it any more
 		return mirror.NotVerified, nil
 	case v.IsGood() && j.Fits != nil:
 		return j.Fits(q.Ref, v), nil

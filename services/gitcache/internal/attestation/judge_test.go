@@ -98,7 +98,7 @@ const (
 	missing     = "has no signature"
 )
 
-// TestNothingIsAskedOrDeliveredUnresolved asks only about what somebody resolves, once.
+// TestNothingIsAskedOrDeliveredUnresolved asks only about resolved refs, once.
 func TestNothingIsAskedOrDeliveredUnresolved(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// WantedFor is how long a ref is asked about by polls after somebody last resolved it.
+	// WantedFor is how long a ref is asked about by polls after it was last resolved.
 	WantedFor = 30 * 24 * time.Hour
 	// maxPause bounds the time between two questions about an artifact that is not signed.
 	maxPause = time.Hour
@@ -18,14 +18,14 @@ const (
 	maxWhy = 600
 )
 
-// Ledger is what is known of the signatures in one repository. It is kept with the mirror, and is a
+// Ledger is the state of the signatures in one repository. It is kept with the mirror, and is a
 // value: its methods return another one.
 type Ledger struct {
 	// Policy is the fingerprint of the policy that all verdicts are of.
 	Policy string `json:"policy,omitempty"`
 	// Verdicts are answers by subject; see [Judge].
 	Verdicts map[string]Verdict `json:"verdicts,omitempty"`
-	// Wanted has the full names of refs that somebody resolved, with the time when that was last noted.
+	// Wanted has the full names of refs that were resolved, with the time when that was last noted.
 	Wanted map[string]time.Time `json:"wanted,omitempty"`
 	// Good has what a ref delivered last that is held back now, by full name. It outlives changes of
 	// the policy, so that a ref does not lose its last good artifact because a key was added.
@@ -36,7 +36,7 @@ type Ledger struct {
 type Verdict struct {
 	// Why is why the artifact is not delivered, as a phrase that follows its digest. Empty: it is.
 	Why string `json:"why,omitempty"`
-	// Version is that of the chart that was signed, where the signature says so.
+	// Version is the version of the signed chart, if the signature has it.
 	Version string `json:"version,omitempty"`
 	// First and Asked are when the upstream was asked for the first and for the last time.
 	First time.Time `json:"first,omitzero"`
@@ -77,7 +77,7 @@ func (l Ledger) under(policy string) Ledger {
 	return next
 }
 
-// Want notes that somebody resolves refs now.
+// Want notes that refs are resolved now.
 func (l Ledger) Want(names []string, now time.Time) Ledger {
 	next := l.under(l.Policy)
 	for _, name := range names {

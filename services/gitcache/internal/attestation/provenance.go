@@ -26,7 +26,7 @@ type Archive struct {
 	File string
 }
 
-// Provenance is what a provenance file was found to say of an archive.
+// Provenance is the verified content of an archive's provenance file.
 type Provenance struct{ Version, Digest string }
 
 // VerifyProvenance verifies a provenance file of Helm (`helm package --sign`): a message that one of
@@ -69,7 +69,7 @@ func isDigest(text string) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// claim is what the signed text of a provenance file says.
+// claim is the content of the signed text of a provenance file.
 type claim struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
@@ -78,7 +78,7 @@ type claim struct {
 	}
 }
 
-// claimSeparator stands between metadata and sums, as Helm writes them and reads them.
+// claimSeparator separates metadata and sums, as Helm writes them and reads them.
 const claimSeparator = "\n...\n"
 
 // readClaim reads two YAML documents: the chart's metadata, and the sums of its files. A text that

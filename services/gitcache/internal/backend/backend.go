@@ -6,16 +6,16 @@
 // Package uploadpack talks to upstreams, and package store keeps mirrors on disk. This package runs
 // a fetch between the two. A back end adds its [Tools], which store packs and open large files.
 //
-// What it promises:
+// Its promises:
 //
 //   - A fetch counts as a whole or not at all. Packs go to a draft of the mirror. Its refs count
 //     once everything that they lead to has arrived, and the guard of the fetch has agreed.
-//   - An object that the mirror holds is not asked for again. What was fetched is read with the
+//   - An object that the mirror holds is not asked for again. Fetched objects are read with the
 //     same reader as the mirror.
 //   - A definition that the tools cannot serve is refused by Check, before anything is sent.
 //
 // A [Backend] has no lock of its own: Store and Client have theirs. Calls that write are for
-// different repositories only, as [mirror.Upstream] says.
+// different repositories only, see [mirror.Upstream].
 package backend
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// Config says where mirrors are, and how upstreams are reached.
+// Config sets where mirrors are, and how upstreams are reached.
 type Config struct {
 	// Dir holds one folder per repository. It is made if it does not exist.
 	Dir string
@@ -50,7 +50,7 @@ type Config struct {
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
 	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Guard and Root are those of [uploadpack.Config].
+	// Guard and Root are as in [uploadpack.Config].
 	Guard dialguard.Guard
 	Root  func(uid string) (root mirror.Root, ok bool)
 	// Memory admits packs that are indexed. Nil: a budget of its default size.
@@ -85,7 +85,7 @@ type Arrival struct {
 	// IsPartial reports whether the pack may lack blobs.
 	IsPartial bool
 	// Tips are the objects that a partial pack has to make complete, apart from blobs, together with
-	// those that Have leads to. Empty: the pack has blobs alone.
+	// the objects that Have leads to. Empty: the pack has blobs alone.
 	Tips []string
 	Have mirror.Refs
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// These tests are what every back end has to pass: whatever its tools are, it shows the same
-// behaviour, the same content and the same errors.
+// Every back end has to pass these tests: whatever its tools are, it shows the same behaviour, the
+// same content and the same errors.
 //
 // Upstreams are real: git's own http-backend and upload-pack (see package gittest), OpenSSH, and
 // Gitea in the slow tests.

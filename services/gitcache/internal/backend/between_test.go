@@ -15,7 +15,7 @@ import (
 )
 
 // TestCopiesBetweenBackEnds lets each back end copy from the other, packs that were thin on the
-// wire included, and go on from there.
+// wire included, and continue from there.
 func TestCopiesBetweenBackEnds(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]opener{

@@ -44,7 +44,7 @@ func (s *subject) packs(t *testing.T) []string {
 	return packs
 }
 
-// compact compacts a mirror that nobody else writes.
+// compact compacts a mirror without another writer.
 func (s *subject) compact(t *testing.T) mirror.Compaction {
 	t.Helper()
 	return s.compactAfter(t, func() {})
@@ -111,7 +111,7 @@ func manyPacksBecomeFew(t *testing.T, open opener) {
 	}
 	s.have.DiskBytes, s.have.Packs = done.BytesAfter, done.PacksAfter
 	s.reload(t)
-	s.fetchTimes(t, repo, 1) // goes on in the new generation
+	s.fetchTimes(t, repo, 1) // continues in the new generation
 	s.fsck(t)
 }
 

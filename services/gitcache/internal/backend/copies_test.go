@@ -98,7 +98,7 @@ func copies(t *testing.T, open opener) {
 	follower.reload(t)
 	follower.fsck(t)
 
-	// A follower that becomes the owner goes on where the other was.
+	// A follower that becomes the owner continues where the other was.
 	follower.def.URL = repo.URL()
 	third := repo.Commit(t, "main", map[string]string{"b": "3"})
 	before := repo.Stats().Fetches

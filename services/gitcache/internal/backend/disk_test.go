@@ -92,7 +92,8 @@ func damagedMirror(t *testing.T, open opener) {
 	s.fsck(t)
 }
 
-// clonesAgain is what follows when a mirror turned out to be damaged while it was in use.
+// clonesAgain checks the clone that follows when a mirror turned out to be damaged while it was in
+// use.
 func clonesAgain(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

@@ -28,7 +28,7 @@ func advertise(body string) func(http.ResponseWriter) {
 }
 
 // failures lets the upstream fail in one way after the other. After each the mirror is as before,
-// and at the end it goes on.
+// and at the end it continues.
 func failures(t *testing.T, open opener) {
 	t.Run("answers", func(t *testing.T) { failingAnswers(t, open) })
 	t.Run("absent", func(t *testing.T) { absentRepository(t, open) })
@@ -99,7 +99,7 @@ func refusedCredential(t *testing.T, open opener) {
 	s.def.Credential.AllowPlainHTTP = true
 	s.fetch(t)
 	s.wantRefs(t, map[string]string{"heads/main": first})
-	server.SetBasicAuth("leat", "changed") // revoked: what is mirrored stays
+	server.SetBasicAuth("leat", "changed") // revoked: mirrored content stays
 	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected)
 	s.wantFiles(t, first, map[string]string{"a": "1"})
 

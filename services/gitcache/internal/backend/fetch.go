@@ -71,7 +71,7 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	return draft.Accept(ctx, f.params, f.content())
 }
 
-// content returns the mirror's content, once it holds what is offered.
+// content returns the mirror's content, once it holds the offered refs.
 func (f *fetching) content() mirror.Content {
 	c := f.offer.Content()
 	if f.isPartial {
@@ -80,7 +80,7 @@ func (f *fetching) content() mirror.Content {
 	return c
 }
 
-// receive asks for what is missing, stores it, and finds out which refs lead to commits.
+// receive asks for the missing objects, stores them, and finds out which refs lead to commits.
 func (f *fetching) receive(ctx context.Context) error {
 	have := f.params.Have.Refs
 	stored, err := f.backend.Objects(f.draft.Dir())

@@ -176,7 +176,7 @@ func cutPack(t *testing.T, open opener) {
 }
 
 // readersAreCounted waits with one more reader than there may be until another is closed, or the
-// context ends. How many there may be is the back end's to say; 1 000 is more than anybody allows.
+// context ends. The back end sets the bound; 1 000 is above every bound.
 func readersAreCounted(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

@@ -15,8 +15,8 @@ import (
 )
 
 // readsWhatGitReads asks a mirror each kind of question once: package history has the tests of what
-// it answers, and reads for all back ends. What is their own is how they open a large file, as it
-// is and as a delta.
+// it answers, and reads for all back ends. Only the way to open a large file is their own, as it is
+// and as a delta.
 func readsWhatGitReads(t *testing.T, open opener) {
 	random, noise := rand.New(rand.NewPCG(5, 6)), make([]byte, 6<<20)
 	for i := range noise {

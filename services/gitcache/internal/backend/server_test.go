@@ -19,11 +19,11 @@ type origin struct {
 	push func(t *testing.T, local *gittest.Repo)
 	// ways are definitions that must be able to fetch it, by what to call them.
 	ways map[string]mirror.Definition
-	// refused are definitions that must not, by what is wrong with them.
+	// refused are definitions that must not, by their defects.
 	refused map[string]refusal
 }
 
-// refusal is a definition that must fail, and why it says to.
+// refusal is a definition that must fail, and its message.
 type refusal struct {
 	Definition mirror.Definition
 	Reason     reason.Reason

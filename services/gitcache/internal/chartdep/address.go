@@ -16,11 +16,11 @@ import (
 // localScheme begins the URL of a dependency in the same repository.
 const localScheme = "file://"
 
-// usualPorts are those that a URL need not name.
+// usualPorts are the ports that a URL need not name.
 var usualPorts = map[string]string{"https": "443", "http": "80"}
 
 // places reports whether the repository with a name and a definition is where a dependency comes
-// from. The URL of an OCI repository is that of one chart: the dependency's URL and its name.
+// from. The URL of an OCI repository names one chart: the dependency's URL and its name.
 func (n Need) places(name string, def upstream.Definition) bool {
 	alias, isAlias := aliasOf(n.Repository)
 	switch def.Type {

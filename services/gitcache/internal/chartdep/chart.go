@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Files of a chart that say what it depends on.
+// Files of a chart that list its dependencies.
 const (
 	ChartFile        = "Chart.yaml"
 	LockFile         = "Chart.lock"
@@ -35,18 +35,18 @@ const (
 	versionOne  = "v1" // the API version of charts that may have requirementsFile
 )
 
-// nameForm is that of charts' names. A name is part of the name of a folder that Helm reads, which
-// ignores those that begin with a dot or an underscore.
+// nameForm is the form of charts' names. A name is part of the name of a folder that Helm reads,
+// which ignores folders that begin with a dot or an underscore.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,249}$`)
 
-// ErrUnreadable means that a chart's files are not such as Helm reads. What renders the chart can say
-// more about it.
+// ErrUnreadable means that a chart's files are not such as Helm reads. The renderer of the chart
+// can report more about it.
 var ErrUnreadable = errors.New("the chart's files cannot be read")
 
-// Texts are a chart's files by their names within the chart, those of the names above that exist.
+// Texts are a chart's files by their names within the chart, the existing ones of the names above.
 type Texts map[string][]byte
 
-// Chart is what a chart's files say of it and its dependencies.
+// Chart describes a chart and its dependencies, from its files.
 type Chart struct {
 	APIVersion string
 	Name       string
@@ -54,13 +54,13 @@ type Chart struct {
 	// Dependencies has no nil elements.
 	Dependencies []*Dependency
 
-	// declares and locks are the names of the files that say so; locks is empty without a lock file.
+	// declares and locks are the names of these files; locks is empty without a lock file.
 	declares, locks string
 	lock            *lock
 }
 
-// Dependency is one element of a chart's dependencies, or of its lock file. Its JSON is what Helm's
-// digest covers.
+// Dependency is one element of a chart's dependencies, or of its lock file. Helm's digest covers
+// its JSON.
 type Dependency struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`
@@ -163,8 +163,8 @@ func expanded(n *node.Node, left, depth int) (int, error) {
 // Wanted is a dependency that a chart lacks.
 type Wanted struct {
 	Name string
-	// Range is what the chart accepts, and Version what its lock file pins; empty for a dependency in
-	// the same repository of a chart without a lock file.
+	// Range is the range that the chart accepts, and Version the version that its lock file pins;
+	// empty for a dependency in the same repository of a chart without a lock file.
 	Range, Version string
 	Repository     string
 	// Local is the folder of a dependency in the same repository, relative to the chart. Empty: it is
@@ -212,7 +212,7 @@ func (c Chart) check(at string) error {
 	return nil
 }
 
-// wanted returns what is known of the dependency with an index.
+// wanted returns the description of the dependency with an index.
 func (c Chart) wanted(at string, i int) (Wanted, error) {
 	d := c.Dependencies[i]
 	w := Wanted{Name: d.Name, Range: d.Version, Repository: d.Repository}

@@ -4,7 +4,7 @@
 // Package chartdep knows the dependencies of charts that lie in Git: which ones a chart lacks, which
 // versions its lock file pins, and which mirrored artifact each of them is.
 //
-// Everything that it reads was written by committers. What it promises:
+// Everything that it reads was written by committers. Its promises:
 //
 //   - The lock file is obeyed as helm dependency build obeys it: by Helm's own digest over both
 //     files, and by the range of every dependency. A version is never chosen here.
@@ -14,7 +14,7 @@
 //     dependencies than MaxDeclared, and YAML that grows by its aliases.
 //
 // Reading and judging are pure functions of the files (chart.go, lock.go, address.go). A [Finder]
-// looks at mirrors; it has them pinned, copied and refreshed, but fetches no artifact itself.
+// searches mirrors; it has them pinned, copied and refreshed, but fetches no artifact itself.
 package chartdep
 
 import (
@@ -46,7 +46,7 @@ func (n Need) Key() Need {
 	return n
 }
 
-// Artifact is what a [Need] turned out to be.
+// Artifact is the found artifact of a [Need].
 type Artifact struct {
 	UID string // of the repository that mirrors it
 	ID  string // the text of an artifact.ID

@@ -83,8 +83,8 @@ func (f *Finder) Discard(uid string) {
 	}
 }
 
-// repository returns the listed repository that a need is about. What is defined without being
-// listed is treated as if it were not.
+// repository returns the listed repository that a need is about. A repository that is defined but
+// not listed is treated as if it did not exist.
 func (f *Finder) repository(n Need) (*mirroring.Repository, error) {
 	if said := n.problem(); said != "" {
 		return nil, n.Unavailable("%s", said)
@@ -140,9 +140,9 @@ func (s *search) notReady() error {
 	return &mirror.NotReadyError{Repository: s.repository.Definition().Name, Problem: s.repository.State().Problem}
 }
 
-// catchUp copies what the owner has, where this replica does not follow it anyway. Without that, two
-// replicas could take one version for two contents for longer than a copy takes. What cannot be
-// copied is used as it is here.
+// catchUp copies what the owner has, where this replica does not follow it anyway. Without that,
+// two replicas could take one version for two contents for longer than a copy takes. A mirror that
+// cannot be copied is used as it is here.
 func (s *search) catchUp(ctx context.Context) {
 	if s.repository.Keeps(ctx) {
 		return
@@ -197,8 +197,8 @@ func (s *search) mayRefresh() bool {
 	return !ok || time.Now().After(until)
 }
 
-// refresh has the upstream asked. While it is away, what is mirrored counts, and the version may yet
-// turn up.
+// refresh has the upstream asked. While it is away, the mirror counts, and the version may yet turn
+// up.
 func (s *search) refresh(ctx context.Context) error {
 	problem, err := s.finder.set.Refresh(ctx, s.repository.Definition().Name, true)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 )
 
-// FuzzSecChartFiles reads any files of a chart. What they want has a name and a version that cannot
+// FuzzSecChartFiles reads any files of a chart. Their needs have a name and a version that cannot
 // lead out of the folder that it is packed into, and is bounded.
 func FuzzSecChartFiles(f *testing.F) {
 	f.Add("{name: a, dependencies: [{name: b, version: 1, repository: \"file://../b\"}]}", "", "")

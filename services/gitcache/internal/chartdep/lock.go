@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// lock is what a lock file holds.
+// lock is the content of a lock file.
 type lock struct {
 	Dependencies []*Dependency `json:"dependencies"`
 	Digest       string        `json:"digest"`

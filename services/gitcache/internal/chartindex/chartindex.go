@@ -4,9 +4,9 @@
 // Package chartindex reads the index of a Helm chart repository: which versions of which charts
 // there are, where their archives lie, and which digests they have.
 //
-// What it promises:
+// Its promises:
 //
-//   - Memory follows what is kept, not the size of the index. The text of a chart is cut out of the
+//   - Memory follows the kept charts, not the size of the index. The text of a chart is cut out of the
 //     index by its indentation, and a few versions are decoded at a time.
 //   - The text of a chart that has not changed since the last time is hashed, and not decoded.
 //   - Cutting never changes what the index means. A text that cannot be cut, because a value
@@ -14,12 +14,12 @@
 //     a whole if it is small, and refused otherwise.
 //   - An entry that cannot be used is left out and counted, and the others are read. An index that
 //     is not YAML or JSON, or names a chart twice, is refused, as Helm refuses it.
-//   - Every part has a bound. What is larger is left out or refused before it is held in memory.
+//   - Every part has a bound. A larger one is left out or refused before it is held in memory.
 //
 // Calls run one way: [Parse] chooses the form. cut.go cuts YAML into charts and items.go those into
 // versions, piece.go decodes a piece of YAML, json.go reads JSON token by token, and collect.go
-// decides what is kept.
-// The package does no input or output but through the reader that it is given, and has no state.
+// decides about keeping. The package does no input or output except through the reader that it is
+// given, and has no state.
 package chartindex
 
 import (
@@ -45,20 +45,20 @@ const (
 	maxEntry   = 256 << 10 // of the text of one version
 	maxWhole   = 2 << 20   // of YAML that is decoded in one piece
 	maxMarks   = 200_000   // of punctuation in that; see checkMarks
-	maxOutside = 256 << 10 // of what stands beside the entries
-	maxDepth   = 1000      // of JSON that is not looked at
+	maxOutside = 256 << 10 // of the lines beside the entries
+	maxDepth   = 1000      // of skipped JSON
 	batch      = 16 << 10  // of entries that are decoded together
 	maxReasons = 10
 )
 
-// Index is what an index lists of the selected charts. It is never changed once made, and indexes
-// may share their charts. Its JSON is for the one who keeps it until the next time.
+// Index holds the selected charts of an index. It is never changed once made, and indexes may share
+// their charts. Its JSON is for the one who keeps it until the next time.
 type Index struct {
 	// Charts are in the order of their names.
 	Charts []Chart `json:"charts"`
 	// Skipped is how many entries of the selected charts cannot be used.
 	Skipped int `json:"skipped,omitempty"`
-	// Reasons says why, for the first of them.
+	// Reasons has the reasons for the first of them.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type Chart struct {
 	Name string `json:"name"`
 	// Versions are in the order of the index. None is listed twice.
 	Versions []Version `json:"versions,omitempty"`
-	// Skipped is how many of its entries cannot be used, and Reason says why the first one cannot.
+	// Skipped is how many of its entries cannot be used, and Reason is why the first one cannot.
 	Skipped int    `json:"skipped,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	// Sum identifies the text that the chart was decoded from. Empty: the chart was not cut out.
@@ -87,8 +87,8 @@ type Version struct {
 	Created string `json:"created,omitempty"`
 }
 
-// ID returns the id of the archive: its digest, or, where the index has none, a SHA-256 over what
-// the index says of it. address is the absolute form of URL.
+// ID returns the id of the archive: its digest, or, where the index has none, a SHA-256 over its
+// entry in the index. address is the absolute form of URL.
 func (v Version) ID(address string) string {
 	if v.Digest != "" {
 		return v.Digest
@@ -156,8 +156,8 @@ func (s Selection) Has(name string) bool {
 	})
 }
 
-// Limits bound what is read and kept of an index. A field that is zero takes the value that it has in
-// [DefaultLimits].
+// Limits bound the reading and keeping of an index. A field that is zero takes the value that it
+// has in [DefaultLimits].
 type Limits struct {
 	Versions int // that are kept
 	Text     int // bytes of all that is kept
@@ -178,12 +178,12 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Params says what to read.
+// Params selects what to read.
 type Params struct {
 	Limits Limits
 	// Charts are the charts to keep.
 	Charts Selection
-	// Before is what the index listed last time. Charts whose text is the same are taken from it.
+	// Before is the previous content of the index. Charts whose text is the same are taken from it.
 	// Nil: nothing is known.
 	Before *Index
 }
@@ -215,5 +215,5 @@ type uncutError struct{ why string } // a phrase that follows "the index"
 // Error implements error.
 func (e *uncutError) Error() string { return "the index " + e.why }
 
-// byteOrderMark may stand at the beginning of UTF-8.
+// byteOrderMark may be at the beginning of UTF-8.
 const byteOrderMark = "\ufeff"

@@ -137,7 +137,7 @@ generated: "2026-11-22T10:00:00Z"
 	"blank lines":            begin + "\n\n  web:\n\n  - version: 1.0.0\n\n    urls: [a]\n   \n\t\n  - version: 2.0.0\n    urls: [b]\n\n",
 }
 
-// TestCuttingKeepsTheMeaning compares what is read chart by chart with what a plain decoder reads.
+// TestCuttingKeepsTheMeaning compares the result of reading chart by chart with a plain decoder's.
 func TestCuttingKeepsTheMeaning(t *testing.T) {
 	t.Parallel()
 	forms := maps.Clone(odd)
@@ -282,8 +282,8 @@ func names(x *chartindex.Index) []string {
 	return all
 }
 
-// TestUnchangedChartsAreNotDecoded changes one chart of three. The others are those of last time,
-// even if they say something else than their text.
+// TestUnchangedChartsAreNotDecoded changes one chart of three. The others are taken from last time,
+// even if they differ from their text.
 func TestUnchangedChartsAreNotDecoded(t *testing.T) {
 	t.Parallel()
 	chart := func(name, version string) string {

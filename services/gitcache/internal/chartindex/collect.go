@@ -18,12 +18,12 @@ const (
 	maxName    = 250 // as Helm has it
 	maxVersion = 128
 	maxURL     = 2048
-	maxURLs    = 16 // that are looked at for one that can be used
+	maxURLs    = 16 // that are tried for one that can be used
 	maxCreated = 64
 	maxShown   = 80 // of a name in a reason
 )
 
-// entry is what is decoded of a version.
+// entry holds the decoded fields of a version.
 type entry struct {
 	Version string   `json:"version" yaml:"version"`
 	Digest  string   `json:"digest" yaml:"digest"`

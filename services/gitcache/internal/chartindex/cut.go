@@ -14,23 +14,23 @@ import (
 //
 //	apiVersion: v1          outside
 //	entries:                outside
-//	  web:                  a chart's key; that of the first chart gives the column
+//	  web:                  a chart's key; the first chart's gives the column
 //	  - version: 1.0.0      an item, in the column of the key or right of it
 //	    urls: [web.tgz]
 //	generated: …            outside
 //
-// It looks at nothing but the beginnings of lines. Two constructs of YAML let a value continue left
-// of where it began: a quoted text and a value in flow style. A cut in one of them leaves a piece
-// with an open quote or bracket, which the decoder refuses; so does a piece with the alias of an
-// anchor that stands in another one. Either is an *uncutError. No line of a value in block style,
-// nor of a plain text, is left of its parent.
+// It reads only the beginnings of lines. Two constructs of YAML let a value continue left of where
+// it began: a quoted text and a value in flow style. A cut in one of them leaves a piece with an
+// open quote or bracket, which the decoder refuses; so does a piece with the alias of an anchor in
+// another one. Either is an *uncutError. No line of a value in block style, nor of a plain text, is
+// left of its parent.
 //
 // Charts that are not selected are not decoded, and may be anything.
 type cutter struct {
 	pieces
 	collect *collector
 
-	outside  strings.Builder // what stands beside the entries
+	outside  strings.Builder // the lines beside the entries
 	begun    bool            // there was content
 	line     int             // of outside: the number of lines so far
 	entries  int             // the line of outside that has the key entries; 0: none yet
@@ -91,7 +91,7 @@ func (k *cutter) take(l *lines) (isEnd bool, err error) {
 	return false, k.takeOutside(l)
 }
 
-// takeOutside takes a line that stands beside the entries, or is their key.
+// takeOutside takes a line beside the entries, or is their key.
 func (k *cutter) takeOutside(l *lines) error {
 	if l.isLong || k.outside.Len()+len(l.head) > maxOutside {
 		return &FormatError{Why: fmt.Sprintf("has more than %d bytes beside its entries, or a line of more than %d there", maxOutside, maxHead)}
@@ -184,7 +184,7 @@ func isPair(mapping *yaml.Node) bool {
 	return mapping.Kind == yaml.MappingNode && len(mapping.Content) == 2 && isName(mapping.Content[0])
 }
 
-// isName reports whether a key is what it looks like: not null, binary, an alias or a merge key.
+// isName reports whether a key is a plain text: not null, binary, an alias or a merge key.
 func isName(key *yaml.Node) bool {
 	if key.Kind != yaml.ScalarNode {
 		return false
@@ -211,7 +211,7 @@ func (k *cutter) readInline(part span) error {
 	return addNode(k.collect, mapping.Content[0].Value, "", mapping.Content[1])
 }
 
-// checkOutside checks what stands beside the entries.
+// checkOutside checks the lines beside the entries.
 func (k *cutter) checkOutside() error {
 	if k.entries == 0 {
 		return &uncutError{why: "has no entries in block style"}

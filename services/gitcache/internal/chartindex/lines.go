@@ -10,11 +10,11 @@ import (
 	"io"
 )
 
-// maxHead bounds what is held of one line.
+// maxHead bounds the bytes held of one line.
 const maxHead = 64 << 10
 
-// lineKind is what a line is by its beginning alone. Inside of a quoted text it may be something
-// else.
+// lineKind is the kind of a line by its beginning alone. Inside of a quoted text it may be
+// something else.
 type lineKind int
 
 const (

@@ -45,8 +45,8 @@ func (p pieces) decode(part span) (*yaml.Node, error) {
 	return node, nil
 }
 
-// checkMarks counts what can stand between nodes. Every node takes some 200 bytes of memory, and a
-// stranger can put one into two bytes of text. The library bounds aliases and depth itself.
+// checkMarks counts the marks that can be between nodes. Every node takes some 200 bytes of memory,
+// and a stranger can put one into two bytes of text. The library bounds aliases and depth itself.
 func checkMarks(text []byte) *FormatError {
 	marks := 0
 	for _, c := range text {

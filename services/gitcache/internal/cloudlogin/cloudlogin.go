@@ -4,10 +4,10 @@
 // Package cloudlogin trades the identity that gitcache's pod has at a cloud for logins to that
 // cloud's registries: Amazon ECR, Google Artifact Registry and Azure Container Registry.
 //
-// What it promises:
+// Its promises:
 //
 //   - A login, and every token on the way to it, goes only to the cloud's own services and to
-//     registries of that cloud: hosts below the cloud's domains, reached by https, and those that the
+//     registries of that cloud: hosts below the cloud's domains, reached by https, and the ones that the
 //     operator listed. [Logins.Login] checks that before anything is sent, whatever was checked
 //     before.
 //   - All repositories with one identity share one exchange and its login. A login is replaced five
@@ -20,12 +20,12 @@
 //     no token.
 //
 // Package cloud makes the calls. They take the proxy of gitcache's environment and the system's
-// certificates, never those of a repository, whose author would otherwise see the pod's token. The one
+// certificates, never a repository's, whose author would otherwise see the pod's token. The one
 // request that goes to a registry takes the repository's way.
 //
-// Files call one another downwards: cloudlogin; exchange; hosts; config. The package has one lock, that
-// of the logins, and nothing is sent with it held. It keeps nothing on disk and knows nothing of the
-// registry's protocol.
+// Files call one another downwards: cloudlogin; exchange; hosts; config. The package has one lock,
+// the logins' lock, and nothing is sent with it held. It keeps nothing on disk and knows nothing of
+// the registry's protocol.
 package cloudlogin
 
 import (
@@ -60,7 +60,7 @@ const (
 	remembered  = 10_000
 	// exchangeTimeout bounds all requests of an exchange together.
 	exchangeTimeout = 40 * time.Second
-	// maxLifetime bounds what a cloud says of a login's end.
+	// maxLifetime bounds a login's lifetime as a cloud reports it.
 	maxLifetime = 12 * time.Hour
 )
 
@@ -76,7 +76,7 @@ type Logins struct {
 	known *lru.Cache[identity, record]
 }
 
-// record is what is known of an identity's logins.
+// record is the state of an identity's logins.
 type record struct {
 	login    login
 	obtained time.Time // zero: there is no login
@@ -85,8 +85,8 @@ type record struct {
 	until    time.Time // when the next may begin after a failure
 }
 
-// New returns logins by what the environment says of the pod's identity. It sends nothing. Now returns
-// the time; nil: time.Now. The error names the setting that cannot be used.
+// New returns logins by the pod's identity in the environment. It sends nothing. Now returns the
+// time; nil: time.Now. The error names the setting that cannot be used.
 func New(config Config, now func() time.Time) (*Logins, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -127,11 +127,12 @@ func (l *Logins) Check(c upstream.Credential, registry *url.URL) error {
 	return nil
 }
 
-// Login returns a login for a registry, and when it ends. The carrier takes requests to that registry,
-// and to nobody else; it must go on working after this call, because others may share the exchange.
+// Login returns a login for a registry, and when it ends. The carrier takes requests to that
+// registry, and to no other server; it must keep working after this call, because others may share
+// the exchange.
 //
-// Errors are those of [Logins.Check], a *mirror.UpstreamError, or the context's cause. A caller that
-// gives up does not end an exchange.
+// It returns the errors of [Logins.Check], a *mirror.UpstreamError, or the context's cause. A
+// caller that gives up does not end an exchange.
 func (l *Logins) Login(
 	ctx context.Context, c upstream.Credential, registry *url.URL, carrier http.RoundTripper,
 ) (upstream.DockerLogin, time.Time, error) {
@@ -160,8 +161,8 @@ func (l *Logins) Forget(c upstream.Credential, registry *url.URL) {
 	l.known.Add(id, known)
 }
 
-// identify returns what the login is for, with what the environment says where the credential does
-// not.
+// identify returns the identity of the login, with the environment's values where the credential
+// has none.
 func (l *Logins) identify(c upstream.Credential, registry *url.URL) identity {
 	id := identity{cloud: c.Cloud, principal: c.Principal, scope: c.Scope}
 	switch c.Cloud {
@@ -228,7 +229,7 @@ func (l *Logins) exchange(ctx context.Context, id identity, carrier http.RoundTr
 	return login{}, fmt.Errorf("no exchange for the cloud %q", id.cloud)
 }
 
-// recall returns what is known of an identity; the zero record where nothing is.
+// recall returns the record of an identity; the zero record if there is none.
 func (l *Logins) recall(id identity) record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

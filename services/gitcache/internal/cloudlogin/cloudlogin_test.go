@@ -37,8 +37,8 @@ type subject struct {
 	time time.Time
 }
 
-// newSubject returns logins with the environment that every cloud gives to pods, but for what change
-// alters.
+// newSubject returns logins with the environment that every cloud gives to pods, except for the
+// effect of change.
 func newSubject(t *testing.T, change func(*cloudlogin.Config)) *subject {
 	t.Helper()
 	s := &subject{clouds: cloudtest.Start(t), time: time.Now()}

@@ -14,13 +14,13 @@ import (
 // prefix begins the flags of the identity.
 const prefix = "gitcache"
 
-// Config is what the environment says of the pod's identity, and who may have its logins.
+// Config is the pod's identity from the environment, and who may have its logins.
 type Config struct {
 	cloud.Config
 	// Registries may have the login of any cloud besides the clouds' own: host, or host:port.
 	Registries []string
 	AWSRegion  string // of a registry whose host does not name one
-	ECRURL     string // empty: that of the registry's region
+	ECRURL     string // empty: the endpoint of the registry's region
 }
 
 // Bind binds the fields to flags and environment variables.

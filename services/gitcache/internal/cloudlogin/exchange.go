@@ -31,19 +31,20 @@ const (
 	// azureUser is the user to whom a refresh token of the registry is the password
 	// (https://learn.microsoft.com/azure/container-registry/container-registry-authentication).
 	azureUser = "00000000-0000-0000-0000-000000000000"
-	// azureScope is the audience that registries accept even where those of Azure Resource Manager are
-	// switched off
+	// azureScope is the audience that registries accept even where the audiences of Azure Resource
+	// Manager are switched off
 	// (https://learn.microsoft.com/azure/container-registry/container-registry-disable-authentication-as-arm).
 	azureScope = "https://containerregistry.azure.net/.default"
-	// azureLifetime is how long a refresh token is used that does not say: they are good for three hours.
+	// azureLifetime is how long a refresh token without a lifetime is used: they are good for three
+	// hours.
 	azureLifetime = time.Hour
 )
 
-// identity is what a login is for. Repositories with an equal one share it.
+// identity is the identity that a login is for. Repositories with an equal one share it.
 type identity struct {
 	cloud            upstream.Cloud
 	principal, scope string
-	registry         string // where logins are those of one registry: at Azure; else empty
+	registry         string // set where logins are for one registry: at Azure; else empty
 }
 
 // login is a login of a registry.
@@ -144,7 +145,7 @@ func (l *Logins) exchangeAzure(ctx context.Context, id identity, carrier http.Ro
 	return login{DockerLogin: upstream.DockerLogin{Username: azureUser, Password: secret.Text(answer.RefreshToken)}, ends: ends}, nil
 }
 
-// endOf returns when a token says that it ends, or the zero time. Its signature is the registry's
+// endOf returns the end that a token names, or the zero time. Its signature is the registry's
 // business: a wrong time costs another exchange.
 func endOf(token string) time.Time {
 	parts := strings.Split(token, ".")
@@ -169,7 +170,7 @@ func fromSeconds(seconds float64) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// reasons are what the kinds of failures are to people who look at a repository.
+// reasons are the reasons that people see for the kinds of failures.
 var reasons = map[cloud.Kind]reason.Reason{
 	cloud.Refused: reason.UpstreamAuthRejected, cloud.Misconfigured: reason.UpstreamAuthRejected,
 	cloud.Unreachable: reason.UpstreamUnreachable, cloud.RateLimited: reason.UpstreamRateLimited, cloud.Unusable: reason.UpstreamProtocol,

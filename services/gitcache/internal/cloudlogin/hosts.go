@@ -55,7 +55,7 @@ func hostOf(registry *url.URL) string {
 	return strings.ToLower(registry.Hostname()) + ":" + port
 }
 
-// regionOf returns the region of a registry of AWS; "" where its host does not say.
+// regionOf returns the region of a registry of AWS; "" if its host does not name one.
 func regionOf(registry *url.URL) string {
 	found := registries[upstream.CloudAWS].FindStringSubmatch(strings.ToLower(registry.Hostname()))
 	if found == nil {

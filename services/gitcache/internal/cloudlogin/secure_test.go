@@ -95,8 +95,9 @@ func TestSecIdentityFieldsBecomeNoPath(t *testing.T) {
 	}
 }
 
-// TestSecHostileTokenServices has every request of an exchange answered by somebody who wants the pod's
-// token elsewhere, much of gitcache's memory or time, or the token in a message that people see.
+// TestSecHostileTokenServices has every request of an exchange answered by an attacker who wants
+// the pod's token elsewhere, much of gitcache's memory or time, or the token in a message that
+// people see.
 func TestSecHostileTokenServices(t *testing.T) {
 	t.Parallel()
 	var elsewhere atomic.Int32

@@ -110,7 +110,7 @@ type Commit struct {
 	Message     string
 }
 
-// ObjectKind is what an [Object] is.
+// ObjectKind is the kind of an [Object].
 type ObjectKind string
 
 // The kinds of objects, as Git calls them.
@@ -119,7 +119,7 @@ const (
 	KindTag    ObjectKind = "tag"
 )
 
-// MaxObject bounds the bytes of an [Object]. Nobody writes messages of that length.
+// MaxObject bounds the bytes of an [Object]. Real messages are shorter.
 const MaxObject = 4 << 20
 
 // Object is a commit or an annotated tag, byte for byte, without the header that Git puts before it
@@ -129,7 +129,7 @@ type Object struct {
 	Data []byte
 }
 
-// Kind is what an [Entry] is.
+// Kind is the kind of an [Entry].
 type Kind int
 
 // The kinds of entries.
@@ -157,7 +157,7 @@ type File struct {
 // LogParams asks for a piece of history.
 type LogParams struct {
 	From  string // the commit to start at
-	Path  string // only commits that change what is at this path; "" for all
+	Path  string // only commits that change this path; "" for all
 	Skip  int    // how many commits to leave out, counted without regard to Path
 	Limit int    // at most how many to return
 }
@@ -165,12 +165,12 @@ type LogParams struct {
 // Log is a piece of history, newest first.
 type Log struct {
 	Commits []Commit
-	// Next is the Skip to go on with; 0 at the end of the history. A piece may be short, or empty,
+	// Next is the Skip to continue with; 0 at the end of the history. A piece may be short, or empty,
 	// before that.
 	Next int
 }
 
-// ChangeKind says what happened to a path.
+// ChangeKind is the kind of change of a path.
 type ChangeKind int
 
 // The kinds of changes.

@@ -42,7 +42,7 @@ type File struct {
 	missing bool              // the file could not be read the last time
 }
 
-// entry is one credential with what it is for, and the mirrors of what is below its prefix.
+// entry is one credential with what it is for, and the mirrors below its prefix.
 type entry struct {
 	prefix  location
 	shared  mirror.SharedCredential // without a credential: there are only mirrors

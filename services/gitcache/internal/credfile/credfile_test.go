@@ -143,7 +143,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// warnings counts what is logged at that level and above.
+// warnings counts the records at that level and above.
 type warnings struct {
 	slog.Handler
 	count atomic.Int64
@@ -183,7 +183,7 @@ func TestReload(t *testing.T) {
 		write(t, path, "- urlPrefix: https://a\n  "+token("second"))
 		after("second", 0)
 		write(t, path, "broken")
-		after("second", 1) // once, however often it is looked at
+		after("second", 1) // once, however often it is read
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}

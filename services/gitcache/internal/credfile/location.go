@@ -93,8 +93,8 @@ func (l location) String() string {
 	return u.String()
 }
 
-// kind returns the type of the repositories at a location. Those of Git and Helm share schemes, and
-// can have the same credentials there.
+// kind returns the type of the repositories at a location. Repositories of Git and Helm share
+// schemes, and can have the same credentials there.
 func (l location) kind() upstream.Type {
 	if l.scheme == upstream.SchemeOCI || l.scheme == upstream.SchemeOCIPlain {
 		return upstream.TypeOCI

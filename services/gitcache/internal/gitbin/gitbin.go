@@ -3,7 +3,7 @@
 
 // Package gitbin mirrors Git repositories with the git executable.
 //
-// What it promises:
+// Its promises:
 //
 //   - git itself never sees an upstream, a credential or the name of a ref. It checks and stores
 //     packs and opens large files, and is given folders and ids alone.
@@ -28,7 +28,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 )
 
-// The oldest git that is known to do what is asked of it here.
+// The oldest git that is known to support this use.
 const (
 	oldestMajor = 2
 	oldestMinor = 39
@@ -39,7 +39,7 @@ const (
 	leastMemory = 256 << 20
 )
 
-// Config says where mirrors are, and which git to use.
+// Config sets where mirrors are, and which git to use.
 type Config = backend.Config
 
 // Git keeps mirrors under one folder. It may be used concurrently.

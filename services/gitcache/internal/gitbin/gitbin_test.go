@@ -98,7 +98,7 @@ func TestNothingIsInherited(t *testing.T) {
 	t.Setenv("GIT_TRACE", seen)
 	t.Setenv("LEAT_SERVICE_SECRET", "not for git")
 
-	// What git is started with goes to a file, then the real one takes over.
+	// The arguments of git are written to a file, then the real one takes over.
 	started := filepath.Join(t.TempDir(), "started")
 	installed, err := exec.LookPath("git")
 	if err != nil {
@@ -137,8 +137,7 @@ func TestNothingIsInherited(t *testing.T) {
 	}
 }
 
-// TestManyRefsCostLittle counts the bytes of a poll of a repository with many refs that nobody
-// asked for.
+// TestManyRefsCostLittle counts the bytes of a poll of a repository with many unwanted refs.
 func TestManyRefsCostLittle(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")
@@ -163,7 +162,7 @@ func TestManyRefsCostLittle(t *testing.T) {
 	}
 }
 
-// counting stands before a server, and counts the bytes that it answers.
+// counting is a proxy before a server, and counts the bytes that it answers.
 func counting(t *testing.T, address string, answered *atomic.Int64) string {
 	t.Helper()
 	to, err := url.Parse(address)

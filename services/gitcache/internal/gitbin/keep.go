@@ -39,7 +39,7 @@ func (p program) Keep(ctx context.Context, a backend.Arrival) error {
 	return nil
 }
 
-// fsckIgnored lists the defects of objects that harm nobody, and that real repositories have in
+// fsckIgnored lists the defects of objects that are harmless, and that real repositories have in
 // their old history.
 var fsckIgnored = []string{
 	"badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "missingNameBeforeEmail",

@@ -37,7 +37,7 @@ func (p program) OpenLarge(ctx context.Context, dir, id string) (content.File, e
 	return content.File{Size: size, ReadCloser: &largeFile{stdout: stdout, left: size, run: run, cancel: cancel}}, nil
 }
 
-// largeFile is what git prints of a blob.
+// largeFile is git's output for a blob.
 type largeFile struct {
 	stdout io.Reader
 	left   int64
@@ -45,7 +45,7 @@ type largeFile struct {
 	cancel context.CancelFunc
 }
 
-// Read implements io.Reader. An end before the blob's is what git says of it.
+// Read implements io.Reader. An end before the blob's is git's error about it.
 func (f *largeFile) Read(p []byte) (int, error) {
 	n, err := f.stdout.Read(p)
 	f.left -= int64(n)

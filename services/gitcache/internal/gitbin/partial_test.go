@@ -295,7 +295,7 @@ func TestPartialCloneWantsAllTrees(t *testing.T) {
 	}
 }
 
-// leaveOutTrees stands before a server, and asks it for less than it is asked for itself.
+// leaveOutTrees is a proxy before a server, and asks it for less than it is asked for itself.
 func leaveOutTrees(t *testing.T, server string, greedy *atomic.Bool) (address string) {
 	t.Helper()
 	target, err := url.Parse(server)

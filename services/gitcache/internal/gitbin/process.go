@@ -21,7 +21,7 @@ import (
 const (
 	// patience is how long a process may take to end once it was asked to.
 	patience = 5 * time.Second
-	// maxSaid bounds what is kept of a process's error stream.
+	// maxSaid bounds the kept part of a process's error stream.
 	maxSaid = 4 << 10
 )
 
@@ -63,7 +63,7 @@ func (p program) command(ctx context.Context, dir string, args ...string) *proce
 
 // process is one run of git.
 type process struct {
-	ctx  context.Context //nolint:containedctx // that of the command
+	ctx  context.Context //nolint:containedctx // the context of the command
 	cmd  *exec.Cmd
 	said said
 	// memory is [program.memory].

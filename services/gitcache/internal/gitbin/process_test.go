@@ -25,7 +25,7 @@ import (
 )
 
 // TestCancelEndsTheGroup lets git start another process and hang, deaf to being asked to end.
-// Cancelling the fetch ends both, and leaves nobody unburied.
+// Cancelling the fetch ends both, and leaves no zombie.
 func TestCancelEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")

@@ -16,5 +16,5 @@ func group(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// killGroup ends what is left of the group after its first process has ended.
+// killGroup ends the rest of the group after its first process has ended.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitconfig reads files in the syntax of git config that stand in commits, such as
-// .gitmodules and .lfsconfig. It follows no includes and looks at nothing but the text.
+// Package gitconfig reads files in the syntax of git config in commits, such as .gitmodules and
+// .lfsconfig. It follows no includes and reads nothing but the text.
 package gitconfig
 
 import (
@@ -140,7 +140,7 @@ func (p *parser) quoted() (string, error) {
 		switch c := p.next(); {
 		case c == '"':
 			return name.String(), nil
-		case c == '\\' && p.rest != "" && p.rest[0] != '\n': // whatever follows stands for itself
+		case c == '\\' && p.rest != "" && p.rest[0] != '\n': // any following character is literal
 			name.WriteByte(p.next())
 		default:
 			name.WriteByte(c)

@@ -47,7 +47,7 @@ type App struct {
 	Installation int64
 	PrivateKey   string // PEM, RSA
 	APIURL       string // empty: DefaultAPI
-	// Via tells apart what is asked for over different ways, such as proxies. May be empty.
+	// Via distinguishes requests over different ways, such as proxies. May be empty.
 	Via string
 }
 
@@ -55,7 +55,7 @@ type App struct {
 type RefusedError struct {
 	Status int
 	Host   string
-	// Header is that of the answer: it may hold the time at which to come back.
+	// Header is the answer's header: it may hold the time at which to come back.
 	Header http.Header
 }
 
@@ -83,7 +83,7 @@ func NewTokens() *Tokens {
 }
 
 // Token returns a token that is good for five minutes at least. Calls for one app share one
-// exchange, made with the client of the first of them, which goes on when that call is given up.
+// exchange, made with the client of the first of them, which continues when that call is given up.
 // Errors are the context's, *RefusedError, or the client's.
 func (t *Tokens) Token(ctx context.Context, app App, client *http.Client) (string, error) {
 	if have, ok := t.lookup(app); ok {

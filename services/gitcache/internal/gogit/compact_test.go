@@ -26,7 +26,7 @@ import (
 // many is more packs than a mirror keeps.
 const many = 24
 
-// alone is for mirrors that nobody else writes.
+// alone is for mirrors without another writer.
 func alone(context.Context) (func(), error) { return func() {}, nil }
 
 // fetchTimes makes commits and fetches each of them by itself; it returns the last.

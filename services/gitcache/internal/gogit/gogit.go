@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// Config says where mirrors are, and how upstreams are reached.
+// Config sets where mirrors are, and how upstreams are reached.
 type Config = backend.Config
 
 // Git keeps mirrors under one folder. It may be used concurrently.

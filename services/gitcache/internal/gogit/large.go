@@ -22,8 +22,8 @@ const (
 	largeBlob  = 4 << 20 // bytes from which on go-git streams a blob
 )
 
-// OpenLarge streams a blob of the bare repository in dir. This is what go-git's storage does well:
-// it applies deltas to a stream, and so needs little memory for a blob of any size.
+// OpenLarge streams a blob of the bare repository in dir. go-git's storage does this well: it
+// applies deltas to a stream, and so needs little memory for a blob of any size.
 func (tools) OpenLarge(_ context.Context, dir, id string) (content.File, error) {
 	storage := filesystem.NewStorageWithOptions(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(largeCache),
 		filesystem.Options{LargeObjectThreshold: largeBlob, KeepDescriptors: true})

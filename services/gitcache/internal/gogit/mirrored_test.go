@@ -129,7 +129,7 @@ func (m *mirrored) packs(t *testing.T) []string {
 	return m.glob(t, "uid-1/gen-*/objects/pack/*.pack")
 }
 
-// leftovers are what failed fetches, clones and compactions left on disk.
+// leftovers are the files that failed fetches, clones and compactions left on disk.
 func (m *mirrored) leftovers(t *testing.T) []string {
 	t.Helper()
 	return append(m.glob(t, "*/tmp-*"), m.glob(t, "*/gen-*/objects/pack/tmp_*")...)

@@ -26,7 +26,7 @@ const (
 	userAgent    = "leat (helm)"
 	indexFile    = "index.yaml"
 	maxRedirects = 5
-	// maxValidator bounds what is kept of a server's word for its index.
+	// maxValidator bounds the kept part of a server's validator of its index.
 	maxValidator = 512
 )
 
@@ -34,7 +34,7 @@ const (
 type client struct {
 	http     *http.Client
 	refused  func(*http.Response) error
-	received func(bytes int) // nil: nobody counts
+	received func(bytes int) // nil: no counter
 	base     *url.URL        // the repository's URL, with a slash at its end
 }
 
@@ -154,8 +154,8 @@ type spool struct {
 
 func (u *Upstream) newSpool() spool { return spool{dir: u.params.TempDir, maxBytes: u.params.MaxIndex} }
 
-// receive copies an index to a file that has no name any more. What the transport decompresses
-// counts as it comes out.
+// receive copies an index to a file that has no name any more. Decompressed bytes count as they
+// come out.
 func (c *client) receive(into spool, resp *http.Response) (indexCopy, error) {
 	file, err := os.CreateTemp(into.dir, "index-*")
 	if err != nil {
@@ -217,8 +217,8 @@ func (c *client) archiveURL(address string) (*url.URL, error) {
 // provenanceSuffix follows the path of an archive in the address of its provenance file.
 const provenanceSuffix = ".prov"
 
-// getProvenance asks for the provenance file of an archive. Nil: there is none. Stores of objects say
-// that something is forbidden that does not exist, so that is not a failure.
+// getProvenance asks for the provenance file of an archive. Nil: there is none. Stores of objects
+// answer "forbidden" for missing objects, so that is not a failure.
 func (c *client) getProvenance(ctx context.Context, address string) ([]byte, error) {
 	u, err := c.archiveURL(address)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *client) get(ctx context.Context, address string, header http.Header) (*
 	return c.http.Do(req)
 }
 
-// count counts what is read of a body.
+// count counts the bytes read of a body.
 func (c *client) count(body io.Reader) io.Reader {
 	if c.received == nil {
 		return body

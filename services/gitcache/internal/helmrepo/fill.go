@@ -95,8 +95,8 @@ func (f *filling) getAll(ctx context.Context, ids []string, releases []release) 
 	return nil
 }
 
-// get fetches one archive, and makes the mirror hold what is in it. The mirror is free while the archive
-// arrives.
+// get fetches one archive, and makes the mirror hold its content. The mirror is free while the
+// archive arrives.
 func (f *filling) get(ctx context.Context, r release) error {
 	want := r.id
 	if !r.hasDigest {

@@ -3,9 +3,9 @@
 
 // Package helmrepo talks to Helm repositories over HTTP: an index of charts, and their archives.
 //
-// What it promises:
+// Its promises:
 //
-//   - A poll is one request for the index. A server that says whether it has changed, by an ETag or
+//   - A poll is one request for the index. A server that reports whether it has changed, by an ETag or
 //     a time, sends it only when it has; otherwise its hash decides. An unchanged index is not read.
 //   - An archive is fetched once, when its content is first needed, and kept only if its bytes have
 //     the digest that the index names.
@@ -14,7 +14,7 @@
 //     over plain HTTP. Addresses that no administrator wrote are judged by the guard of package
 //     uploadpack.
 //   - What a server sends is bounded, compressed or not, before it is held: redirects, the index, the
-//     archive and what is in it.
+//     archive and its content.
 //   - Where signatures are required, the provenance file of a version is fetched before the version is
 //     first resolved, and one that is missing again with polls, ever more seldom.
 //   - A version that is published again with other content is followed, and where the repository is
@@ -42,7 +42,7 @@ import (
 
 // Carriers carry requests as definitions prescribe. Its methods may be called concurrently.
 type Carriers interface {
-	// Check and Enter are those of [mirror.Upstream].
+	// Check and Enter are as in [mirror.Upstream].
 	Check(def mirror.Definition) error
 	Enter(ctx context.Context, def mirror.Definition) (leave func(), err error)
 	// Carrier returns a transport that holds every request to the guard and to the limits of its
@@ -56,11 +56,11 @@ type Carriers interface {
 	Explain(err error, def mirror.Definition) error
 }
 
-// Params are what an Upstream is made of.
+// Params are the parts of an Upstream.
 type Params struct {
 	Carriers Carriers
 	Mirrors  artifact.Mirrors
-	// Limits are those of bundles. Zero: the defaults.
+	// Limits are the limits of bundles. Zero: the defaults.
 	Limits bundle.Limits
 	// MaxIndex bounds the bytes of an index. Zero: [chartindex.MaxBytes], the most that can be read.
 	MaxIndex int64
@@ -73,8 +73,8 @@ type Params struct {
 	Logger     *slog.Logger
 }
 
-// Upstream implements [mirror.Upstream] and [mirror.Pinner] for Helm repositories. It may be used concurrently, as that
-// says.
+// Upstream implements [mirror.Upstream] and [mirror.Pinner] for Helm repositories. It may be used
+// concurrently, like that.
 type Upstream struct {
 	Carriers
 	params Params

@@ -107,7 +107,7 @@ func (f *fixture) fill(t *testing.T, ids ...string) {
 	}
 }
 
-// wantRefs compares what is delivered: chart/version → commit.
+// wantRefs compares the delivered versions: chart/version → commit.
 func (f *fixture) wantRefs(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
@@ -326,7 +326,7 @@ func TestPublishedAgain(t *testing.T) {
 	f.fetch(t)
 	third, unseen := publish("1.0.0", "third"), publish("2.0.0", "third")
 	f.fetch(t)
-	f.wantRefs(t, map[string]string{"web/1.0.0": second, "web/2.0.0": unseen}) // nobody has had the other one
+	f.wantRefs(t, map[string]string{"web/1.0.0": second, "web/2.0.0": unseen}) // the other one was never delivered
 	held, _ := f.have.Refs.Get("refs/tags/web/1.0.0")
 	if held.Commit != third || held.Held == "" {
 		t.Errorf("got %+v, want it held back at %s", held, third)
@@ -381,7 +381,7 @@ func TestImmutableContentIsGone(t *testing.T) {
 	f.wantText(t, first, "first")
 }
 
-// TestEntriesWithoutDigest are named by what the index says of them, and keep the digest that their
+// TestEntriesWithoutDigest are named by their text in the index, and keep the digest that their
 // archive had the first time.
 func TestEntriesWithoutDigest(t *testing.T) {
 	t.Parallel()
@@ -408,7 +408,7 @@ func TestEntriesWithoutDigest(t *testing.T) {
 	f.wantRefs(t, map[string]string{"web/1.0.0": digest})
 }
 
-// TestArchiveWithoutDigestChanges fetches an archive again that the index says nothing of.
+// TestArchiveWithoutDigestChanges fetches an archive again without a digest in the index.
 func TestArchiveWithoutDigestChanges(t *testing.T) {
 	t.Parallel()
 	repo := charttest.New(t)
@@ -428,7 +428,7 @@ func TestArchiveWithoutDigestChanges(t *testing.T) {
 	f.wantText(t, ref.Commit, "one")
 }
 
-// TestUnusableArchives says what is wrong with an archive that came as it was announced. It is not
+// TestUnusableArchives reports the defect of an archive that came as it was announced. It is not
 // the upstream's failure.
 func TestUnusableArchives(t *testing.T) {
 	t.Parallel()

@@ -24,28 +24,28 @@ import (
 const (
 	// memoVersion changes with the form of the memo. A memo of another version is not read.
 	memoVersion = 1
-	// maxMemo bounds what is read of a memo. That of the largest index takes some 20 MiB.
+	// maxMemo bounds the size of a memo. The memo of the largest index takes some 20 MiB.
 	maxMemo = 64 << 20
 )
 
-// memo is what a fetch leaves to the next one, and to the fills in between. It is kept as lines of
-// JSON, compressed: the header, the charts one by one, and the footer. A poll that finds nothing new
-// reads the first line alone.
+// memo is the state that a fetch leaves to the next one, and to the fills in between. It is kept as
+// lines of JSON, compressed: the header, the charts one by one, and the footer. A poll that finds
+// nothing new reads the first line alone.
 type memo struct {
 	header header
 	index  *chartindex.Index // nil: not known
 	footer
 }
 
-// footer is what only a fetch or a fill needs to know that changes something.
+// footer is needed only by a fetch or a fill that changes something.
 type footer struct {
 	Notes     notes     `json:"notes,omitempty"`
 	Withdrawn withdrawn `json:"withdrawn,omitempty"`
-	// Signatures are what is known of those; empty where none are required.
+	// Signatures is the state of the signatures; empty where none are required.
 	Signatures attestation.Ledger `json:"signatures,omitzero"`
 }
 
-// header is what a poll needs to know.
+// header is the part that a poll needs.
 type header struct {
 	Version int `json:"version"`
 	// For identifies what the refs depend on besides the index.
@@ -55,7 +55,7 @@ type header struct {
 	Modified string `json:"modified,omitempty"`
 	Sum      string `json:"sum"`
 	Charts   int    `json:"charts"`
-	// Skipped and Reasons are those of the index.
+	// Skipped and Reasons are the index's.
 	Skipped int      `json:"skipped,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 	// NextQuestion is when to ask again for a signature that is missing. Nil: none is.
@@ -72,7 +72,7 @@ func dependsOn(def mirror.Definition) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isCurrent reports whether the mirror holds what the header says of the index.
+// isCurrent reports whether the mirror is as new as the header's index.
 func (h header) isCurrent(p mirror.FetchParams) bool {
 	return h.Version == memoVersion && p.Have.Exists() && h.For == dependsOn(p.Definition) &&
 		p.Have.Policy == attestation.Fingerprint(p.Definition.Verification)

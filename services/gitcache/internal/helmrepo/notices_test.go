@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// TestUnusableEntriesAreNoticed tells of entries that are left out, with every poll, for as long as the
-// index has them; those that can be used are delivered.
+// TestUnusableEntriesAreNoticed reports entries that are left out, with every poll, for as long as
+// the index has them; usable ones are delivered.
 func TestUnusableEntriesAreNoticed(t *testing.T) {
 	t.Parallel()
 	repo := charttest.New(t)

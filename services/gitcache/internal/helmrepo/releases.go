@@ -13,7 +13,7 @@ import (
 // release is one version of a chart.
 type release struct {
 	ref string // full name
-	id  string // its digest, or what the index says of it where it has none
+	id  string // its digest, or its text in the index if it has none
 	// hasDigest: id is the SHA-256 of the archive.
 	hasDigest bool
 	url       string // as the index has it
@@ -69,7 +69,7 @@ const maxWithdrawn = 10_000
 // taken back for the time of one poll.
 type withdrawn map[string]string
 
-// decision is what refs are decided by.
+// decision holds the inputs for decisions about refs.
 type decision struct {
 	have        mirror.Refs
 	isImmutable bool
@@ -78,9 +78,9 @@ type decision struct {
 	holds       func(id string) bool // whether the mirror has the artifact
 }
 
-// decide returns the refs of releases, with what each delivers, and what is to be remembered of
-// others. An immutable repository still delivers what a version was when it was first fetched. A withdrawn
-// version that was never fetched is dropped: it was not delivered, and it is no longer available.
+// decide returns the refs of releases, with what each delivers, and the notes to keep about others.
+// An immutable repository still delivers the first content of a version. A withdrawn version that
+// was never fetched is dropped: it was not delivered, and it is no longer available.
 func (d decision) decide(releases []release) (mirror.Refs, withdrawn) {
 	refs := make([]mirror.Ref, 0, len(releases))
 	for _, r := range releases {

@@ -74,7 +74,8 @@ type search struct {
 }
 
 // verify returns refs with what each delivers, and puts into the memo what it found out. Without a
-// policy it does nothing. about says which refs the server may be asked about; nil: about every one.
+// policy it does nothing. about selects the refs that the server may be asked about; nil: about
+// every one.
 func (u *Upstream) verify(
 	ctx context.Context, s *search, m *memo, have mirror.Content, refs mirror.Refs, about func(string) bool,
 ) (mirror.Refs, error) {

@@ -40,8 +40,8 @@ func publish(t *testing.T, repo *charttest.Repo, version, text string, signer *s
 	return digest
 }
 
-// wantVersion resolves a version of web, and wants what it delivers: a digest, or nothing with words
-// that say why.
+// wantVersion resolves a version of web, and wants what it delivers: a digest, or nothing with
+// words of the reason.
 func (f *fixture) wantVersion(t *testing.T, version, want string, words ...string) {
 	t.Helper()
 	selector := mirror.Selector{Kind: mirror.SelectTag, Value: version, Within: mirror.ChartPrefix("web")}
@@ -72,7 +72,7 @@ func TestProvenance(t *testing.T) {
 	publish(t, repo, "2.0.0", "by another", other)
 	late := publish(t, repo, "3.0.0", "not yet", nil)
 	publish(t, repo, "4.0.0", "before", mine)
-	replaced := publish(t, repo, "4.0.0", "after", nil) // the provenance file is that of before
+	replaced := publish(t, repo, "4.0.0", "after", nil) // the provenance file is the former one
 	f := newSignedFixture(t, repo.URL(), mine)
 	f.fetch(t)
 	if s := repo.Stats(); s.Provenances != 0 {
@@ -133,7 +133,7 @@ func TestProvenance(t *testing.T) {
 }
 
 // TestRequestedFetchesAskAgain publishes a provenance file late. A poll waits for its time, and a
-// fetch that somebody requested asks at once, although the index is the same.
+// requested fetch asks at once, although the index is the same.
 func TestRequestedFetchesAskAgain(t *testing.T) {
 	t.Parallel()
 	repo, mine := charttest.New(t), signtest.NewChartSigner(t)
@@ -156,7 +156,8 @@ func TestRequestedFetchesAskAgain(t *testing.T) {
 	f.wantVersion(t, "1.0.0", late)
 }
 
-// TestProvenanceWithoutDigests has the provenance file say which archive an entry without a digest has.
+// TestProvenanceWithoutDigests lets the provenance file decide which archive an entry without a
+// digest has.
 func TestProvenanceWithoutDigests(t *testing.T) {
 	t.Parallel()
 	repo, signer := charttest.New(t), signtest.NewChartSigner(t)
@@ -188,7 +189,7 @@ func TestImmutableProvenance(t *testing.T) {
 	f.wantVersion(t, "1.0.0", first, mirror.Republished)
 }
 
-// TestSecHostileProvenanceServers bounds what is read, and takes no failure for a signature.
+// TestSecHostileProvenanceServers bounds the reading, and takes no failure for a signature.
 func TestSecHostileProvenanceServers(t *testing.T) {
 	t.Parallel()
 	repo, signer := charttest.New(t), signtest.NewChartSigner(t)

@@ -45,7 +45,7 @@ type comparison struct {
 	changes []content.Change
 }
 
-// folders compares what is below two entries. One that is not a folder has nothing below it.
+// folders compares the content of two entries. One that is not a folder has nothing below it.
 func (c *comparison) folders(ctx context.Context, base, head entry, prefix string, depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("%w: more than %d levels of trees at %.80q", content.ErrMalformed, maxDepth, prefix)
@@ -92,7 +92,7 @@ func (c *comparison) open(ctx context.Context, e entry) (tree, error) {
 	return c.reader.openTree(ctx, e.id())
 }
 
-// pair compares what stands under one name, on one side at least.
+// pair compares the entries under one name, on one side at least.
 func (c *comparison) pair(ctx context.Context, a, b entry, prefix string, depth int) error {
 	there := a
 	if !there.isThere() {

@@ -24,8 +24,8 @@ func memory(kind plumbing.ObjectType, data []byte) *plumbing.MemoryObject {
 	return o
 }
 
-// FuzzSecTreeLikeGoGit reads any bytes as a tree: either they are malformed, or the entries are
-// those that go-git finds.
+// FuzzSecTreeLikeGoGit reads any bytes as a tree: either they are malformed, or the entries equal
+// go-git's.
 func FuzzSecTreeLikeGoGit(f *testing.F) {
 	id := strings.Repeat("1", 40)
 	for _, seed := range []string{
@@ -59,8 +59,8 @@ func FuzzSecTreeLikeGoGit(f *testing.F) {
 }
 
 // FuzzSecCommitLikeGoGit reads any bytes as a commit: either they are malformed, or tree and
-// parents are those that go-git finds, and so is what people have written, unless headers are
-// repeated or out of their order.
+// parents equal go-git's, and so do the authors and messages, unless headers are repeated or out of
+// their order.
 func FuzzSecCommitLikeGoGit(f *testing.F) {
 	id := strings.Repeat("1", 40)
 	whole := "tree " + id + "\nparent " + id + "\nparent " + strings.Repeat("2", 40) +

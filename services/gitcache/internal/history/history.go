@@ -4,21 +4,21 @@
 // Package history reads what a mirror holds: commits, trees, files, history and changes, for every
 // back end.
 //
-// A [Reader] needs little of a repository, which the port [Objects] says: an object by its name, an
-// object's kind, and the names that begin with some digits. Package pack implements it for what is
-// on disk.
+// A [Reader] needs little of a repository, see the port [Objects]: an object by its name, an
+// object's kind, and the names that begin with some digits. Package pack implements it for packs on
+// disk.
 //
-// What it promises:
+// Its promises:
 //
-//   - An object is what its name says, because Objects verifies that. What the bytes of a commit, a
+//   - An object matches its name, because Objects verifies that. The content of a commit, a
 //     tag or a tree mean was chosen by their author, so the parsers are strict and fail with
 //     [content.ErrMalformed]. An object that another one names and that is absent is
 //     [content.ErrDamaged]. The two differ for the caller: a damaged mirror is fetched again, and a
 //     malformed object would come back as it is.
 //   - Every call is bounded. A commit, tag or tree has at most maxWhole bytes, trees are at most
-//     maxDepth levels deep, and Log looks at no more than maxScanned commits after those that it
+//     maxDepth levels deep, and Log visits no more than maxScanned commits after the ones that it
 //     skips. The context is asked before every object.
-//   - The order of history is that of "git log": by the committer's time, newest first; of one
+//   - The order of history is the order of "git log": by the committer's time, newest first; of one
 //     time, as parents name them.
 //
 // A reader has one state, open, until Close, and no lock: it is for one goroutine. It follows no
@@ -58,7 +58,7 @@ type Objects interface {
 	// Kind returns an object's kind, and "" for an object that is not there.
 	Kind(id string) (string, error)
 	// Read returns an object of at most limit bytes. Errors: pack.ErrNotFound, pack.ErrTooLarge,
-	// pack.ErrMalformed where the object is not what its name says, and those of the disk.
+	// pack.ErrMalformed if the object does not match its name, and the disk's.
 	Read(id string, limit int64) (pack.Object, error)
 	// Prefixed returns all names that begin with these digits, rising, each once.
 	Prefixed(prefix string) []string
@@ -67,18 +67,18 @@ type Objects interface {
 
 var _ Objects = (*pack.Reader)(nil)
 
-// Params say how a repository is read.
+// Params set how a repository is read.
 type Params struct {
 	// Partial: the repository may lack blobs.
 	Partial bool
-	// Large opens a blob that is too large to be held in memory. It is known to be there. What it
-	// opens is valid until the reader is asked for anything else.
+	// Large opens a blob that is too large to be held in memory. It is known to be there. The result
+	// is valid until the reader is asked for anything else.
 	Large func(ctx context.Context, id string) (content.File, error)
 }
 
 // Reader reads one repository. It implements [content.Reader]. Its methods that take an id from a
-// caller report an absent object as not found; those that follow an id inside the repository report
-// it as damage.
+// caller report an absent object as not found; the ones that follow an id inside the repository
+// report it as damage.
 type Reader struct {
 	objects Objects
 	params  Params
@@ -135,7 +135,7 @@ func (r *Reader) readNamed(ctx context.Context, id, kind string) ([]byte, error)
 	return data, err
 }
 
-// damaged marks bytes that are not what their name says.
+// damaged marks bytes that do not match their name.
 func damaged(err error) error {
 	if errors.Is(err, pack.ErrMalformed) {
 		return errors.Join(content.ErrDamaged, err)

@@ -259,7 +259,7 @@ func TestEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestAncestors goes through a part of a long history, and leaves out what is not there.
+// TestAncestors goes through a part of a long history, and leaves out missing commits.
 func TestAncestors(t *testing.T) {
 	t.Parallel()
 	o := objects{}

@@ -45,8 +45,8 @@ func oracleChanges(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	}
 }
 
-// gitChanges reads what git diff-tree says of many pairs of trees: a line that names the pair, and
-// for each path two fields that end with NUL.
+// gitChanges reads the output of git diff-tree for many pairs of trees: a line that names the pair,
+// and for each path two fields that end with NUL.
 func gitChanges(t *testing.T, out string) map[string][]content.Change {
 	t.Helper()
 	kinds := map[string]content.ChangeKind{"A": content.Added, "D": content.Deleted, "M": content.Modified, "T": content.Modified}

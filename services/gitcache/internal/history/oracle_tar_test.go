@@ -36,9 +36,9 @@ func gitArchives(t *testing.T, repo *gittest.Repo, folder string) map[string]map
 	return perTree(t, readTar(t, strings.NewReader(repo.GitRaw(t, "-c", "tar.umask=0022", "archive", "--format=tar", folder))))
 }
 
-// compareArchives compares the canonical tar of a commit's tree with what git archive makes of it.
-// What a bundle cannot hold has to be refused, by name; the rest is compared without it. Submodules
-// are in neither.
+// compareArchives compares the canonical tar of a commit's tree with git archive's. Files that a
+// bundle cannot hold have to be refused, by name; the rest is compared without them. Submodules are
+// in neither.
 func compareArchives(t *testing.T, c gitCommit, entries []entry, want map[string]member) {
 	t.Helper()
 	for path, m := range want {

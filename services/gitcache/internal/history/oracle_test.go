@@ -21,9 +21,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// TestOracle compares every commit of a history of more than 1 000 with what git itself says: its
-// place in the history, the listing of its tree, the hash of every file, the canonical tar, and
-// what differs from its parents. A tree that several commits share is compared once.
+// TestOracle compares every commit of a history of more than 1 000 with git's own answers: its
+// place in the history, the listing of its tree, the hash of every file, the canonical tar, and the
+// differences from its parents. A tree that several commits share is compared once.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")
@@ -51,7 +51,7 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// gitCommit is what git says of a commit.
+// gitCommit is git's description of a commit.
 type gitCommit struct {
 	id, tree string
 	parents  []string
@@ -94,7 +94,7 @@ func oracleCommits(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	}
 }
 
-// item is a leaf of a tree as both sides can say it.
+// item is a leaf of a tree in a form that both sides have.
 type item struct {
 	Kind content.Kind
 	Size int64

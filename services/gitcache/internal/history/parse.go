@@ -89,7 +89,7 @@ func parseSignature(text string) (name, email string, at time.Time) {
 	return name, email, at
 }
 
-// parseTag returns what an annotated tag points to, and of what kind the tag says that to be.
+// parseTag returns the target of an annotated tag, and its kind as the tag gives it.
 func parseTag(id string, data []byte) (target, kind string, err error) {
 	name, target, rest := cutHeader(data)
 	typeName, kind, _ := cutHeader(rest)

@@ -45,8 +45,8 @@ func (r *Reader) reach(ctx context.Context, tip string, visit func(id string) bo
 	return nil
 }
 
-// follow goes on from an object that was visited: it visits trees, and appends commits and the
-// targets of tags to waiting.
+// follow continues from a visited object: it visits trees, and appends commits and the targets of
+// tags to waiting.
 func (r *Reader) follow(ctx context.Context, id, kind string, waiting []string, visit func(id string) bool) ([]string, error) {
 	switch kind {
 	case kindCommit:

@@ -88,7 +88,7 @@ func leaves(t *testing.T, r content.Reader, commit, path string) map[string]leaf
 	return all
 }
 
-// entry is what a tree holds at a path, with its content; a submodule has none.
+// entry is the entry of a tree at a path, with its content; a submodule has none.
 type entry struct {
 	path string
 	kind content.Kind

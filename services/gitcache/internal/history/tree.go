@@ -117,7 +117,7 @@ func isEmptyTree(id string) bool {
 	return id == "4b825dc642cb6eb9a060e54bf8d69288fbee4904" || id == "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 }
 
-// descend returns what is at path below a tree, and the zero entry where there is nothing.
+// descend returns the entry at path below a tree, and the zero entry if there is none.
 func (r *Reader) descend(ctx context.Context, root, path string) (entry, error) {
 	raw, err := hex.DecodeString(root)
 	if err != nil {
@@ -165,7 +165,7 @@ func (r *Reader) Tree(ctx context.Context, commit, path string) (string, error) 
 	return e.id(), nil
 }
 
-// List implements [content.Reader]. The id is that of a tree, as Tree or another List returned it,
+// List implements [content.Reader]. The id belongs to a tree, as Tree or another List returned it,
 // so that its absence is damage.
 func (r *Reader) List(ctx context.Context, id string) ([]content.Entry, error) {
 	t, err := r.openTree(ctx, id)

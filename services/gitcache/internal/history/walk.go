@@ -99,10 +99,10 @@ func (q *queue) Pop() any {
 }
 
 const (
-	// maxScanned bounds the commits that one call of Log looks at: with a path that seldom changes
-	// it returns early, and the caller goes on from there.
+	// maxScanned bounds the commits that one call of Log visits: with a path that seldom changes it
+	// returns early, and the caller continues from there.
 	maxScanned = 5000
-	// maxLogBytes bounds the messages that one call returns, but for the last one.
+	// maxLogBytes bounds the messages that one call returns, except the last one.
 	maxLogBytes = 4 << 20
 )
 
@@ -147,7 +147,7 @@ func (r *Reader) Log(ctx context.Context, p content.LogParams) (content.Log, err
 	}
 }
 
-// place is what a commit holds at a path; the zero place is nothing. A file that only becomes
+// place is the entry of a commit at a path; the zero place is none. A file that only becomes
 // executable has changed.
 type place struct {
 	mode uint32
@@ -155,8 +155,8 @@ type place struct {
 }
 
 // tracker finds out which commits change the content at a path. It remembers the place of every
-// commit that it has looked at, because most commits are a parent as well. Log bounds how many
-// there are.
+// commit that it has visited, because most commits are a parent as well. Log bounds how many there
+// are.
 type tracker struct {
 	reader *Reader
 	path   string
@@ -209,7 +209,7 @@ func (t *tracker) find(ctx context.Context, n node) (place, error) {
 const maxAncestors = 100
 
 // Ancestors gives commits and a part of their history to add, newest first, until add returns
-// false. A commit that is not there, and what stands behind it, is left out.
+// false. A commit that is not there, and the commits behind it, are left out.
 func (r *Reader) Ancestors(ctx context.Context, commits []string, add func(id string) bool) error {
 	w := r.walk()
 	for _, id := range commits {

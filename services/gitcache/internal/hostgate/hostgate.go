@@ -55,12 +55,12 @@ type Gate struct {
 	hosts map[string]*host
 }
 
-// host is what is known of one host. Its fields below the limits belong to the gate's lock.
+// host is the state of one host. Its fields below the limits belong to the gate's lock.
 type host struct {
 	sessions *semaphore.Weighted // first come, first served
 	requests *rate.Limiter       // the same
 
-	users    int // sessions, and those that wait for one
+	users    int // sessions, and waiters for one
 	quiet    time.Time
 	refusals int // in a row, without a time named
 }
@@ -92,8 +92,8 @@ func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error)
 	return leave, nil
 }
 
-// Request waits for the right to send one request. Errors are as those of Enter, or that the
-// context's deadline is too near to wait.
+// Request waits for the right to send one request. Errors are as of Enter, or that the context's
+// deadline is too near to wait.
 func (g *Gate) Request(ctx context.Context, name string) error {
 	h := g.join(name)
 	defer g.part(h)

@@ -4,7 +4,7 @@
 // Package kinds makes one back end out of several: Git mirrors, and mirrors of charts and artifacts.
 //
 // The type of a definition chooses who talks to the upstream. The folder that has a mirror's UID
-// chooses who reads and copies it, because replicas hold mirrors whose definition says otherwise:
+// chooses who reads and copies it, because replicas hold mirrors whose definition has another type:
 // its type was changed, and the first fetch of the new kind has not succeeded yet. Until then the
 // mirror of the old kind is served; after that it is removed.
 package kinds
@@ -38,7 +38,7 @@ type Artifacts interface {
 	Holds(uid string) bool
 }
 
-// Params are what a [Backend] is made of.
+// Params are the parts of a [Backend].
 type Params struct {
 	// Git mirrors Git repositories.
 	Git mirror.Backend
@@ -148,8 +148,8 @@ func (b *Backend) Pin(ctx context.Context, p mirror.FetchParams, names []string)
 	return b.call(p.Definition, func(u Upstream) (mirror.Content, error) { return u.Pin(ctx, p, names) })
 }
 
-// Load implements [mirror.Storage]. Where a crash left mirrors of both kinds, that of artifacts
-// counts.
+// Load implements [mirror.Storage]. Where a crash left mirrors of both kinds, the mirror of
+// artifacts counts.
 func (b *Backend) Load(ctx context.Context, uid string) (mirror.Content, error) {
 	return b.storage(uid).Load(ctx, uid)
 }
@@ -177,8 +177,8 @@ func (b *Backend) OpenFile(ctx context.Context, uid, generation, name string) (i
 	return b.params.Git.OpenFile(ctx, uid, generation, name)
 }
 
-// Adopt implements [mirror.Storage]. The generation says of which kind the copy is; a mirror of the
-// other kind goes.
+// Adopt implements [mirror.Storage]. The generation shows the kind of the copy; a mirror of the
+// other kind is removed.
 func (b *Backend) Adopt(
 	ctx context.Context, uid string, c mirror.Copy, open func(context.Context, mirror.File) (io.ReadCloser, error),
 ) (mirror.Content, error) {

@@ -60,7 +60,7 @@ func (d *download) receive(w Want, body io.Reader, err error) {
 	d.reasons[w.Pointer] = err
 }
 
-// store stores an object that somebody sent. Wrong content is the fault of its sender.
+// store stores a received object. Wrong content is the fault of its sender.
 func (d *download) store(w Want, body io.Reader) error {
 	err := d.params.Store.Put(d.uid, w.Pointer, body)
 	if errors.Is(err, digest.ErrMismatch) {
@@ -76,7 +76,7 @@ func (d *download) absent(wants []Want) []Want {
 	return slices.DeleteFunc(slices.Clone(wants), func(w Want) bool { return d.params.Store.Has(d.uid, w.Pointer) })
 }
 
-// failure returns why an object could not be had. err is what the whole download ended with.
+// failure returns why an object could not be had. err is the error of the whole download.
 func (d *download) failure(w Want, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,9 +89,9 @@ func (d *download) failure(w Want, err error) error {
 	return err
 }
 
-// askReplicas fetches objects from other replicas: first from those that only check their own store, then from
-// the owner, which may ask the upstream. err is why this replica could not fetch them, and stays the reason for
-// objects that no replica has, unless the owner gives a better one.
+// askReplicas fetches objects from other replicas: first from replicas that only check their own
+// store, then from the owner, which may ask the upstream. err is why this replica could not fetch
+// them, and stays the reason for objects that no replica has, unless the owner gives a better one.
 func (d *download) askReplicas(ctx context.Context, r *mirroring.Repository, wants []Want, err error) error {
 	owner, unknown := r.Owner(ctx)
 	if unknown != nil {

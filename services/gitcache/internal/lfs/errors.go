@@ -15,8 +15,7 @@ var ErrAbsent = errors.New("lfs object is not held")
 type MissingError struct {
 	Path string // the file
 	OID  string
-	// Said is what the server gave as the reason, or what Leat found; a phrase without secrets, or
-	// empty.
+	// Said is the reason from the server, or Leat's finding; a phrase without secrets, or empty.
 	Said string
 }
 
@@ -43,7 +42,7 @@ func (e *FileError) Error() string {
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Cause }
 
-// blame tells a failure to get an object as that of the file that wants it.
+// blame reports a failure to get an object as a failure of the file that wants it.
 func (w Want) blame(err error) error {
 	if missing, ok := errors.AsType[*MissingError](err); ok {
 		return &MissingError{Path: w.Path, OID: w.OID, Said: missing.Said}

@@ -26,19 +26,18 @@ type Want struct {
 // Request asks an LFS server for objects.
 type Request struct {
 	mirror.OwnerTask
-	// URL is what the commit's .lfsconfig names as the server. It counts only at the repository's
-	// own host. Empty: the server is where the repository's URL leads to.
+	// URL is the server that the commit's .lfsconfig names. It counts only at the repository's own
+	// host. Empty: the server is where the repository's URL leads to.
 	URL   string
 	Wants []Want
 }
 
 // Server reaches the LFS servers of repositories.
 type Server interface {
-	// Fetch asks for objects, and calls take once for each that the server has something to say
-	// about: with its bytes, or with the reason why there are none. take may be called
-	// concurrently, and keeps no body. Errors of Fetch concern all objects that take was not called
-	// for. They are *MissingError (only to take), *mirror.UpstreamError, *mirror.QuietError, the
-	// guard's, or the context's.
+	// Fetch asks for objects, and calls take once for each that the server answers about: with its
+	// bytes, or with the reason why there are none. take may be called concurrently, and keeps no
+	// body. Errors of Fetch concern all objects that take was not called for. They are *MissingError
+	// (only to take), *mirror.UpstreamError, *mirror.QuietError, the guard's, or the context's.
 	Fetch(ctx context.Context, r Request, take func(w Want, body io.Reader, err error)) error
 }
 
@@ -47,12 +46,12 @@ type Holders interface {
 	// List returns what a replica holds of a repository. Where its fingerprint is the one known, it
 	// returns that and no objects.
 	List(ctx context.Context, replica string, def mirror.Definition, known string) (fingerprint string, held []Pointer, err error)
-	// Read opens an object over there; the owner of the repository downloads it first where it has
-	// to. ErrAbsent, of Read or of the reader: it does not have it. The URL is that of a [Request].
+	// Read opens an object over there; the owner of the repository downloads it first where it has to.
+	// ErrAbsent, of Read or of the reader: it does not have it. The URL is the URL of a [Request].
 	Read(ctx context.Context, replica string, def mirror.Definition, url string, w Want) (io.ReadCloser, error)
 }
 
-// Params are what [Objects] work with. All are required.
+// Params are the parts of [Objects]. All are required.
 type Params struct {
 	Store   *Store
 	Server  Server
@@ -108,13 +107,13 @@ func NewObjects(p Params) *Objects {
 }
 
 // Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors
-// are those of [Store.Open].
+// are as of [Store.Open].
 func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) {
 	return o.params.Store.Open(uid, p)
 }
 
-// Obtain makes this replica hold all the objects. A download goes on when its first caller gives
-// up, and several callers share one. The error is that of the first object that could not be had, a
+// Obtain makes this replica hold all the objects. A download continues when its first caller gives
+// up, and several callers share one. The error is about the first object that could not be had, a
 // *MissingError or a *FileError.
 func (o *Objects) Obtain(ctx context.Context, uid, url string, wants []Want) error {
 	awaited, err := o.join(ctx, uid, url, wants)
@@ -157,7 +156,7 @@ func (o *Objects) join(ctx context.Context, uid, url string, wants []Want) ([]aw
 			continue
 		}
 		if known, ok := o.failed.Get(key); ok && time.Now().Before(known.until) {
-			for _, w := range fresh { // nobody else has seen these
+			for _, w := range fresh { // these are not shared yet
 				delete(o.transfers, objectKey{uid, w.Pointer})
 			}
 			return nil, w.blame(known.err)
@@ -218,7 +217,7 @@ func isLasting(err error) bool {
 }
 
 // Provide opens an object for another replica. Where this one owns the repository it gets the
-// object first; elsewhere what is not held is ErrAbsent.
+// object first; elsewhere an absent object is ErrAbsent.
 func (o *Objects) Provide(ctx context.Context, uid, url string, w Want) (io.ReadCloser, error) {
 	body, err := o.Open(uid, w.Pointer)
 	if !errors.Is(err, ErrAbsent) {
@@ -234,7 +233,7 @@ func (o *Objects) Provide(ctx context.Context, uid, url string, w Want) (io.Read
 	return o.Open(uid, w.Pointer)
 }
 
-// Held lists what is held of a repository, with its fingerprint.
+// Held lists the held objects of a repository, with its fingerprint.
 func (o *Objects) Held(uid string) (string, []Pointer, error) {
 	held, err := o.params.Store.List(uid)
 	return Fingerprint(held), held, err

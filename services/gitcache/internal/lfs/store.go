@@ -67,7 +67,7 @@ func (s *Store) Has(uid string, p Pointer) bool {
 	return err == nil && info.Size() == p.Size
 }
 
-// Open opens an object. ErrAbsent: it is not held. What is read is compared with the object's name;
+// Open opens an object. ErrAbsent: it is not held. The bytes are compared with the object's name;
 // where the disk has changed it the last read fails with digest.ErrMismatch, and the object is held
 // no longer. The caller closes the reader.
 func (s *Store) Open(uid string, p Pointer) (io.ReadCloser, error) {
@@ -91,7 +91,7 @@ func (s *Store) Open(uid string, p Pointer) (io.ReadCloser, error) {
 	return &verified{File: f, hash: sha256.New(), want: p}, nil
 }
 
-// verified compares what is read with its name.
+// verified compares the bytes with their name.
 type verified struct {
 	*os.File
 	hash hash.Hash
@@ -146,7 +146,7 @@ func (s *Store) Put(uid string, p Pointer, body io.Reader) error {
 	return nil
 }
 
-// List returns what is held of a repository, by OID.
+// List returns the held objects of a repository, by OID.
 func (s *Store) List(uid string) ([]Pointer, error) {
 	home, err := mirror.Folder(s.dir, uid)
 	if err != nil {

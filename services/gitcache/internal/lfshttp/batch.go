@@ -24,8 +24,8 @@ const (
 	mediaType = "application/vnd.git-lfs+json"
 	// maxAnswer bounds the answer about one batch.
 	maxAnswer = 4 << 20
-	// margin is how long before its end an address counts as expired, and how long a new one is
-	// used whatever clocks say.
+	// margin is how long before its end an address counts as expired, and how long a new one is used
+	// regardless of clocks.
 	margin   = 5 * time.Second
 	transfer = "basic"
 )
@@ -49,7 +49,7 @@ type batchResponse struct {
 	HashAlgo string  `json:"hash_algo"`
 }
 
-// offer is what the server says of one object.
+// offer is the server's answer about one object.
 type offer struct {
 	object
 	Authenticated bool `json:"authenticated"`

@@ -44,7 +44,7 @@ func newClient(t *testing.T) *lfshttp.Client {
 	return lfshttp.New(git)
 }
 
-// answers are what Fetch gave, by path; tests take contents for paths.
+// answers are the results of Fetch, by path; tests take contents for paths.
 type answers struct {
 	got    map[string]string
 	failed map[string]error
@@ -346,8 +346,8 @@ func TestCutDownload(t *testing.T) {
 	wantReason(t, a.failed["a long object"], reason.UpstreamProtocol)
 }
 
-// TestOldAddresses asks again for what expired while other objects came, and uses a new address
-// whatever its date says.
+// TestOldAddresses asks again for addresses that expired while other objects came, and uses a new
+// address regardless of its date.
 func TestOldAddresses(t *testing.T) {
 	t.Parallel()
 	batches := 0

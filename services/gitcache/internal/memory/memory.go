@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory admits what needs much memory, such as the first fetch of a large repository,
-// under a bound: everything says beforehand what it costs, and waits until that much is free.
+// Package memory admits work that needs much memory, such as the first fetch of a large repository,
+// under a bound: each caller declares its cost beforehand, and waits until that much is free.
 package memory
 
 import (
@@ -21,7 +21,7 @@ const (
 	least = 128 << 20
 )
 
-// Budget bounds the sum of what is admitted. Its methods may be called concurrently.
+// Budget bounds the sum of the admitted costs. Its methods may be called concurrently.
 type Budget struct {
 	limit int64
 	used  *semaphore.Weighted
@@ -47,8 +47,8 @@ func (e *TooLargeError) Error() string {
 func (b *Budget) Limit() int64 { return b.limit }
 
 // Acquire waits until that many bytes are free. Callers are served in the order in which they wait,
-// however much they need: what is small cannot keep what is large waiting for ever. The error is
-// the context's cause, or a *TooLargeError.
+// however much they need: small callers cannot keep a large one waiting for ever. The error is the
+// context's cause, or a *TooLargeError.
 func (b *Budget) Acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes > b.limit {
 		return nil, &TooLargeError{Need: bytes, Limit: b.limit}

@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	// tagPlus stands in the tags of OCI registries for the "+" of a version, which they do not
-	// allow.
+	// tagPlus is used in the tags of OCI registries for the "+" of a version, which they do not allow.
 	tagPlus = "_"
 	// latestTag is HEAD of an OCI repository without versions.
 	latestTag = TagPrefix + "latest"
-	// digestDigits are those of a SHA-256 digest.
+	// digestDigits are the digits of a SHA-256 digest.
 	digestDigits = 64
 )
 
@@ -35,20 +34,20 @@ func (e *UnpinnedError) Error() string {
 }
 
 // ArtifactError means that one artifact cannot be delivered. It is not a failure of the upstream,
-// and says nothing about other artifacts.
+// and does not concern other artifacts.
 type ArtifactError struct {
 	// Reason is ContentUnsupported, BundleTooLarge or RefNotFound.
 	Reason reason.Reason
-	// Message is a sentence for a person that says what to do.
+	// Message is a sentence for a person with advice.
 	Message string
-	// Path is that of the entry at fault; empty if no single one is.
+	// Path is the path of the entry at fault; empty if no single one is.
 	Path string
 }
 
 // Error implements error.
 func (e *ArtifactError) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Message) }
 
-// Unpinned returns those of the names that the upstream has to be asked about: refs that are
+// Unpinned returns the ones among the names that the upstream has to be asked about: refs that are
 // unpinned and, where signatures are required, digests that no ref leads to yet.
 func (c Content) Unpinned(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

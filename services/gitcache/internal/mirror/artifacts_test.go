@@ -177,8 +177,8 @@ func TestImmutableRefs(t *testing.T) {
 	}
 }
 
-// TestUnverifiedArtifacts are not delivered before the upstream was asked about them. Ranges skip what
-// is not signed.
+// TestUnverifiedArtifacts are not delivered before the upstream was asked about them. Ranges skip
+// unsigned ones.
 func TestUnverifiedArtifacts(t *testing.T) {
 	t.Parallel()
 	signed, unsigned, later := digestOf("a1"), digestOf("b2"), digestOf("c3")

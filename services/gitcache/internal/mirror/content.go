@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Content is what a mirror holds as of its last complete fetch. The zero Content means that there
-// is no mirror. Its JSON is part of what package store keeps on disk.
+// Content is the content of a mirror as of its last complete fetch. The zero Content means that
+// there is no mirror. Its JSON is part of package store's files.
 type Content struct {
 	Refs Refs `json:"refs"`
 	// Head is the commit of the upstream's HEAD; empty when it has none.
@@ -24,12 +24,12 @@ type Content struct {
 	FreshAt time.Time `json:"fresh_at"`
 	// ChangedAt is when refs last moved.
 	ChangedAt time.Time `json:"changed_at"`
-	// Epoch is that of the lease under which the content was fetched.
+	// Epoch is the epoch of the lease under which the content was fetched.
 	Epoch uint64 `json:"epoch"`
 	// DiskBytes is the size of the mirror on disk, Packs the number of packs that it consists of.
 	DiskBytes int64 `json:"-"`
 	Packs     int   `json:"-"`
-	// Partial: the mirror lacks the content of files that nobody needed yet.
+	// Partial: the mirror lacks the content of files that were not needed yet.
 	Partial bool `json:"partial,omitempty"`
 	// FilledAt is when content was last added to a partial mirror. Zero: it never was.
 	FilledAt time.Time `json:"filled_at,omitzero"`
@@ -91,9 +91,9 @@ func (c Content) Fingerprint() string {
 
 // Copy describes the mirror of one replica to another.
 type Copy struct {
-	// Fingerprint is that of Content.
+	// Fingerprint is the fingerprint of Content.
 	Fingerprint string
-	// Content is what the mirror holds. Refs, Head and DefaultBranch are empty where the replica
+	// Content is the content of the mirror. Refs, Head and DefaultBranch are empty where the replica
 	// that asks knows the fingerprint.
 	Content Content
 	// Generation is the one that the files belong to; empty where the replica that asks knows the

@@ -37,13 +37,13 @@ type Definition struct {
 	// Version grows with every change of the definition.
 	Version int64 `json:"version"`
 	upstream.Definition
-	// Parent and ParentUID are those of the repository that this one is a submodule of. Empty: it
-	// is not a submodule.
+	// Parent and ParentUID belong to the repository that this one is a submodule of. Empty: it is not
+	// a submodule.
 	Parent    string `json:"parent,omitempty"`
 	ParentUID string `json:"parent_uid,omitempty"`
 }
 
-// Root is what is asked of the repository that submodules belong to: where they may lead.
+// Root answers for the repository that submodules belong to: where they may lead.
 type Root struct {
 	// URL is the repository's own.
 	URL string
@@ -54,7 +54,7 @@ type Root struct {
 var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // IsUID reports whether text can be a repository's UID. A UID can name a folder, and does not lead
-// out of the folder that it stands in.
+// out of its parent folder.
 func IsUID(text string) bool { return uidForm.MatchString(text) }
 
 // Folder returns the folder of the repository with a UID below dir.
@@ -65,8 +65,8 @@ func Folder(dir, uid string) (string, error) {
 	return filepath.Join(dir, uid), nil
 }
 
-// SubmoduleMark stands in the names of submodules' repositories, and in no other name: those are paths
-// of package objectname, which have letters, digits, dashes and a dot.
+// SubmoduleMark is part of the names of submodules' repositories, and in no other name: those are
+// paths of package objectname, which have letters, digits, dashes and a dot.
 const SubmoduleMark = "~"
 
 // PlacementKey decides which replicas should have the repository. A repository and its submodules

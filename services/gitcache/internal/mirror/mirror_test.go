@@ -52,7 +52,7 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-// TestNoticesAreBounded keeps a state small and on the wire, whatever an upstream has it say.
+// TestNoticesAreBounded keeps a state small and on the wire, whatever an upstream puts into it.
 func TestNoticesAreBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", mirror.MaxNoticeBytes)

@@ -13,15 +13,15 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// FetchParams says what to fetch, into which mirror, and by which right.
+// FetchParams are the content to fetch, the mirror, and the right to it.
 type FetchParams struct {
 	Definition Definition
-	// Have is what the mirror holds. The zero Content: it has to be cloned.
+	// Have is the content of the mirror. The zero Content: it has to be cloned.
 	Have Content
 	// Epoch is the lease's. It is kept with the content.
 	Epoch uint64
-	// IsRequested reports that somebody asked for the fetch: a webhook, or a person. They may know
-	// of news that the refs do not show, such as another signature. Otherwise it is a poll.
+	// IsRequested reports that a caller asked for the fetch: a webhook, or a person. They may know of
+	// news that the refs do not show, such as another signature. Otherwise it is a poll.
 	IsRequested bool
 	// Guard is called right before any byte goes to the upstream, and before the fetched refs
 	// become the mirror's. Its error means that the right to fetch is gone, and ends the fetch.
@@ -34,15 +34,15 @@ type FetchParams struct {
 	// every ref delivers what it leads to. It is for Git: what refs of a Helm or OCI repository deliver
 	// is decided by the Upstream, by Definition.Verification, because it has to ask for signatures.
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
-	// Enter is for Fill alone. It blocks until the caller may write the mirror, and returns what the
-	// mirror holds then, which may be later than Have. The caller calls leave, once, with what the
-	// mirror holds in the end. Until then nobody else writes it. Nil: the caller may write the mirror all
-	// the time, and Have is what it holds.
+	// Enter is for Fill alone. It blocks until the caller may write the mirror, and returns the
+	// mirror's content then, which may be later than Have. The caller calls leave, once, with the
+	// mirror's content in the end. Until then there is no other writer. Nil: the caller may write the
+	// mirror all the time, and Have is its content.
 	Enter func(ctx context.Context) (have Content, leave func(Content), err error)
 }
 
-// Write runs write between Enter and leave, with Have as it is then. It returns the params with what the
-// mirror holds after that, which is what write returned if that succeeded.
+// Write runs write between Enter and leave, with Have as it is then. It returns the params with the
+// mirror's content after that, which is the result of write if that succeeded.
 func (p FetchParams) Write(ctx context.Context, write func(p FetchParams) (Content, error)) (FetchParams, error) {
 	leave := func(Content) {}
 	if p.Enter != nil {
@@ -61,7 +61,7 @@ func (p FetchParams) Write(ctx context.Context, write func(p FetchParams) (Conte
 
 // Backend is one replica's machinery for mirrors: it talks to upstreams, and keeps and reads
 // mirrors on this replica's disk. One value implements all of it, because the parts share the disk:
-// a fetch writes what Open reads and Export lists. Its methods may be called concurrently, those
+// a fetch writes what Open reads and Export lists. Its methods may be called concurrently, the ones
 // that write a mirror for different repositories only.
 type Backend interface {
 	Upstream
@@ -70,10 +70,10 @@ type Backend interface {
 	content.Opener
 }
 
-// Upstream talks to upstreams. Its methods may be called concurrently, Fetch for different repositories
-// only, and Fill as it says.
+// Upstream talks to upstreams. Its methods may be called concurrently, Fetch for different
+// repositories only, and Fill within its own rules.
 type Upstream interface {
-	// Check returns nil if a definition can be used. It asks nobody. The error is a *FieldError.
+	// Check returns nil if a definition can be used. It makes no request. The error is a *FieldError.
 	Check(def Definition) error
 	// Enter blocks, fairly, until the definition's host may have one more conversation. The caller
 	// calls leave when that is over. The error is the context's, or a *QuietError while the host
@@ -85,8 +85,8 @@ type Upstream interface {
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
 	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which
 	// is p.Have. Of an artifact repository ids name artifacts (package artifact), and an artifact that
-	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some may
-	// have arrived. Errors are those of Fetch. A back end whose Check refuses partial clones is never
+	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some
+	// may have arrived. Errors are as of Fetch. A back end whose Check refuses partial clones is never
 	// asked to fill one.
 	//
 	// Fill may run beside a Fetch, a Pin or any other write of the same mirror, but not beside another
@@ -99,18 +99,18 @@ type Upstream interface {
 // upstream lists names alone, and their signatures, where the definition requires such. Pin may be
 // called concurrently, for different repositories only.
 type Pinner interface {
-	// Pin makes the mirror, which holds p.Have, durably know what the named refs lead to, and what they
-	// deliver. Every later Fetch looks at them. What is known already costs nothing. A name that the
-	// upstream does not have is not an error: its ref is gone from the content returned. A name with
-	// [DigestPrefix] adds a ref to an OCI repository. An artifact without a good signature is held back,
-	// which is not an error either. Admit is not called. Errors are those of Fetch. Only Helm and OCI
-	// repositories have refs to ask about; for others, and while p.Have was verified by another policy
-	// than the definition's, Pin returns p.Have.
+	// Pin makes the mirror, which holds p.Have, durably know the targets of the named refs, and the
+	// content that they deliver. Every later Fetch checks them. Known refs cost nothing. A name that
+	// the upstream does not have is not an error: its ref is gone from the content returned. A name
+	// with [DigestPrefix] adds a ref to an OCI repository. An artifact without a good signature is
+	// held back, which is not an error either. Admit is not called. Errors are as of Fetch. Only Helm
+	// and OCI repositories have refs to ask about; for others, and while p.Have was verified by
+	// another policy than the definition's, Pin returns p.Have.
 	Pin(ctx context.Context, p FetchParams, names []string) (Content, error)
 }
 
 // Storage keeps the mirrors on this replica's disk, whichever back end fetches and reads them.
-// Replicas copy mirrors from one another as files. Its methods may be called concurrently, those
+// Replicas copy mirrors from one another as files. Its methods may be called concurrently, the ones
 // that write a mirror for different mirrors only.
 type Storage interface {
 	// Load returns what the mirror of that UID holds, after it has made sure that it can be read.
@@ -139,8 +139,8 @@ type Storage interface {
 	Usage() Usage
 	// Compact makes fewer and smaller files of a mirror where that pays; its content stays.
 	// Meanwhile the mirror may be read, fetched into and copied to. At the end Compact calls enter,
-	// and then leave: nobody else may write the mirror in between. Where there is nothing to do, it
-	// calls neither, and returns a Compaction without packs.
+	// and then leave: there may be no other writer in between. Where there is nothing to do, it calls
+	// neither, and returns a Compaction without packs.
 	Compact(ctx context.Context, uid string, enter func(context.Context) (leave func(), err error)) (Compaction, error)
 }
 
@@ -174,7 +174,7 @@ type EventLog interface {
 	// been dropped. ErrDependency: it does not answer, or not before ctx is done.
 	Probe(ctx context.Context, token string) error
 	// Read returns events after token, oldest first. It blocks until there is one, or ctx is done;
-	// then it returns none. Its errors are those of Probe.
+	// then it returns none. Its errors are as of Probe.
 	Read(ctx context.Context, token string) ([]Logged, error)
 }
 
@@ -185,7 +185,7 @@ type Peers interface {
 	Members() []string
 }
 
-// Via says how a call came to a replica. Its text goes along with a call that is forwarded.
+// Via is how a call came to a replica. Its text goes along with a call that is forwarded.
 type Via string
 
 // The ways.
@@ -197,10 +197,9 @@ const (
 
 // Replicas reaches other replicas by their names. Its methods may be called concurrently.
 type Replicas interface {
-	// Refresh has another replica fetch the repository, and returns what is wrong with the
-	// repository after that; nil: nothing. The error matches ErrNoAnswer where the replica cannot
-	// be reached, or answers that it is not the owner any more, and ErrNotOwner where there is
-	// none.
+	// Refresh has another replica fetch the repository, and returns the repository's problem after
+	// that; nil: none. The error matches ErrNoAnswer where the replica cannot be reached, or answers
+	// that it is not the owner any more, and ErrNotOwner where there is none.
 	Refresh(ctx context.Context, replica string, def Definition, via Via, wait bool) (*Problem, error)
 	// FetchBlobs makes the owner's partial mirror hold blobs. ErrNotOwner: that replica is not the
 	// owner.
@@ -231,8 +230,8 @@ func (e *QuietError) Error() string {
 	return fmt.Sprintf("%s asks to be left alone until %s", e.Host, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Objects are what repositories have outside Git, beside their mirrors. Its methods may be called
-// concurrently.
+// Objects are the objects of repositories outside Git, beside their mirrors. Its methods may be
+// called concurrently.
 type Objects interface {
 	// Copy makes this replica hold what another one holds of a repository.
 	Copy(ctx context.Context, replica string, def Definition) error
@@ -243,7 +242,7 @@ type Objects interface {
 // OwnerTask is the right of the owner to ask an upstream for something besides a fetch.
 type OwnerTask struct {
 	Definition Definition
-	// Guard is called right before any byte goes to the upstream, as that of [FetchParams].
+	// Guard is called right before any byte goes to the upstream, like the guard of [FetchParams].
 	Guard func() error
 }
 
@@ -262,7 +261,7 @@ type Usage struct {
 	Packs int   // of all mirrors that are in use
 }
 
-// Compaction says what became of a mirror's files.
+// Compaction is the effect on a mirror's files.
 type Compaction struct {
 	PacksBefore, PacksAfter int
 	BytesBefore, BytesAfter int64

@@ -67,7 +67,7 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 // UpstreamError is a failed fetch, as an [Upstream] reports it.
 type UpstreamError struct {
 	Reason reason.Reason
-	// Message is a sentence for a person that says what to do, without secrets.
+	// Message is a sentence for a person with advice, without secrets.
 	Message string
 	// RetryAfter is how long the upstream asks to be left alone. Zero: it does not.
 	RetryAfter time.Duration
@@ -86,7 +86,7 @@ func (e *UpstreamError) Error() string {
 // Unwrap returns the cause.
 func (e *UpstreamError) Unwrap() error { return e.Cause }
 
-// Problem is a failure as a state: it stands until a fetch succeeds.
+// Problem is a failure as a state: it lasts until a fetch succeeds.
 type Problem struct {
 	Reason  reason.Reason `json:"reason"`
 	Message string        `json:"message"`

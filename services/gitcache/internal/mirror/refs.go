@@ -12,9 +12,9 @@ import (
 const (
 	BranchPrefix = "refs/heads/"
 	TagPrefix    = "refs/tags/"
-	// DigestPrefix is that of refs which an OCI repository has for digests that callers named, because
-	// no tag leads to them: what a signature of the digest says is known by such a ref. There are none
-	// where no signature is required.
+	// DigestPrefix begins refs which an OCI repository has for digests that callers named, because no
+	// tag leads to them: the result of a signature of the digest is known by such a ref. There are
+	// none where no signature is required.
 	DigestPrefix = "refs/digests/"
 )
 
@@ -22,11 +22,11 @@ const (
 type Ref struct {
 	// Name is the full name, such as "refs/heads/main".
 	Name string `json:"name"`
-	// Object is what the upstream advertises for the name: the commit, or an annotated tag's own
-	// object.
+	// Object is the id that the upstream advertises for the name: the commit, or an annotated tag's
+	// own object.
 	Object string `json:"object"`
-	// Commit is what Object leads to once tags are peeled; empty for a tag of something that is not
-	// a commit.
+	// Commit is the commit that Object leads to once tags are peeled; empty for a tag of something
+	// that is not a commit.
 	Commit string `json:"commit"`
 
 	// Held is why the repository's policy rejects Object, as a phrase that follows the commit.
@@ -129,7 +129,7 @@ const (
 )
 
 // IsUnpinned reports whether the upstream has to be asked before the ref delivers anything: it is
-// known by name alone, or its signature was not looked at.
+// known by name alone, or its signature was not checked.
 func (r Ref) IsUnpinned() bool {
 	if r.Held == "" {
 		return r.Object == "" && r.Commit == ""

@@ -31,9 +31,9 @@ const (
 type Selector struct {
 	Kind  SelectorKind
 	Value string // empty for SelectHead
-	// Within is the prefix of the refs that a selector of an artifact repository looks at: that of
-	// [ChartPrefix] in a Helm repository, and TagPrefix in an OCI repository. Empty: the repository
-	// is a Git repository, and every ref counts.
+	// Within is the prefix of the refs that a selector of an artifact repository sees: [ChartPrefix]
+	// in a Helm repository, and TagPrefix in an OCI repository. Empty: the repository is a Git
+	// repository, and every ref counts.
 	Within string
 }
 
@@ -43,7 +43,7 @@ func ChartPrefix(chart string) string { return TagPrefix + chart + "/" }
 // IsOfArtifacts reports whether the selector is of a Helm or OCI repository.
 func (s Selector) IsOfArtifacts() bool { return s.Within != "" }
 
-// short returns a ref's name within what the selector looks at.
+// short returns a ref's name within the selector's prefix.
 func (s Selector) short(name string) string {
 	return strings.TrimPrefix(name, cmp.Or(s.Within, TagPrefix))
 }
@@ -78,7 +78,7 @@ func (s Selector) String() string {
 	}
 }
 
-// chart names the chart that a selector looks at, as " of chart NAME"; "" for other repositories.
+// chart names the chart of a selector, as " of chart NAME"; "" for other repositories.
 func (s Selector) chart() string {
 	name := strings.Trim(strings.TrimPrefix(s.Within, TagPrefix), "/")
 	if name == "" {
@@ -87,7 +87,7 @@ func (s Selector) chart() string {
 	return " of chart " + name
 }
 
-// Selected is what a selector selects.
+// Selected is the result of a selector.
 type Selected struct {
 	// Commit is the commit's id or, in an artifact repository, a digest.
 	Commit string
@@ -102,11 +102,11 @@ func (c Content) Resolve(s Selector) (string, error) {
 	return selected.Commit, err
 }
 
-// Select returns what s selects, from memory. The error is a *RefError where there is
-// none, and a *RejectedError where the repository's verification holds it back. A commit id is
-// returned as it is: only the mirror's objects show whether it exists, and a look at them whether
-// it is delivered. A range selects the highest version among the tags within it; of several tags
-// for one version it selects the last by name.
+// Select returns the selection of s, from memory. The error is a *RefError where there is none, and
+// a *RejectedError where the repository's verification holds it back. A commit id is returned as it
+// is: only the mirror's objects show whether it exists, and their verification whether it is
+// delivered. A range selects the highest version among the tags within it; of several tags for one
+// version it selects the last by name.
 //
 // In an artifact repository the commit is a digest. HEAD is the highest version that is not a
 // pre-release or, in an OCI repository without such, the tag latest. There are no branches. A tag
@@ -180,10 +180,11 @@ func (r Ref) deliver(s Selector) (Selected, error) {
 	}
 }
 
-// maxVersion bounds the name of a tag that is shown as a version. Those of releases are shorter.
+// maxVersion bounds the name of a tag that is shown as a version. Tags of releases are shorter.
 const maxVersion = 256
 
-// version returns the version that a ref is, within what the selector looks at. A ref that is not a tag has none: "".
+// version returns the version that a ref is, within the selector's prefix. A ref that is not a tag
+// has none: "".
 func (s Selector) version(r Ref) string {
 	name, isTag := strings.CutPrefix(r.Name, cmp.Or(s.Within, TagPrefix))
 	if !isTag || len(name) > maxVersion || !utf8.ValidString(name) {
@@ -222,7 +223,7 @@ func parseRelease(s Selector, ref Ref) (release, bool) {
 	return release{ref: ref, version: version}, err == nil && (ref.Commit != "" || ref.IsUnpinned())
 }
 
-// releases returns the tags that are versions and that the selector looks at, by name.
+// releases returns the tags that are versions within the selector's prefix, by name.
 func (c Content) releases(s Selector) []release {
 	var found []release
 	for _, ref := range c.Refs.Below(cmp.Or(s.Within, TagPrefix), "", len(c.Refs)) {
@@ -248,7 +249,7 @@ func (c Content) resolveRange(s Selector) (Selected, error) {
 // bestOf returns the ref of the highest version that a check accepts: the highest that delivers
 // something, if any does.
 func bestOf(all []release, accepts func(*semver.Version) bool) (Ref, bool) {
-	var best, held release // held is the best among those that deliver nothing
+	var best, held release // held is the best among the refs that deliver nothing
 	for _, v := range all {
 		most := &best
 		if v.ref.Delivered() == "" && !v.ref.IsUnpinned() {

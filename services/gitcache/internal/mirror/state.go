@@ -21,7 +21,7 @@ const (
 	PhaseSuspended Phase = "suspended" // polling is suspended
 )
 
-// State is what a replica knows of a repository. Only the owner's is up to date.
+// State is a replica's view of a repository. Only the owner's is up to date.
 type State struct {
 	Phase         Phase     `json:"phase"`
 	Problem       *Problem  `json:"problem,omitempty"`
@@ -42,14 +42,14 @@ type State struct {
 	Notices []string `json:"notices,omitempty"`
 }
 
-// The bounds of what a state says besides problems.
+// The bounds of a state's fields besides problems.
 const (
 	MaxNotices     = 10
 	MaxNoticeBytes = 1000
 )
 
-// BoundNotices returns the beginning of notices, within the bounds of a state and as valid UTF-8. What
-// an upstream wrote may be part of them.
+// BoundNotices returns the beginning of notices, within the bounds of a state and as valid UTF-8.
+// Text of an upstream may be part of them.
 func BoundNotices(notices []string) []string {
 	var bounded []string
 	for _, notice := range notices[:min(len(notices), MaxNotices)] {
@@ -61,15 +61,15 @@ func BoundNotices(notices []string) []string {
 	return bounded
 }
 
-// MaxChangedRefs bounds the names in one event. Where more changed, the event says that any may
+// MaxChangedRefs bounds the names in one event. Where more changed, the event states that any may
 // have.
 const MaxChangedRefs = 1000
 
-// Event says that something about a repository changed.
+// Event announces that something about a repository changed.
 type Event struct {
 	Repository string `json:"repository"`
 	UID        string `json:"uid"`
-	// Epoch is that of the owner; Sequence grows with every event of one epoch.
+	// Epoch is the owner's epoch; Sequence grows with every event of one epoch.
 	Epoch    uint64 `json:"epoch"`
 	Sequence uint64 `json:"sequence"`
 	// Changed are the full names of refs that moved, appeared or vanished. All: any may have.

@@ -45,7 +45,7 @@ type fillFailure struct {
 	until time.Time // it counts until then
 }
 
-// fetch makes this replica's mirror hold blobs, as [Repository.FetchBlobs] says.
+// fetch makes this replica's mirror hold blobs, see [Repository.FetchBlobs].
 func (b *blobFetcher) fetch(ctx context.Context, ids []string) error {
 	for batch := range slices.Chunk(ids, MaxFill) {
 		owner, err := b.owners.find(ctx)
@@ -136,7 +136,7 @@ func (b *blobFetcher) filled() (mirror.Content, error) {
 	return have, nil
 }
 
-// enter is that of [mirror.FetchParams]. What was added is shown before the next writer begins.
+// enter is the one of [mirror.FetchParams]. Added content is shown before the next writer begins.
 func (b *blobFetcher) enter(ctx context.Context) (have mirror.Content, leave func(mirror.Content), err error) {
 	unlock, err := b.local.lock(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *blobFetcher) enter(ctx context.Context) (have mirror.Content, leave fun
 	}, nil
 }
 
-// pin makes this replica's mirror know what refs lead to, as [Repository.Pin] says.
+// pin makes this replica's mirror know the targets of refs, see [Repository.Pin].
 func (b *blobFetcher) pin(ctx context.Context, names []string) error {
 	owner, err := b.owners.find(ctx)
 	switch {

@@ -20,7 +20,7 @@ import (
 const (
 	// restWait is the pause after a tenure that ended on its own, as when a newer epoch was seen.
 	restWait = time.Second
-	// noticeTimeout bounds how long a successor is given to say that it has taken over.
+	// noticeTimeout bounds how long a successor has to announce that it has taken over.
 	noticeTimeout = 2 * time.Second
 )
 
@@ -62,7 +62,7 @@ func (c *candidate) run(ctx context.Context) {
 		}
 		if err != nil {
 			logger.WarnContext(ctx, "ownership ended", slog.Any("error", err))
-			_ = backoff.Wait(ctx, restWait) // the loop looks at ctx
+			_ = backoff.Wait(ctx, restWait) // the loop checks ctx
 		}
 	}
 }
@@ -90,8 +90,7 @@ func (c *candidate) own(ctx context.Context, held *lease.Held) error {
 	return err
 }
 
-// lossOf names how and why a tenure ended that returned err, with what a look at the lease
-// returned.
+// lossOf names how and why a tenure ended that returned err, with the result of reading the lease.
 func lossOf(err, lost error) (change, cause string) {
 	_, isHandedOver := errors.AsType[*handedOver](err)
 	switch {
@@ -151,7 +150,7 @@ type turnStore struct {
 }
 
 // Acquire implements [lease.Store]. While another replica holds the lease, one question finds that
-// out, and nobody waits.
+// out, and callers do not wait.
 func (t turnStore) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
 	if wait := t.candidate.acquireDelay(); wait > 0 && !p.Reclaim {
 		holder, err := t.Holder(ctx, p.Key)

@@ -26,8 +26,8 @@ var errCompacted = errors.New("copy mirror: the other replica's files are others
 // copier makes this replica's mirror hold what another replica's does.
 //
 // A tenure that begins ends the copy that is being made. The tenure sets the epoch first and calls
-// stop second; a copy registers first and looks at the epoch second. So the copy sees the tenure,
-// or the tenure sees the copy.
+// stop second; a copy registers first and reads the epoch second. So the copy sees the tenure, or
+// the tenure sees the copy.
 type copier struct {
 	shared *shared
 	status *status
@@ -75,7 +75,7 @@ func (c *copier) catchUp(ctx context.Context, replica string) error {
 }
 
 // inherit fills an empty mirror from whatever replica holds one, so that the upstream is asked only
-// for what is new. Where none does, the mirror stays empty. The caller is the writer.
+// for new content. Where none does, the mirror stays empty. The caller is the writer.
 func (c *copier) inherit(ctx context.Context) {
 	logger := c.shared.logger(c.status)
 	for _, member := range c.shared.view().Others(c.status.placementKey) {

@@ -40,7 +40,7 @@ type fakeUpstream struct {
 	most     int
 	epochs   []uint64
 	times    []time.Time
-	objects  *objects // what commits are made of, for those who judge them
+	objects  *objects // the content of commits, for verifiers
 	notices  []string
 	asked    []bool // whether each fetch was requested
 }
@@ -188,7 +188,7 @@ func (m mirrors) Adopt(
 
 func (m mirrors) Confirm(context.Context, string, mirror.Content) error { return nil }
 
-// disk is a folder of mirrors that is as full as a test says.
+// disk is a folder of mirrors that is as full as a test wants.
 type disk struct {
 	mu      sync.Mutex
 	stored  []mirror.Stored
@@ -197,7 +197,7 @@ type disk struct {
 	sure    bool
 	removed []string
 	compact func(uid string) (mirror.Compaction, error)
-	look    func() // told when somebody looks what is there
+	look    func() // told when a caller lists the content
 }
 
 func (d *disk) Stored() []mirror.Stored {
@@ -401,7 +401,7 @@ func (b backend) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Conten
 	return b.fakeUpstream.Fetch(ctx, p)
 }
 
-// world is what replicas share.
+// world is shared by the replicas.
 type world struct {
 	upstream *fakeUpstream
 	events   *eventLog

@@ -16,12 +16,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/schedule"
 )
 
-// fetchState is what a replica knows of the fetches of a repository: what to fetch, when, under
-// which epoch, and how the last one ended. It is a value; its methods change nothing but it.
+// fetchState is a replica's state of the fetches of a repository: what to fetch, when, under which
+// epoch, and how the last one ended. It is a value; its methods change nothing but it.
 type fetchState struct {
 	definition mirror.Definition
 	schedule   schedule.Schedule
-	epoch      uint64          // that of the lease; 0 while this replica does not own the repository
+	epoch      uint64          // the lease's; 0 while this replica does not own the repository
 	problem    *mirror.Problem // why fetches do not succeed; nil: they do
 	fetches    int64           // of this tenure, whatever came of them
 	// cause is the trace of the first call that requested the fetch which is due; it may be
@@ -92,7 +92,7 @@ func (s *fetchState) finish(fetched mirror.Definition, err error, now time.Time)
 // postpone puts the next fetch off because the host wants to be left alone.
 func (s *fetchState) postpone(quiet *mirror.QuietError, now time.Time) {
 	s.schedule = s.schedule.Postpone(now, quiet.Until)
-	if s.schedule.Failures == 0 { // the repository's own failure says more
+	if s.schedule.Failures == 0 { // the repository's own failure is more precise
 		s.problem = mirror.ProblemOf(&mirror.UpstreamError{
 			Reason: reason.UpstreamRateLimited,
 			Message: quiet.Host + " asks to slow down; " +

@@ -24,7 +24,7 @@ type follower struct {
 	copier *copier
 }
 
-// run copies, as long as this replica is to follow the owner, until ctx is done. It looks at the
+// run copies, as long as this replica is to follow the owner, until ctx is done. It queries the
 // owner's mirror after every event, and as often as the owner polls, to learn how fresh the copy
 // is.
 func (f *follower) run(ctx context.Context) {

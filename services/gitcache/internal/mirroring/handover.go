@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// reservation is how long nobody but the successor can take a lease that was handed over; then
-	// anybody may.
+	// reservation is how long only the successor can take a lease that was handed over; then any
+	// replica may.
 	reservation = 5 * time.Second
 	// offerTimeout is how long a hand-over waits for a running fetch to end.
 	offerTimeout = 30 * time.Second

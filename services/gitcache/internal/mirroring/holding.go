@@ -14,13 +14,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 )
 
-// mirrored is what this replica's mirror holds, and what of it is delivered. It is a value.
+// mirrored is the content of this replica's mirror, and the delivered part of it. It is a value.
 type mirrored struct {
 	content    mirror.Content
 	isVerified bool            // by the policy that counts now; only then is anything delivered
 	problem    *mirror.Problem // the refs that are held back; nil: none is
 	heldRefs   []string        // their names
-	isLoaded   bool            // content is what the disk holds
+	isLoaded   bool            // content is the disk's content
 }
 
 // isDelivered reports whether there is content, and the policy that counts has verified it. Content
@@ -37,7 +37,7 @@ type holding struct {
 	changes *wake.Broadcast
 
 	mu         sync.Mutex
-	mirrored   mirrored // but for isVerified, which read finds out
+	mirrored   mirrored // except isVerified, which read finds out
 	version    uint64   // grows with every change of content
 	verifier   *verify.Verifier
 	unreported []string // refs that a new policy changed, and that no event has named

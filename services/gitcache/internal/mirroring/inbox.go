@@ -19,7 +19,7 @@ type offer struct {
 // this replica is not the owner waits for the next tenure. An offer is withdrawn by its maker.
 type inbox struct {
 	changes     *wake.Broadcast
-	isAnnounced atomic.Bool           // the followers are to look at the mirror
+	isAnnounced atomic.Bool           // the followers are to query the mirror
 	offer       atomic.Pointer[offer] // nil: there is none
 }
 

@@ -30,8 +30,8 @@ type janitor struct {
 	list   func() []*Repository
 }
 
-// makeRoom removes mirrors that nobody defines and copies that nobody needs, until ctx is done. It
-// looks now and then, and at once when a fetch found the disk full.
+// makeRoom removes undefined mirrors and unneeded copies, until ctx is done. It looks now and then,
+// and at once when a fetch found the disk full.
 func (j *janitor) makeRoom(ctx context.Context) {
 	undefinedSince := map[string]time.Time{} // by UID
 	for j.shared.diskFull.Await(ctx, backoff.Jitter(janitorEvery, janitorSpread)) == nil {
@@ -41,8 +41,8 @@ func (j *janitor) makeRoom(ctx context.Context) {
 }
 
 // removeUndefined removes mirrors that no definition has named for a while: their repositories were
-// deleted while this replica was down, or defined again under another UID. A moment in which nobody
-// knows all definitions begins the while again.
+// deleted while this replica was down, or defined again under another UID. A moment in which the
+// definitions are not all known begins the while again.
 func (j *janitor) removeUndefined(ctx context.Context, since map[string]time.Time) {
 	defined, isCertain := j.shared.Named.Named()
 	if !isCertain {

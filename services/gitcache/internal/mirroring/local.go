@@ -17,8 +17,8 @@ import (
 var errNotOwned = errors.New("another replica owns the repository now")
 
 // localMirror is the mirror of a repository on this replica's disk. Its files have one writer at a
-// time: a fetch, the steps of a fill that write, a copy, a compaction's last step or an eviction. What
-// they leave of refs is in the holding before the next writer begins.
+// time: a fetch, the steps of a fill that write, a copy, a compaction's last step or an eviction.
+// The resulting refs are in the holding before the next writer begins.
 type localMirror struct {
 	shared *shared
 	status *status
@@ -48,8 +48,8 @@ func (m *localMirror) load(ctx context.Context) {
 	m.status.holding.load(content)
 }
 
-// saveDelivery keeps durably what is delivered: a restart has to know the last commits that passed.
-// Content that another change has replaced is saved by that change.
+// saveDelivery keeps durably which commits are delivered: a restart has to know the last commits
+// that passed. Content that another change has replaced is saved by that change.
 func (m *localMirror) saveDelivery(ctx context.Context) error {
 	unlock, err := m.lock(ctx)
 	if err != nil {

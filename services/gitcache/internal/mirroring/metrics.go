@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// metrics are those of all repositories of a set; README.md lists them. None names a repository:
-// each would be a time series of its own, and logs and traces name them.
+// metrics are the metrics of all repositories of a set; README.md lists them. None names a
+// repository: each would be a time series of its own, and logs and traces name them.
 type metrics struct {
 	fetches     metric.Float64Histogram
 	received    metric.Int64Counter
@@ -68,7 +68,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, set.Err()
 }
 
-// wait counts a repository among those that wait for q until done is called.
+// wait counts a repository among the ones that wait for q until done is called.
 func (m *metrics) wait(q queue) (done func()) {
 	m.waiting[q].Add(1)
 	return func() { m.waiting[q].Add(-1) }

@@ -7,24 +7,24 @@
 // # Promises
 //
 // Of all replicas exactly one, the holder of a repository's lease, talks to its upstream: it polls,
-// fetches when refs moved, and publishes what changed under the epoch of its lease. Nothing goes
-// upstream, and no fetched ref becomes the mirror's, without a look at the lease. Every replica
+// fetches when refs moved, and publishes the changes under the epoch of its lease. Nothing goes
+// upstream, and no fetched ref becomes the mirror's, without a check of the lease. Every replica
 // answers reads from its own disk, and delivers only what the repository's policy accepts. An
-// upstream that fails, or that vanishes, takes nothing away from what is mirrored.
+// upstream that fails, or that vanishes, takes nothing away from the mirrored content.
 //
 // # States
 //
 // A [Repository] competes for its lease for as long as it is defined. Without the lease it follows:
-// it copies what the owner has, if the placement says so. With it, it is in a tenure: it fetches
-// whenever its schedule says so, and does what only an owner may ([Repository.AsOwner]). A tenure
-// ends when the lease is lost, the process ends, a newer owner was seen, or the repository is
-// handed over to the replica that should own it. Its phase, which callers see, is cloning until the
-// first fetch ended; then ready or stale with a mirror, failed without one; and suspended whenever
-// its definition is.
+// it copies the owner's content, if the placement selects it. With it, it is in a tenure: it
+// fetches whenever its schedule demands it, and does what only an owner may ([Repository.AsOwner]).
+// A tenure ends when the lease is lost, the process ends, a newer owner was seen, or the repository
+// is handed over to the replica that should own it. Its phase, which callers see, is cloning until
+// the first fetch ended; then ready or stale with a mirror, failed without one; and suspended
+// whenever its definition is.
 //
 // # Parts
 //
-// The decisions are pure, in packages of their own: schedule says when a fetch is due, placement
+// The decisions are pure, in packages of their own: schedule decides when a fetch is due, placement
 // who should own and follow a repository, verify which commits are delivered. The effects are parts
 // of a Repository, each with one subject:
 //
@@ -33,18 +33,18 @@
 //	ownerTasks     what else only the owner does: LFS objects, blobs
 //	follower       keeps the copy in step with the owner's mirror
 //	copier         copies from another replica
-//	verification   verifies what is mirrored when the policy or the content changed
+//	verification   verifies the mirrored content when the policy or the content changed
 //	localMirror    the files: one writer at a time
-//	status         what is known: holding (content and policy) and fetching (definition, schedule and epoch)
+//	status         the state: holding (content and policy) and fetching (definition, schedule and epoch)
 //
 // # Locks
 //
 // Only two are ever held together, and in this order: the writer of localMirror, which a fetch, a
 // copy or a compaction holds for long, before any other. The mutexes of holding, fetching and
 // ownerTasks guard a few fields each for a few instructions, and none is held while another one is
-// taken, but for that of changes, which is a leaf. That of ownerLookup is held during one question
-// of the lease store. Set.mu comes before those of the repositories. What spans two of them is
-// described at status and at copier.
+// taken, except the mutex of changes, which is a leaf. The mutex of ownerLookup is held during one
+// question of the lease store. Set.mu comes before the mutexes of the repositories. Invariants over
+// two of them are described at status and at copier.
 //
 // # What it does not do
 //
@@ -76,7 +76,7 @@ type Settings struct {
 	Debounce     time.Duration // between two requested fetches
 	Fetches      int           // at once on this replica
 	Clones       int           // at once on this replica
-	Rebalance    time.Duration // mean time between looks at who should own what
+	Rebalance    time.Duration // mean time between checks of who should own what
 	Followers    int           // replicas besides the owner that keep a copy; zero: none
 }
 
@@ -102,7 +102,7 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All but Objects are required.
+// Deps are the collaborators of a [Set]. All but Objects are required.
 type Deps struct {
 	Backend  mirror.Backend
 	Named    mirror.Named

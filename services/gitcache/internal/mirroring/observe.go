@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// role is what a replica has to do with a repository.
+// role is a replica's role for a repository.
 type role string
 
 const (
@@ -29,9 +29,9 @@ const (
 	lateFollower = 4
 )
 
-// summary is what the gauges show of all mirrors together.
+// summary holds the gauges' values for all mirrors together.
 type summary struct {
-	phases  map[mirror.Phase]int64 // of those that are owned
+	phases  map[mirror.Phase]int64 // of the owned ones
 	ages    map[role]time.Duration // since the stalest mirror equalled its upstream
 	overdue map[role]int64
 	packs   int // of the mirror that has most
@@ -46,8 +46,8 @@ func newSummary() summary {
 	}
 }
 
-// add adds a mirror. It counts from memory: isPlaced says who follows as if everybody owned what
-// they should.
+// add adds a mirror. It counts from memory: isPlaced reports who follows as if every replica owned
+// its share.
 func (s *summary) add(f fetchState, m mirrored, isPlaced bool, now time.Time) {
 	s.packs = max(s.packs, m.content.Packs)
 	is, late := roleFollower, lateFollower
@@ -68,7 +68,7 @@ func (s *summary) add(f fetchState, m mirrored, isPlaced bool, now time.Time) {
 	}
 }
 
-// gauges are read when somebody looks at the metrics.
+// gauges are read when the metrics are collected.
 type gauges struct {
 	owned, overdue, waiting               metric.Int64ObservableUpDownCounter
 	staleness                             metric.Float64ObservableGauge

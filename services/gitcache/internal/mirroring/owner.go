@@ -29,8 +29,8 @@ type ownerLookup struct {
 	until time.Time
 }
 
-// find returns the name of the owner: this replica, another one, or "" where nobody owns the
-// repository. An error means that the lease store does not answer, or is the context's.
+// find returns the name of the owner: this replica, another one, or "" if the repository has no
+// owner. An error means that the lease store does not answer, or is the context's.
 func (o *ownerLookup) find(ctx context.Context) (string, error) {
 	if o.status.epoch() != 0 {
 		return o.shared.Self, nil

@@ -18,7 +18,7 @@ import (
 )
 
 // Repository is one mirrored upstream on one replica: owner of its lease or not. All exported
-// methods may be called concurrently and answer from memory unless they say otherwise.
+// methods may be called concurrently and answer from memory unless their comments differ.
 type Repository struct {
 	shared    *shared
 	status    *status
@@ -115,7 +115,7 @@ func (r *Repository) notReady(hasContent bool) error {
 	return &mirror.NotReadyError{Repository: r.status.name, Problem: r.status.fetching.read().problem, Unverified: hasContent}
 }
 
-// Verifies reports whether what is delivered has to be signed.
+// Verifies reports whether delivered content has to be signed.
 func (r *Repository) Verifies() bool {
 	verifier, _, _ := r.status.holding.policy()
 	return verifier.IsRequired()
@@ -143,8 +143,8 @@ func (r *Repository) AwaitLoaded(ctx context.Context) error {
 func (r *Repository) DiscardContent() { r.status.discard() }
 
 // Owner returns the name of the replica that owns the repository: this one's own, another's, or ""
-// where nobody owns it. It asks the lease store, at most once per half second, and in an outage
-// with one question for all repositories every two seconds. An error means that the store does not
+// if it has no owner. It asks the lease store, at most once per half second, and in an outage with
+// one question for all repositories every two seconds. An error means that the store does not
 // answer.
 func (r *Repository) Owner(ctx context.Context) (string, error) { return r.owners.find(ctx) }
 
@@ -159,9 +159,9 @@ func (r *Repository) Others() []string { return r.shared.view().Others(r.status.
 // this replica should keep a copy. The error is mirror.ErrNoMirror where none holds anything.
 func (r *Repository) Borrow(ctx context.Context) error { return r.follower.borrow(ctx) }
 
-// Keeps reports whether this replica owns the repository or follows its owner, so that its mirror is as
-// new as the owner's but for the time that a copy takes. Any other mirror here was borrowed, and is as
-// old as that.
+// Keeps reports whether this replica owns the repository or follows its owner, so that its mirror
+// is as new as the owner's except for the time that a copy takes. Any other mirror here was
+// borrowed, and is as old as that.
 func (r *Repository) Keeps(ctx context.Context) bool { return r.follower.keeps(ctx) }
 
 // TakeOver takes a lease that was given up in this replica's favour, and returns the new epoch. The
@@ -176,19 +176,19 @@ func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, 
 	return r.tasks.run(ctx, run)
 }
 
-// Announce makes followers look at what this replica holds, if it is the owner.
+// Announce makes followers query this replica's content, if it is the owner.
 func (r *Repository) Announce() { r.inbox.announce() }
 
 // FetchBlobs makes this replica's partial mirror hold blobs: as the owner by asking the upstream,
-// else by having the owner do so and copying. The error matches mirror.ErrNotOwner where nobody can
-// ask the upstream at the moment. Other errors are *mirror.UpstreamError, *mirror.QuietError, the
-// context's, and what other replicas answer.
+// else by having the owner do so and copying. The error matches mirror.ErrNotOwner if no replica
+// can ask the upstream at the moment. Other errors are *mirror.UpstreamError, *mirror.QuietError,
+// the context's, and what other replicas answer.
 func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 	return r.blobs.fetch(ctx, ids)
 }
 
-// Pin makes this replica's mirror know what refs lead to that it knows by name alone: as the owner
-// by asking the upstream, else by having the owner do so and copying. Errors are those of
+// Pin makes this replica's mirror know the targets of refs that it knows by name alone: as the
+// owner by asking the upstream, else by having the owner do so and copying. Errors are as of
 // FetchBlobs.
 func (r *Repository) Pin(ctx context.Context, names []string) error { return r.blobs.pin(ctx, names) }
 

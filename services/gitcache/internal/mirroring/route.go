@@ -16,7 +16,7 @@ import (
 const (
 	// maxOwners is how many owners are asked for one call before it is answered without one.
 	maxOwners = 3
-	// ownerCheck is the time between two looks at whether the replica that is asked still owns the
+	// ownerCheck is the time between two checks of whether the replica that is asked still owns the
 	// repository.
 	ownerCheck = time.Second
 	// holderTimeout is how long a replica that may hold a mirror is given: it may be frozen, or
@@ -26,7 +26,7 @@ const (
 
 // Call is a call about a repository. Any replica may receive it; [Route] decides which one answers.
 type Call[T any] struct {
-	// Via says how the call came here. A forwarded call is not forwarded again.
+	// Via is how the call came here. A forwarded call is not forwarded again.
 	Via mirror.Via
 	// Here answers it on this replica.
 	Here func(ctx context.Context) (T, error)
@@ -39,7 +39,7 @@ type Call[T any] struct {
 	Classify func(err error) Reply
 }
 
-// Reply is what a replica's error means for the question which replica to ask next.
+// Reply is the meaning of a replica's error for the question which replica to ask next.
 type Reply int
 
 // The replies.
@@ -47,18 +47,18 @@ const (
 	Answered Reply = iota // an answer, be it an error
 	NoAnswer              // the replica cannot be reached, or does not own the repository any more
 	Cold                  // the replica has no mirror of the repository yet
-	Absent                // the replica does not have what is asked for, and another one may
+	Absent                // the replica does not have the requested content, and another one may
 )
 
 // Route lets the owner of the repository answer a call. It is answered here where this replica is
-// the owner, where there is none, and where no owner answers: what is mirrored outlives its owner.
-// What this replica cannot answer for want of a mirror, a replica that has one answers.
+// the owner, where there is none, and where no owner answers: mirrored content outlives its owner.
+// If this replica has no mirror, a replica that has one answers.
 //
 // The error is mirror.ErrOwnershipLost where another replica takes this one for the owner, and it
 // is not.
 func Route[T any](ctx context.Context, r *Repository, c Call[T]) (T, error) {
 	var none T
-	var cold error // of a replica without a mirror; it says more than that nobody has one
+	var cold error // of a replica without a mirror; it is more precise than that no replica has one
 	for range maxOwners {
 		owner, err := r.otherOwner(ctx, c.Via)
 		if err != nil {
@@ -151,10 +151,10 @@ func askHolder[T any](ctx context.Context, c Call[T], holder string) (T, error) 
 }
 
 // Refresh has the repository of that name fetched by its owner, whichever replica that is, and
-// returns what is wrong with the repository after that; nil: nothing. With wait it waits for a
-// fetch that begins after the call. It is a call of this replica's own, whatever call ctx belongs
-// to. The error matches mirror.ErrUnknownRepository, or mirror.ErrNotOwner where nobody owns the
-// repository at the moment.
+// returns the repository's problem after that; nil: none. With wait it waits for a fetch that
+// begins after the call. It is a call of this replica's own, whatever call ctx belongs to. The
+// error matches mirror.ErrUnknownRepository, or mirror.ErrNotOwner if the repository has no owner
+// at the moment.
 func (s *Set) Refresh(ctx context.Context, name string, wait bool) (*mirror.Problem, error) {
 	r, err := s.Get(name)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
-// TestRefreshFindsTheOwner refreshes by name at the owner, at another replica, and where nobody
-// owns the repository.
+// TestRefreshFindsTheOwner refreshes by name at the owner, at another replica, and without an
+// owner.
 func TestRefreshFindsTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

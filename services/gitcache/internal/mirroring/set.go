@@ -135,7 +135,7 @@ func (s *Set) Definitions() []mirror.Definition {
 }
 
 // FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is.
-// Errors are those of [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
+// Errors are as of [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
 func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
 	r, err := s.Find(uid)
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
 	return r.FetchBlobs(ctx, ids)
 }
 
-// Run runs every repository of the set, those that come later included, until ctx is done. Leases
-// are given back before it returns. It returns nil.
+// Run runs every repository of the set, including later ones, until ctx is done. Leases are given
+// back before it returns. It returns nil.
 func (s *Set) Run(ctx context.Context) error {
 	running := map[*Repository]func(){} // each stops its repository and waits for it
 	defer func() {
@@ -210,7 +210,7 @@ func (s *Set) rebalance(ctx context.Context) {
 	}
 }
 
-// listen wakes followers when an owner published something, until ctx is done. What it misses is
+// listen wakes followers when an owner published something, until ctx is done. A missed event is
 // noticed at the next poll.
 func (s *Set) listen(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -223,7 +223,7 @@ func (s *Set) listen(ctx context.Context) {
 		}
 		if ctx.Err() == nil {
 			s.shared.Logger.DebugContext(ctx, "events not heard", slog.Any("error", err))
-			_ = backoff.Wait(ctx, backoff.Jitter(listenRetry, 0.5)) // the loop looks at ctx
+			_ = backoff.Wait(ctx, backoff.Jitter(listenRetry, 0.5)) // the loop checks ctx
 		}
 	}
 }

@@ -26,7 +26,7 @@ const (
 	inspectTimeout = 3 * time.Second
 )
 
-// shared is what all repositories of a set have in common.
+// shared holds the parts that all repositories of a set share.
 type shared struct {
 	Deps
 	metrics  *metrics
@@ -97,11 +97,11 @@ func (s *shared) logger(of *status) *slog.Logger {
 }
 
 const (
-	// ownerTimeout bounds one question of the lease store, so that reads go on while the store
+	// ownerTimeout bounds one question of the lease store, so that reads continue while the store
 	// hangs.
 	ownerTimeout = time.Second
-	// outageMemory is how long a lease store that did not answer is left alone by all repositories,
-	// so that reads go on at their usual speed.
+	// outageMemory is how long a lease store that did not answer is left alone by all repositories, so
+	// that reads continue at their usual speed.
 	outageMemory = 2 * time.Second
 )
 

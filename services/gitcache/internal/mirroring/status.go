@@ -10,13 +10,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// status is what one replica knows of one repository. All parts of a repository share it.
+// status is one replica's state of one repository. All parts of a repository share it.
 //
-// Its two halves have a lock each, and nobody holds both. What spans them stays true by order:
+// Its two halves have a lock each, and no goroutine holds both. Invariants over both hold by order:
 //   - A fetch replaces the holding first and ends in fetching second, so that a caller who sees a
-//     fetch ended sees what it brought. read therefore looks at fetching first.
-//   - A new definition changes the policy first and the definition second, so that nobody who sees
-//     the new definition is delivered anything by the old policy. A fetch therefore looks at the
+//     fetch ended sees its result. read therefore reads fetching first.
+//   - A new definition changes the policy first and the definition second, so that no reader who sees
+//     the new definition is delivered anything by the old policy. A fetch therefore reads the
 //     definition first and takes the policy second. It may fetch an old definition under the new
 //     policy; ending, it sees that the definition was replaced, and the next fetch begins at once.
 type status struct {

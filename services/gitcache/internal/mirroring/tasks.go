@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// ownerTasks are what the owner asks of the upstream besides fetching. The lease is not given up
+// ownerTasks are the owner's questions to the upstream besides fetches. The lease is not given up
 // before they have ended.
 type ownerTasks struct {
 	shared *shared
@@ -39,8 +39,8 @@ func (t *ownerTasks) open(ctx context.Context, held *lease.Held) (finish func())
 	}
 }
 
-// shut admits no more tasks of a tenure, and ends the contexts of those that are running. It does
-// nothing to a later tenure, should it come so late.
+// shut admits no more tasks of a tenure, and ends the contexts of running ones. It does nothing to
+// a later tenure, should it come so late.
 func (t *ownerTasks) shut(held *lease.Held) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -205,7 +205,7 @@ func TestOwnersCompact(t *testing.T) {
 	})
 }
 
-// TestEvictedCopyForgetsHeldRefs evicts a copy of which a ref was held back: what is gone has no
+// TestEvictedCopyForgetsHeldRefs evicts a copy of which a ref was held back: a removed copy has no
 // problem any more.
 func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 	t.Parallel()

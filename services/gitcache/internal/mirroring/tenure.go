@@ -77,7 +77,7 @@ func (t *tenure) await(ctx context.Context, changed <-chan struct{}) {
 	if at := t.outbox.publishAt; !at.IsZero() {
 		wait = min(wait, time.Until(at))
 	}
-	_ = wake.Await(ctx, changed, wait) // the caller looks at ctx
+	_ = wake.Await(ctx, changed, wait) // the caller checks ctx
 }
 
 // addNews queues an event for what changed without a fetch, and reports whether it did: refs that a
@@ -250,7 +250,7 @@ func (t *tenure) postpone(quiet *mirror.QuietError) {
 }
 
 // report puts a fetch into the log, the trace and the outbox. A failure is a warning when it
-// begins. While it goes on it is for debugging: a forge that is down for a day would fill the log
+// begins. While it lasts it is for debugging: a forge that is down for a day would fill the log
 // with a line for each of a thousand repositories every few minutes.
 func (t *tenure) report(ctx context.Context, span trace.Span, result fetchResult, err error) {
 	logger := t.shared.logger(t.status).With(slog.Uint64("leat.epoch", t.held.Epoch()), slog.Duration("duration", result.took))

@@ -29,7 +29,7 @@ func TestAFetchBelongsToTheTraceOfWhoAskedForIt(t *testing.T) {
 		}
 		synctest.Wait()
 		w.upstream.set(map[string]string{"refs/heads/main": "c3"}, nil)
-		time.Sleep(time.Hour) // a poll is nobody's
+		time.Sleep(time.Hour) // a poll has no caller
 		var traces []string
 		for _, e := range w.events.all() {
 			if len(e.Changed) > 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// verification verifies what is mirrored whenever the policy that counts has not: it was changed,
-// or the content comes from a replica, or a time, with another one. Fetches verify what they bring
-// themselves.
+// verification verifies the mirrored content whenever the policy that counts has not: it was
+// changed, or the content comes from a replica, or a time, with another one. Fetches verify their
+// own content.
 type verification struct {
 	shared *shared
 	status *status
@@ -46,7 +46,7 @@ func (v *verification) run(ctx context.Context) {
 		if failures == 0 {
 			v.shared.logger(v.status).WarnContext(ctx, "mirror not verified, trying again", slog.Any("error", err))
 		}
-		_ = backoff.Wait(ctx, backoff.Policy{Initial: time.Second, Max: followRetry}.Delay(failures)) // the loop looks at ctx
+		_ = backoff.Wait(ctx, backoff.Policy{Initial: time.Second, Max: followRetry}.Delay(failures)) // the loop checks ctx
 		failures++
 	}
 }

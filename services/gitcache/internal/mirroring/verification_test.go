@@ -84,7 +84,7 @@ func TestHeldBackRefsMoveNobody(t *testing.T) {
 			t.Errorf("got the event %+v, want one of a problem, and of no ref", last)
 		}
 		since := last.State.Problem.Since
-		time.Sleep(time.Hour) // virtual: polls go on
+		time.Sleep(time.Hour) // virtual: polls continue
 		if p := r.State().Problem; p == nil || !p.Since.Equal(since) || !strings.Contains(p.Message, badCommit) {
 			t.Errorf("got %+v, want the problem that stands since %s", p, since)
 		}
@@ -181,8 +181,8 @@ func TestDamageFoundWhileJudging(t *testing.T) {
 	})
 }
 
-// TestMirrorFromBeforeThePolicy is what a restart finds on its disk, or a follower in what it
-// copies.
+// TestMirrorFromBeforeThePolicy has a mirror as a restart finds it on its disk, or a follower in
+// its copy.
 func TestMirrorFromBeforeThePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

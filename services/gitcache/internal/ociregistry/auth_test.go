@@ -177,7 +177,7 @@ func TestSecTokenHosts(t *testing.T) {
 	}
 	tokens.take()
 	s = newSubject(t, upstream.Definition{URL: f.url("team/web")})
-	wantReason(t, s.try(t.Context()), reason.UpstreamUnreachable) // an address that nobody wrote
+	wantReason(t, s.try(t.Context()), reason.UpstreamUnreachable) // an address that no person wrote
 	if asked, _ := tokens.take(); len(asked) != 0 {
 		t.Errorf("got %v at an address of this machine that no administrator wrote", asked)
 	}

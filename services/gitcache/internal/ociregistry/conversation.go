@@ -38,8 +38,8 @@ const (
 	maxTags     = 50_000
 	maxTagBytes = 128
 	maxPages    = 1000
-	// maxManifest is what the distribution specification asks registries to accept, and the bound of
-	// a page of tags.
+	// maxManifest is the size that the distribution specification asks registries to accept, and the
+	// bound of a page of tags.
 	maxManifest  = 4 << 20
 	maxRedirects = 5
 )

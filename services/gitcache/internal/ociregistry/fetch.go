@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// lookups is how many tags of one repository are looked at at once.
+// lookups is how many tags of one repository are looked up at once.
 const lookups = 4
 
 // Fetch implements [mirror.Upstream].
@@ -106,7 +106,7 @@ func (t *conversation) judge(policy *attestation.Policy, noted memo) *attestatio
 	}
 }
 
-// keptRefs returns the refs of the names that were not looked at, by name.
+// keptRefs returns the refs of the names that were not looked up, by name.
 func keptRefs(have mirror.Refs, names []string, looked map[string]string) map[string]mirror.Ref {
 	kept := map[string]mirror.Ref{}
 	for _, name := range names {

@@ -22,7 +22,7 @@ import (
 // from being unpacked.
 const downloadTimeout = 10 * time.Minute
 
-// Fill implements [mirror.Upstream]. ids are those of package artifact.
+// Fill implements [mirror.Upstream]. ids are as in package artifact.
 func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
 	var absent []artifact.ID
 	var failed error
@@ -107,7 +107,7 @@ func (t *conversation) stage(ctx context.Context, id artifact.ID) (artifact.Stag
 	})
 }
 
-// take downloads a layer, which has the digest that the manifest says.
+// take downloads a layer, which has the digest of the manifest.
 func (t *conversation) take(ctx context.Context, layer picked, sink artifact.Sink) error {
 	limits := t.upstream.params.Limits
 	sum, err := sha256Of(layer.Digest)
@@ -136,6 +136,6 @@ func (t *conversation) take(ctx context.Context, layer picked, sink artifact.Sin
 	if _, isOther := errors.AsType[*artifact.MismatchError](err); isOther {
 		err = errBytes
 	}
-	_ = body.Close() // all of it was read, or nobody wants the rest
+	_ = body.Close() // all of it was read, or the rest is not wanted
 	return err
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// answers are what a registry answers. In the manifest, DIGEST and SIZE stand for those of the layer,
-// since other ones are refused before anything is read.
+// answers are a registry's answers. In the manifest, DIGEST and SIZE stand for the layer's, since
+// other ones are refused before anything is read.
 type answers struct {
 	tags, manifest string
 	layer          []byte
@@ -50,9 +50,9 @@ func digestOf(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// FuzzAnswers mirrors a registry that answers anything: lists of tags, manifests, and layers with the
-// digests that these name. Every failure is one of the upstream or of the artifact, and what is
-// mirrored can be read within the limits.
+// FuzzAnswers mirrors a registry that answers anything: lists of tags, manifests, and layers with
+// the digests that these name. Every failure is one of the upstream or of the artifact, and
+// mirrored content can be read within the limits.
 func FuzzAnswers(f *testing.F) {
 	manifest := func(layers string) string {
 		return `{"schemaVersion":2,"mediaType":"` + registrytest.ManifestType + `","config":{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":"DIGEST","size":SIZE},"layers":[` + layers + `]}`
@@ -81,7 +81,7 @@ func FuzzAnswers(f *testing.F) {
 			wantTyped(t, err)
 			return
 		}
-		const most = 3 // tags that are looked at
+		const most = 3 // tags that are looked up
 		for i, name := range s.have.Refs.Names(most) {
 			tagged, ok := strings.CutPrefix(name, mirror.TagPrefix)
 			if !ok || tagged == "" || strings.ContainsAny(tagged, "/ \x00") || strings.HasPrefix(tagged, ".") {

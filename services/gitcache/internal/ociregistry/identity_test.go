@@ -27,7 +27,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// prefixes are what an operator's file of credentials holds.
+// prefixes are the prefixes of an operator's file of credentials.
 type prefixes map[string]mirror.SharedCredential
 
 // For implements uploadpack.Credentials.

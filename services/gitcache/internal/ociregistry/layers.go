@@ -90,7 +90,7 @@ func pickOne(layers []ocispec.Descriptor, want artifact.Layer) (ocispec.Descript
 	}
 }
 
-// isArchive reports whether a media type is that of a tar, compressed or not.
+// isArchive reports whether a media type means a tar, compressed or not.
 func isArchive(mediaType string) bool {
 	_, subtype, _ := strings.Cut(mediaType, "/")
 	for part := range strings.FieldsFuncSeq(subtype, func(r rune) bool { return r == '.' || r == '+' || r == '-' || r == '_' }) {

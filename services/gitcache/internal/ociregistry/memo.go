@@ -23,18 +23,18 @@ import (
 // maxMemo bounds the memo of a repository with the most tags that are taken.
 const maxMemo = 16 << 20
 
-// memo is what is noted between fetches. It is a value.
+// memo holds the notes between fetches. It is a value.
 type memo struct {
 	Pins map[string]pin `json:"pins"` // by full name of the ref
-	// Signatures are what is known of those; empty where none are required.
+	// Signatures is the state of the signatures; empty where none are required.
 	Signatures attestation.Ledger `json:"signatures,omitzero"`
 }
 
-// pin is what is known of a tag that was looked up.
+// pin is the state of a tag that was looked up.
 type pin struct {
-	// Digest is what the tag delivered first; an immutable repository goes on delivering that.
+	// Digest is the first content of the tag; an immutable repository still delivers that.
 	Digest string `json:"digest"`
-	// At is when the tag was last looked up for somebody. Zero: its time is over.
+	// At is when the tag was last looked up for a caller. Zero: its time is over.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -57,12 +57,12 @@ func readMemo(mirrors artifact.Mirrors, uid string) (memo, error) {
 
 func (m memo) write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
 
-// settle decides what the tags of a registry lead to. names are the full names of all tags, looked
-// are the digests of those that were looked at, and kept are the refs of those that stay as they were.
-// All others are not pinned. It returns the refs, and what is to be noted.
+// settle decides the targets of the tags of a registry. names are the full names of all tags,
+// looked are the digests of the tags that were looked up, and kept are the refs of unchanged tags.
+// All others are not pinned. It returns the refs, and the new memo.
 //
-// A tag whose digest is not the one noted first moved: an immutable repository holds it back. What was
-// refused for its signature was never delivered, and so it was not the first.
+// A tag whose digest is not the one noted first moved: an immutable repository holds it back. A
+// digest that was refused for its signature was never delivered, and so it was not the first.
 func (m memo) settle(names []string, looked map[string]string, kept map[string]mirror.Ref, isImmutable bool) (mirror.Refs, memo) {
 	refs := make([]mirror.Ref, 0, len(names))
 	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
@@ -99,8 +99,8 @@ func (m memo) isRefused(digest string) bool {
 	return isKnown && !v.IsGood()
 }
 
-// expire ends the time of pins that nobody asked for since long, and returns the names of the others,
-// rising.
+// expire ends the time of pins that were not asked for since long, and returns the names of the
+// others, rising.
 func (m memo) expire(refs mirror.Refs, now time.Time) (memo, []string) {
 	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	var names []string
@@ -134,7 +134,7 @@ func (m memo) pinned(name, digest string, now time.Time) memo {
 	return next
 }
 
-// ledger returns what is known of signatures, with the refs that polls look at.
+// ledger returns the state of signatures, with the refs that polls check.
 func (m memo) ledger() attestation.Ledger {
 	l := m.Signatures
 	l.Wanted = make(map[string]time.Time, len(m.Pins))
@@ -158,7 +158,7 @@ func (m memo) verify(ctx context.Context, judge *attestation.Judge, refs mirror.
 		return nil, memo{}, err
 	}
 	m.Signatures = judge.Ledger
-	m.Signatures.Wanted = nil // pins say that
+	m.Signatures.Wanted = nil // pins mean that
 	return settled, m, nil
 }
 
@@ -195,7 +195,7 @@ func (m memo) makeRoom(names []string) memo {
 	return next
 }
 
-// isForgotten reports whether a ref is that of a digest without a pin.
+// isForgotten reports whether a ref belongs to a digest without a pin.
 func (m memo) isForgotten(name string) bool {
 	_, isPinned := m.Pins[name]
 	return !isPinned && strings.HasPrefix(name, mirror.DigestPrefix)

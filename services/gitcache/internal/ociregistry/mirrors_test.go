@@ -51,8 +51,9 @@ func (s *subject) share(t *testing.T, patience time.Duration, text string) {
 	}
 }
 
-// TestMirrorsOfARegistry asks a mirror, which takes another credential than the registry, before the
-// registry. What the mirror lacks, and everything while it is down, comes from the registry.
+// TestMirrorsOfARegistry asks a mirror, which takes another credential than the registry, before
+// the registry. Content that the mirror lacks, and everything while it is down, comes from the
+// registry.
 func TestMirrorsOfARegistry(t *testing.T) {
 	t.Parallel()
 	origin, cache := registrytest.Start(t, registrytest.Config{}), registrytest.Start(t, registrytest.Config{Username: "leat", Password: "open sesame"})

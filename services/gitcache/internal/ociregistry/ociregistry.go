@@ -4,7 +4,7 @@
 // Package ociregistry mirrors repositories of OCI registries: it lists tags, looks up the pinned ones,
 // and downloads artifacts when they are first needed.
 //
-// What it promises:
+// Its promises:
 //
 //   - Nothing is sent before the guard of a fetch has agreed, nor once it no longer does. Requests go
 //     the way that package uploadpack has for the repository: proxy, certificates, limits of the host.
@@ -14,21 +14,21 @@
 //   - The login of gitcache's own identity at a cloud goes only to that cloud's registries, over TLS,
 //     and to no server that passes for one by a repository's own certificates.
 //   - A poll is one list of tags, page by page, and one HEAD for each pinned tag, but at most
-//     [MaxLooked]. Where more are pinned, those that were pinned longest ago are looked at in turns.
-//   - Where signatures are required, those of a digest are fetched before it is first delivered, and ones
+//     [MaxLooked]. Where more are pinned, the ones that were pinned longest ago are looked up in turns.
+//   - Where signatures are required, the signatures of a digest are fetched before it is first delivered, and ones
 //     that are missing again with polls, ever more seldom. The requests for one digest are bounded.
 //   - The mirrors of a registry are asked before it, in their order, with credentials of their own. What
 //     a mirror cannot serve is asked of the next. A mirror has 10 s to begin an answer, and one that
 //     failed is left alone for a minute.
-//   - Manifests and layers are what their digests say, from whatever host they come.
+//   - Manifests and layers match their digests, from whatever host they come.
 //   - Every answer is bounded: tags, pages, manifests, layers, tokens.
-//   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence that says what to do,
+//   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence with advice,
 //     and an artifact that cannot be delivered as a *mirror.ArtifactError.
 //
 // A registry lists names without digests. A digest that no tag leads to is a ref of its own where
-// signatures are required (mirror.DigestPrefix). A tag is pinned when it is first resolved: from then on
-// every poll looks at it, for [PinnedFor]. After that it is unpinned, which counts as a change of the
-// ref, so the services that still follow it have it resolved again.
+// signatures are required (mirror.DigestPrefix). A tag is pinned when it is first resolved: from
+// then on every poll looks it up, for [PinnedFor]. After that it is unpinned, which counts as a
+// change of the ref, so the services that still follow it have it resolved again.
 //
 // It is the only package that imports oras-go, whose client speaks the distribution protocol. The
 // trade of credentials for tokens is package registryauth's, because oras-go refuses token servers in
@@ -53,7 +53,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/ociregistry/registryauth"
 )
 
-// PinnedFor is how long polls look at a tag after it was last looked up for somebody.
+// PinnedFor is how long polls look a tag up after it was last looked up for a caller.
 const PinnedFor = 30 * 24 * time.Hour
 
 // rememberRounds is of how many repositories the place of the next turn is known. A repository that is
@@ -65,7 +65,7 @@ const rememberRounds = 10_000
 type Carriers interface {
 	// Check returns nil if a definition can be used; the error is a *mirror.FieldError.
 	Check(def mirror.Definition) error
-	// Enter is that of [mirror.Upstream].
+	// Enter is as in [mirror.Upstream].
 	Enter(ctx context.Context, def mirror.Definition) (leave func(), err error)
 	// Mirrors returns definitions of the same repository at the mirrors of its registry, the first to ask
 	// first.
@@ -80,7 +80,7 @@ type Carriers interface {
 	Explain(err error, def mirror.Definition) error
 }
 
-// Params are what an [Upstream] works with.
+// Params are the parts of an [Upstream].
 type Params struct {
 	Carriers Carriers
 	// Logins are for credentials that are identities at a cloud. Nil: those are refused.
@@ -90,7 +90,7 @@ type Params struct {
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
 	Now func() time.Time
-	// MirrorPatience is how long a mirror of a registry may take to begin an answer. What follows must
+	// MirrorPatience is how long a mirror of a registry may take to begin an answer. The rest must
 	// arrive at 1 KiB a second, measured over three times that long. Zero: 10 s.
 	MirrorPatience time.Duration
 	// Signatures counts questions about those. Nil: they are not counted.
@@ -98,7 +98,7 @@ type Params struct {
 }
 
 // Upstream implements [mirror.Upstream] and [mirror.Pinner] for OCI repositories. It may be used
-// concurrently, as these say.
+// concurrently, like these.
 type Upstream struct {
 	params  Params
 	tokens  *registryauth.Tokens
@@ -183,7 +183,7 @@ const (
 	refusedFor = 10 * time.Minute
 )
 
-// refusal names an artifact that cannot be delivered, and verdict says why.
+// refusal names an artifact that cannot be delivered, and verdict is why.
 type refusal struct{ uid, id string }
 
 type verdict struct {

@@ -110,7 +110,8 @@ func TestFollowsARegistry(t *testing.T) {
 	}
 }
 
-// TestImmutable goes on delivering what a tag was first, also when the tag was deleted in between.
+// TestImmutable still delivers the first content of a tag, also when the tag was deleted in
+// between.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	r := registrytest.Start(t, registrytest.Config{})
@@ -143,7 +144,8 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// TestPinsEnd looks no more at tags that nobody asked for since long, and reports that as a change.
+// TestPinsEnd looks up no more tags that were not asked for since long, and reports that as a
+// change.
 func TestPinsEnd(t *testing.T) {
 	t.Parallel()
 	r := registrytest.Start(t, registrytest.Config{})

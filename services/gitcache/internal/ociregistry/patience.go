@@ -31,7 +31,7 @@ var (
 	errTrickle  = errors.New("the mirror sends less than 1 KiB a second")
 )
 
-// impatient carries requests whose answers begin within a limit, and then go on at leastRate.
+// impatient carries requests whose answers begin within a limit, and then continue at leastRate.
 type impatient struct {
 	below http.RoundTripper
 	limit time.Duration
@@ -58,9 +58,9 @@ func (i impatient) CloseIdleConnections() {
 	}
 }
 
-// measured is a body that must arrive at leastRate, over each window of time in which somebody waits
-// for it. It ends its request when it is too slow, and when it is closed. As with other bodies, only one
-// goroutine may read.
+// measured is a body that must arrive at leastRate, over each window of time in which a reader
+// waits for it. It ends its request when it is too slow, and when it is closed. As with other
+// bodies, only one goroutine may read.
 type measured struct {
 	io.ReadCloser
 

@@ -34,7 +34,7 @@ const (
 	provenanceLayer = "application/vnd.cncf.helm.chart.provenance.v1.prov"
 	signatureKey    = "dev.cosignproject.cosign/signature"
 
-	// maxSignatures bounds the signatures of one artifact that are looked at, and maxAsk the requests
+	// maxSignatures bounds the signatures of one artifact that are checked, and maxAsk the requests
 	// for them.
 	maxSignatures = 32
 	maxAsk        = 80
@@ -47,15 +47,15 @@ const (
 	askTimeout = time.Minute
 )
 
-// errTooMany means that an artifact has more signatures than are looked at.
+// errTooMany means that an artifact has more signatures than are checked.
 var errTooMany = fmt.Errorf("has more than %d signatures or needs more than %d requests for them, and those looked at do not count", maxSignatures, maxAsk)
 
-// question is the search for a good signature of one artifact. Its methods return whether it was found.
-// Their errors are failures of the registry. What is wrong with a signature is noted, and the search
-// goes on.
+// question is the search for a good signature of one artifact. Its methods return whether it was
+// found. Their errors are failures of the registry. The defect of a signature is noted, and the
+// search continues.
 type question struct {
 	talk       *conversation
-	repository *remote.Repository // like that of talk, within the bound of requests
+	repository *remote.Repository // like talk's, within the bound of requests
 	policy     *attestation.Policy
 	digest     string
 	looked     int   // signatures
@@ -101,7 +101,7 @@ func (q *question) search(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// searchTag looks at the signatures under the tag that cosign gives them.
+// searchTag checks the signatures under the tag that cosign gives them.
 func (q *question) searchTag(ctx context.Context) (bool, error) {
 	d, body, err := q.repository.Manifests().FetchReference(ctx, signatureTag(q.digest))
 	if err != nil {
@@ -117,7 +117,7 @@ func (q *question) searchTag(ctx context.Context) (bool, error) {
 // signatureTag returns the tag under which cosign keeps the signatures of a digest.
 func signatureTag(sum string) string { return "sha256-" + sum + ".sig" }
 
-// searchReferrers looks at the manifests that refer to the artifact.
+// searchReferrers checks the manifests that refer to the artifact.
 func (q *question) searchReferrers(ctx context.Context) (bool, error) {
 	found := false
 	subject := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.NewDigestFromEncoded(digest.SHA256, q.digest)}
@@ -146,7 +146,7 @@ func (q *question) searchReferrers(ctx context.Context) (bool, error) {
 	return false, q.note(err)
 }
 
-// searchManifest looks at the signatures that are the layers of a manifest.
+// searchManifest checks the signatures that are the layers of a manifest.
 func (q *question) searchManifest(ctx context.Context, data []byte) (bool, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -201,7 +201,7 @@ func (q *question) manifest(ctx context.Context) ([]byte, error) {
 	return q.signed, err
 }
 
-// searchProvenance looks at the provenance file that Helm pushes beside a chart.
+// searchProvenance checks the provenance file that Helm pushes beside a chart.
 func (q *question) searchProvenance(ctx context.Context) (bool, error) {
 	data, err := q.manifest(ctx)
 	if err != nil {
@@ -287,7 +287,7 @@ func (q *question) note(err error) error {
 		q.last = unsigned("has a manifest or signature that cannot be used")
 		return nil
 	}
-	if errors.Is(err, errdef.ErrNotFound) { // nobody signed, or what is signed is gone
+	if errors.Is(err, errdef.ErrNotFound) { // unsigned, or the signed artifact is gone
 		return nil
 	}
 	if errors.Is(err, errdef.ErrTooManyPages) {
@@ -303,7 +303,8 @@ func (q *question) note(err error) error {
 	return err
 }
 
-// isUnknownRequest reports whether a status is what registries say that do not know the referrers API.
+// isUnknownRequest reports whether a status comes from registries that do not know the referrers
+// API.
 func isUnknownRequest(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:

@@ -35,7 +35,8 @@ func newSignedSubject(t *testing.T, f *front, v upstream.Verification) *subject 
 	return newSubject(t, upstream.Definition{URL: f.url("team/web"), Verification: v})
 }
 
-// wantTag resolves a tag, and wants what it delivers: a digest, or nothing with words that say why.
+// wantTag resolves a tag, and wants what it delivers: a digest, or nothing with words of the
+// reason.
 func (s *subject) wantTag(t *testing.T, name, want string, words ...string) {
 	t.Helper()
 	selector := mirror.Selector{Kind: mirror.SelectTag, Value: name, Within: mirror.TagPrefix}
@@ -105,7 +106,7 @@ func TestSignaturesByTag(t *testing.T) {
 	}
 	s.wantTag(t, "3.0.0", bare)
 
-	// A signed tag moves to what nobody signed, and on to what is signed.
+	// A signed tag moves to an unsigned artifact, and on to a signed one.
 	moved := push("1.0.0")
 	if moved == signed {
 		moved = r.Push(t, "team/web", "1.0.0", registrytest.ChartType, chart(t, "1.0.0-moved"))
@@ -329,7 +330,7 @@ func TestImmutableSignedTags(t *testing.T) {
 	s.wantTag(t, "1.0.0", first, mirror.Republished)
 }
 
-// TestSecHostileSignatures bounds what is read of signatures, and takes nothing for one that is not.
+// TestSecHostileSignatures bounds the reading of signatures, and accepts no false one.
 func TestSecHostileSignatures(t *testing.T) {
 	t.Parallel()
 	r := registrytest.Start(t, registrytest.Config{})
@@ -435,7 +436,7 @@ func TestSecHostileSignatures(t *testing.T) {
 	})
 	f.fail(nil)
 
-	// A registry that does not answer says nothing about signatures.
+	// A registry that does not answer proves nothing about signatures.
 	tag, digest := push()
 	key.PushTag(t, r, "team/web", digest)
 	s.fetch(t)

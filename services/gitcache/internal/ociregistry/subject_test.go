@@ -37,7 +37,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// front stands before a registry: it counts requests, and fails them if asked to.
+// front is a proxy before a registry: it counts requests, and fails them if asked to.
 type front struct {
 	*httptest.Server
 

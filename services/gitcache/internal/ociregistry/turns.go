@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// MaxLooked is how many pinned tags one poll looks at: a poll has to end within its time limit,
+	// MaxLooked is how many pinned tags one poll looks up: a poll has to end within its time limit,
 	// whatever number of tags was ever resolved.
 	MaxLooked = 500
-	// latestLooked are looked at by every poll where more are pinned: those that were pinned last. The
-	// others have their turns in what is left.
+	// latestLooked is how many tags every poll looks up where more are pinned: the ones that were
+	// pinned last. The others have their turns in the rest.
 	latestLooked = 400
 )
 
-// round is what one poll looks at.
+// round holds the tags that one poll looks up.
 type round struct {
 	names []string
-	// last is the tag after which the next round goes on; empty: every pinned tag was looked at.
+	// last is the tag after which the next round continues; empty: every pinned tag was looked up.
 	last string
-	// rounds is how many polls it takes until every tag was looked at.
+	// rounds is how many polls it takes until every tag was looked up.
 	rounds int
 }
 
-// nextRound chooses among pinned tags, whose names rise. last is that of the round before; empty where it
-// is not known. Of any so many rounds in a row as rounds says, while no pins change, every tag is in one.
+// nextRound chooses among pinned tags, whose names rise. last is the last of the round before;
+// empty where it is not known. Of any so many rounds in a row as rounds, while no pins change,
+// every tag is in one.
 func (m memo) nextRound(pinned []string, last string) round {
 	if len(pinned) <= MaxLooked {
 		return round{names: pinned, rounds: 1}

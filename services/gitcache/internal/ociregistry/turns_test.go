@@ -49,7 +49,7 @@ func (c *crowd) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// take returns how often each tag was looked at since the last call.
+// take returns how often each tag was looked up since the last call.
 func (c *crowd) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,9 +60,9 @@ func (c *crowd) take() map[string]int {
 
 func crowdTag(i int) string { return fmt.Sprintf("v%04d", i) }
 
-// TestSecPollsAreBounded has more tags resolved than one poll may look at: a poll costs no more requests
-// than it may, the tags that were resolved last are never late, every other one has its turn, and the
-// state says so.
+// TestSecPollsAreBounded has more tags resolved than one poll may look up: a poll costs no more
+// requests than it may, the tags that were resolved last are never late, every other one has its
+// turn, and the state reports it.
 func TestSecPollsAreBounded(t *testing.T) {
 	t.Parallel()
 	const tags, latest = 1030, 400 // and 630 others, in turns of 100

@@ -3,10 +3,10 @@
 
 package pack
 
-// cache keeps what was read last in two slabs of memory. When the young one is full it becomes the
-// old one, which is let go of; what is asked for in the old one moves to the young one. Memory is
-// never used again, so that what was handed out stays as it is. Slabs begin small: most readers
-// read little.
+// cache keeps the latest reads in two slabs of memory. When the young one is full it becomes the
+// old one, which is let go of; an object that is read from the old one moves to the young one.
+// Memory is never used again, so that handed out objects stay as they are. Slabs begin small: most
+// readers read little.
 type cache struct {
 	limit      int // bytes of each slab
 	young, old slab

@@ -62,7 +62,7 @@ func ReadIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-// readIndex is ReadIndex for those who check what they find by it.
+// readIndex is ReadIndex for callers that check what they find by it.
 func readIndex(path string) (*Index, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func (l limits) work(packBytes int64) int64 {
 // LimitError reports a pack that exceeds a bound of [Receive]. The pack is well-formed as far as it
 // was read. Fetching it again does not help unless the upstream packs its objects differently.
 type LimitError struct {
-	// What names the bound, such as "deltas in a chain".
+	// What is the name of the bound, such as "deltas in a chain".
 	What string
 	// The pack needs at least Need of it, and may have Limit.
 	Need, Limit int64

@@ -24,7 +24,7 @@ import (
 // share included.
 const MergeCost = 240
 
-// MergeParams say what to merge into what.
+// MergeParams select what to merge into what.
 type MergeParams struct {
 	// Packs are the files of packs, each beside its index. Each is complete in itself.
 	Packs []string
@@ -35,9 +35,9 @@ type MergeParams struct {
 }
 
 // Merge makes one pack of several: every object once, as the first pack that has it has it. Bytes
-// are checked against the indexes as they are copied, the new pack is read back, and files are
-// durable as those of [Receive] are. The old packs stay. An error matches ErrMalformed where a pack
-// is damaged. ErrEmpty: there is nothing to keep.
+// are checked against the indexes as they are copied, the new pack is read back, and files are as
+// durable as [Receive]'s. The old packs stay. An error matches ErrMalformed where a pack is
+// damaged. ErrEmpty: there is nothing to keep.
 func Merge(ctx context.Context, p MergeParams) (Received, error) {
 	m := &merging{ctx: ctx, params: p, placed: map[ID]int64{}}
 	got, err := m.run()
@@ -137,7 +137,7 @@ func (s *source) at(offset int64) (int, bool) {
 	return slices.BinarySearchFunc(s.entries, offset, func(e Entry, offset int64) int { return cmp.Compare(e.Offset, offset) })
 }
 
-// choose marks what is kept, with the bases of that, and theirs.
+// choose marks the objects to keep, with their bases, and theirs.
 func (s *source) choose(ctx context.Context, index *Index, keep func(ID) bool) error {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -213,7 +213,7 @@ func (m *merging) write(f io.Writer) ([]byte, error) {
 	return sum.Sum(nil), err
 }
 
-// copy adds a pack's objects to the new one, those that it does not have yet.
+// copy adds a pack's objects to the new one, the ones that it does not have yet.
 func (m *merging) copy(s *source) error {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -240,7 +240,7 @@ func (m *merging) copy(s *source) error {
 // maxHead is the longest head that [head.append] writes and readHead reads.
 const maxHead = 10 + 20
 
-// copyObject adds the object that in is at. Its bytes stay as they are, but for the distance to its
+// copyObject adds the object that in is at. Its bytes stay as they are, except the distance to its
 // base.
 func (m *merging) copyObject(s *source, in *bufio.Reader, e Entry, size int64) error {
 	first, err := in.Peek(int(min(size, maxHead)))

@@ -3,7 +3,7 @@
 
 // Package pack indexes, merges and reads Git's packs within memory that is known beforehand.
 //
-// What it promises:
+// Its promises:
 //
 //   - Nothing in a pack is believed, whether a server sent it or a disk kept it. Sizes, offsets,
 //     names and chains of deltas are checked, objects that were made to collide with others are
@@ -27,9 +27,9 @@
 // names of SHA-1 and of SHA-256; Receive and Merge know SHA-1 alone. All packs have to be complete
 // in themselves: a base is in the same pack as its deltas.
 //
-// A pack that is received passes three states: scanned, when all objects are found and those that
-// are not deltas have their names; resolved, when deltas have theirs; and committed. No value here
-// has a lock, and each is for one goroutine, except an [Index], which is immutable.
+// A pack that is received passes three states: scanned, when all objects are found and all but
+// deltas have their names; resolved, when deltas have theirs; and committed. No value here has a
+// lock, and each is for one goroutine, except an [Index], which is immutable.
 package pack
 
 import (
@@ -108,10 +108,10 @@ func endMalformed(err error) error {
 	return err
 }
 
-// head is what stands before an object's compressed bytes.
+// head precedes an object's compressed bytes.
 type head struct {
 	kind kind
-	size int64             // inflated; that of the delta where it is one
+	size int64             // inflated; the delta's if it is one
 	back int64             // how far before this object its base begins; offset deltas
 	base [sha256.Size]byte // reference deltas: the name, in its first bytes
 }
@@ -148,7 +148,7 @@ func readHead(r io.ByteReader, width int) (head, error) {
 }
 
 // readBack reads how far before an offset delta its base begins. Each byte but the last one stands
-// for one more than its digits say, so that no distance has two forms.
+// for one more than its digits, so that no distance has two forms.
 func readBack(r io.ByteReader) (int64, error) {
 	c, err := r.ReadByte()
 	back := int64(c & 0x7f)

@@ -28,7 +28,7 @@ var (
 // similar files, are deltas against one another.
 const cacheBytes = 8 << 20
 
-// Object is what a [Reader] reads.
+// Object is an object that a [Reader] reads.
 type Object struct {
 	// Kind is Git's word for what the object is: commit, tree, blob or tag.
 	Kind string
@@ -40,9 +40,9 @@ type Object struct {
 // in a row: what a bundle is built of. Objects are named by hexadecimal digits. It holds the packs'
 // indexes and a few MiB of what it has read. It is for one goroutine.
 //
-// Packs are what a server sent and what a disk has kept, so nothing in them is believed: sizes,
-// offsets and chains of deltas are checked, and every object that is returned has the name that it
-// was asked for by. What its bytes say is the author's.
+// Packs come from a server and a disk, so nothing in them is trusted: sizes, offsets and chains of
+// deltas are checked, and every object that is returned has the name that it was asked for by. The
+// meaning of its bytes is the author's.
 type Reader struct {
 	packs  []*readable
 	cache  *cache
@@ -62,7 +62,7 @@ type link struct {
 }
 
 // Open opens the packs of a bare repository. One without any has no objects: loose ones and
-// alternates are not looked at.
+// alternates are ignored.
 func Open(dir string) (*Reader, error) {
 	indexes, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*.idx"))
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Reader) Close() error {
 }
 
 // Read returns an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge, ErrMalformed,
-// and those of the disk.
+// and the disk's.
 func (r *Reader) Read(id string, limit int64) (Object, error) {
 	at, name, ok := r.find(id)
 	if !ok {
@@ -106,7 +106,7 @@ func (r *Reader) Read(id string, limit int64) (Object, error) {
 }
 
 // Kind returns the kind of an object, and "" for one that no pack holds. It reads no content, and
-// so verifies none. Errors: ErrMalformed, and those of the disk.
+// so verifies none. Errors: ErrMalformed, and the disk's.
 func (r *Reader) Kind(id string) (string, error) {
 	at, _, ok := r.find(id)
 	if !ok {

@@ -79,8 +79,8 @@ func open(t *testing.T, dir string) *pack.Reader {
 	return r
 }
 
-// TestReadsWhatGitReads compares every object of the packs with what git says of it, in the order
-// of ids, which jumps about in the packs, and then backwards.
+// TestReadsWhatGitReads compares every object of the packs with git's answer, in the order of ids,
+// which jumps about in the packs, and then backwards.
 func TestReadsWhatGitReads(t *testing.T) {
 	t.Parallel()
 	for format, hash := range map[string]hash.Hash{"sha1": sha1.New(), "sha256": sha256.New()} {

@@ -20,8 +20,8 @@ const (
 	ObjectCost = 160
 	// WorkingSet is how much it takes besides, unless a single object needs more.
 	WorkingSet = 64 << 20
-	// retained bounds the objects that are kept while what is made of them is resolved; the
-	// collector's share is as much.
+	// retained bounds the objects that are kept while their deltas are resolved; the collector's share
+	// is as much.
 	retained = WorkingSet / 2
 
 	streamBuffer = 64 << 10
@@ -40,7 +40,7 @@ type Memory interface {
 // durable, but their names are durable only once the folder has been synced. The context ends
 // reading and waiting. While memory is short, Receive writes the pack to disk as it arrives and
 // indexes it later, so that the upstream does not have to wait. Errors match ErrEmpty if r is
-// empty, and ErrMalformed if the bytes are wrong. Other errors are a *LimitError, and those of r,
+// empty, and ErrMalformed if the bytes are wrong. Other errors are a *LimitError, and errors of r,
 // memory and the disk.
 func Receive(ctx context.Context, dir string, r io.Reader, memory Memory) (Received, error) {
 	return receive(ctx, dir, r, memory, defaultLimits)
@@ -178,8 +178,8 @@ func (in *receiving) checksum() error {
 	return nil
 }
 
-// grow exchanges what was admitted for more, where a single object needs more than the working set.
-// What is held is given back first: two that waited for one another's would wait for ever.
+// grow exchanges the admitted memory for more, where a single object needs more than the working
+// set. It first gives back the held memory: two that waited for one another's would wait for ever.
 func (in *receiving) grow(single int64) error {
 	if single <= retained {
 		return nil

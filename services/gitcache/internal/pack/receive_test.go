@@ -31,7 +31,7 @@ type plenty struct{}
 func (plenty) Acquire(context.Context, int64) (func(), error) { return func() {}, nil }
 func (plenty) TryAcquire(int64) (func(), bool)                { return func() {}, true }
 
-// scarce has none at once, and then what is asked for; it counts.
+// scarce has none at once, and then the requested amount; it counts.
 type scarce struct {
 	asked []int64
 	held  int64
@@ -90,7 +90,7 @@ func history(t testing.TB, commits int) string {
 	return dir
 }
 
-// packed returns the pack of what is reachable, as git makes it with those options.
+// packed returns the pack of reachable objects, as git makes it with those options.
 func packed(t testing.TB, dir string, options ...string) []byte {
 	t.Helper()
 	args := append([]string{"pack-objects", "--revs", "--all", "--quiet", "--stdout", "--no-reuse-delta"}, options...)

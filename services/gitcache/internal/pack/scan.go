@@ -23,7 +23,7 @@ import (
 // none is the number of no object.
 const none int32 = -1
 
-// record is what is known of one object while a pack is indexed.
+// record is the state of one object while a pack is indexed.
 type record struct {
 	offset  int64
 	size    int64 // inflated; of a delta: of what it makes
@@ -32,7 +32,7 @@ type record struct {
 	base    int32  // none: it has no base, or a base that is not known yet
 	child   int32  // the first object whose base this is
 	sibling int32  // the next object with the same base
-	kind    kind   // as the pack says
+	kind    kind   // from the pack
 	known   bool   // id is the object's own
 	depth   uint16 // length of the chain of deltas that leads to it, as far as known
 }
@@ -118,8 +118,8 @@ func (r *records) moveHeaviest(parent *record, weights []int32) {
 	r.at(last).sibling, r.at(heaviest).sibling = heaviest, none
 }
 
-// deepest is the memory that a delta, its base and what it makes take at most. What it makes is
-// appended to as it grows.
+// deepest is the memory that a delta, its base and its result take at most. The result is appended
+// to as it grows.
 func (r *records) deepest() int64 { return 3*r.largest + r.largestDelta }
 
 func (r *records) entries() []Entry {
@@ -261,7 +261,7 @@ func (f *inflater) open(r io.Reader) (io.Reader, error) {
 	return inflated{f.body}, nil
 }
 
-// inflated tells errors of the format from those of the reader below.
+// inflated tells errors of the format from errors of the reader below.
 type inflated struct{ io.Reader }
 
 func (r inflated) Read(p []byte) (int, error) {
@@ -304,7 +304,8 @@ func (h hasher) end() (ID, error) {
 	return ID(sum), nil
 }
 
-// sumOf reads n bytes, writes them to w, and returns the CRC-32 of them and what crc is that of.
+// sumOf reads n bytes, writes them to w, and returns the CRC-32 of them and the bytes that crc
+// covers.
 func sumOf(r *bufio.Reader, n int64, crc uint32, w io.Writer) (uint32, error) {
 	for n > 0 {
 		part, err := r.Peek(int(min(n, int64(r.Size()))))

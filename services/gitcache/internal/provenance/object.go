@@ -13,8 +13,7 @@ import (
 )
 
 // Headers that hold signatures. Which of the two counts depends on the repository's hash; a
-// repository of one hash may carry the other for its translation, so neither belongs to what is
-// signed.
+// repository of one hash may carry the other for its translation, so neither is signed.
 const (
 	headerSHA1   = "gpgsig"
 	headerSHA256 = "gpgsig-sha256"
@@ -27,7 +26,7 @@ func malformed(why string) error { return &signers.RejectedError{Why: "is malfor
 type header struct {
 	name  string
 	value []byte
-	raw   []byte // as it stands in the object, its newline included
+	raw   []byte // as it is in the object, its newline included
 }
 
 // splitHeaders returns the headers of a commit or tag, and what follows them from the empty line
@@ -65,7 +64,7 @@ func endOfHeader(raw []byte) int {
 	}
 }
 
-// splitCommit takes the signature out of a commit. What was signed is all the rest.
+// splitCommit takes the signature out of a commit. All the rest was signed.
 func splitCommit(raw []byte) (signers.Signed, error) {
 	headers, body, err := splitHeaders(raw)
 	if err != nil {
@@ -102,7 +101,7 @@ func single(headers []header, name string) ([]byte, error) {
 	return value, nil
 }
 
-// payload joins all headers but those of signatures.
+// payload joins all headers except signatures.
 func payload(headers []header) []byte {
 	var joined []byte
 	for _, h := range headers {
@@ -131,7 +130,7 @@ func timeIn(headers []header, name string) (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// splitTag takes the signature off the end of a tag, and returns the name that the tag says it has.
+// splitTag takes the signature off the end of a tag, and returns the tag's own name.
 func splitTag(raw []byte) (signers.Signed, string, error) {
 	headers, body, err := splitHeaders(raw)
 	if err != nil {

@@ -152,8 +152,8 @@ func (f *forge) put(kind, raw string) string {
 	return strings.TrimSpace(f.run(raw, "git", "hash-object", "-w", "-t", kind, "--literally", "--stdin"))
 }
 
-// gitAccepts returns git's verdict. It trusts the keys of gpg's ring, and those of the
-// allowed_signers file.
+// gitAccepts returns git's verdict. It trusts the keys of gpg's ring, and of the allowed_signers
+// file.
 func (f *forge) gitAccepts(kind, id string) bool {
 	f.t.Helper()
 	f.write("allowed", f.allowed)

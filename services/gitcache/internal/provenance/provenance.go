@@ -14,13 +14,13 @@ import (
 	"github.com/leatdev/leat/internal/upstream"
 )
 
-// Policy says what has to be signed, and by whom. It is immutable and may be used concurrently.
+// Policy selects what has to be signed, and by whom. It is immutable and may be used concurrently.
 type Policy struct {
 	Mode    upstream.Mode
 	signers *signers.Set
 }
 
-// New makes the policy of a repository's verification. Its errors are those of signers.Parse.
+// New makes the policy of a repository's verification. Its errors are as of signers.Parse.
 func New(v upstream.Verification) (*Policy, error) {
 	switch v.Mode {
 	case upstream.ModeCommit, upstream.ModeTag, upstream.ModeTagAndCommit:

@@ -26,7 +26,7 @@ func New(client redis.UniversalClient, prefix string) *Deliveries {
 	return &Deliveries{client: client, prefix: prefix + "delivery:"}
 }
 
-// Remember keeps an id for as long as keep says. False: it is kept already. The error matches
+// Remember keeps an id for the time keep. False: it is kept already. The error matches
 // mirror.ErrDependency.
 func (d *Deliveries) Remember(ctx context.Context, id string, keep time.Duration) (bool, error) {
 	fresh, err := d.client.SetNX(ctx, d.prefix+id, 1, keep).Result()

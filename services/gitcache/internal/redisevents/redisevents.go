@@ -77,7 +77,7 @@ leat_begin(KEYS[2], KEYS[1], ARGV[1])
 return 1
 `
 
-// Config says where the log is.
+// Config is where the log is.
 type Config struct {
 	Client redis.UniversalClient
 	// Prefix begins all keys. It must be the one that leases have, and have braces in it for a

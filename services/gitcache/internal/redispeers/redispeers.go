@@ -42,7 +42,7 @@ type Peers struct {
 
 var _ mirror.Peers = (*Peers)(nil)
 
-// Params says who beats where. All are required.
+// Params are who beats, and where. All are required.
 type Params struct {
 	Client redis.UniversalClient
 	Prefix string
@@ -59,7 +59,7 @@ func New(p Params) *Peers {
 	}
 }
 
-// Members implements [mirror.Peers]. While Redis does not answer they are those of the last
+// Members implements [mirror.Peers]. While Redis does not answer they are the members of the last
 // heartbeat.
 func (p *Peers) Members() []string {
 	if live := p.live.Load(); live != nil {

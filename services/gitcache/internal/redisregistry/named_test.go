@@ -38,7 +38,7 @@ func TestNamedIsSureOnlyOfWhatRedisHolds(t *testing.T) {
 	}
 	wantNamed(t, a, true, "uid-1")
 
-	// What another secret sealed cannot be used, but is defined anyway.
+	// A value sealed with another secret cannot be used, but is defined anyway.
 	sealer, err := seal.NewSealer([]byte(strings.Repeat("o", seal.MinSecret)), "test")
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ const (
 	// a copy on disk is not ready until then.
 	maxRetry     = 5 * time.Second
 	startTimeout = 3 * time.Second
-	// missMemory is how long a look into Redis for a name nobody knows is good for.
+	// missMemory is how long a look into Redis for an unknown name is good for.
 	missMemory = 500 * time.Millisecond
 )
 
@@ -69,7 +69,7 @@ return old
 `
 
 // resealLua takes KEYS definitions and ARGV name, old value, new value. It changes nothing if the
-// value is no longer the old one. Nobody is notified: the definition is the same.
+// value is no longer the old one. There is no notification: the definition is the same.
 const resealLua = `
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
@@ -79,7 +79,7 @@ return 1
 // resealAtOnce bounds the values that one reading seals again.
 const resealAtOnce = 200
 
-// Params are what a [Registry] works with. All are required.
+// Params are the parts of a [Registry]. All are required.
 type Params struct {
 	Client redis.UniversalClient
 	Prefix string
@@ -276,7 +276,7 @@ func (r *Registry) Reload(ctx context.Context) error {
 }
 
 // resealLocked seals values of Redis again that were sealed with a secret that is only accepted, at
-// most resealAtOnce of them. The next reading finds the new values, and goes on with others.
+// most resealAtOnce of them. The next reading finds the new values, and continues with others.
 func (r *Registry) resealLocked(ctx context.Context) error {
 	left := resealAtOnce
 	for name, value := range r.known.Values {

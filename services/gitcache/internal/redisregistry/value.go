@@ -117,7 +117,7 @@ func (r *Registry) adopt(ctx context.Context, fetched copyOnDisk) error {
 		return nil
 	}
 	if err := r.saveDisk(fetched); err != nil {
-		// Serving goes on from memory; only a restart without Redis would miss the change.
+		// Serving continues from memory; only a restart without Redis would miss the change.
 		r.params.Logger.WarnContext(ctx, "copy of definitions not written", slog.Any("error", err))
 	}
 	r.replaceLocked(ctx, fetched)
@@ -136,7 +136,8 @@ func (r *Registry) replaceLocked(ctx context.Context, next copyOnDisk) {
 	r.apply(defs)
 }
 
-// decodeAll leaves out what does not open: somebody uses another secret, and the log says so.
+// decodeAll leaves out values that do not open: another replica uses another secret, and the log
+// reports it.
 func (r *Registry) decodeAll(ctx context.Context, values map[string]string) []mirror.Definition {
 	defs := make([]mirror.Definition, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {

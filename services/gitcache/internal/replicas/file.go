@@ -41,8 +41,8 @@ type chunked[T any] interface {
 	GetChunk() []byte
 }
 
-// open reads the stream that call opens. patience is for its first message; gone is what an answer
-// NOT_FOUND means.
+// open reads the stream that call opens. patience is for its first message; gone is the meaning of
+// an answer NOT_FOUND.
 func open[T any, M chunked[T]](
 	ctx context.Context, patience time.Duration, gone error, call func(context.Context) (*connect.ServerStreamForClient[T], error),
 ) (io.ReadCloser, error) {
@@ -64,7 +64,7 @@ func open[T any, M chunked[T]](
 // nothing for a while: a replica that is frozen keeps its connections open.
 type file[T any, M chunked[T]] struct {
 	stream  *connect.ServerStreamForClient[T]
-	chunk   []byte      // what is left of the message that was received last
+	chunk   []byte      // the rest of the message that was received last
 	stalled *time.Timer // cancels the call; every message resets it
 	cancel  context.CancelCauseFunc
 	cause   func() error // why the call was cancelled

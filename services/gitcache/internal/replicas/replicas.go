@@ -129,8 +129,8 @@ func (r *Replicas) Inspect(ctx context.Context, replica string, def mirror.Defin
 	return toCopy(resp), nil
 }
 
-// toCopy returns what another replica says of its mirror. The caller verifies the files before it
-// believes any of it.
+// toCopy returns another replica's description of its mirror. The caller verifies the files before
+// it trusts any of it.
 func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	refs := make([]mirror.Ref, 0, len(resp.GetRefs()))
 	for _, ref := range resp.GetRefs() {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selection says which part of a commit is bundled.
+// Package selection decides which part of a commit is bundled.
 //
-// A source names folders and files. What lies in its folders is bundled unless a ".leatignore" file
+// A source names folders and files. A file in its folders is bundled unless a ".leatignore" file
 // ignores it, its exclude patterns match it, or it has include patterns and none matches it; each
-// of the three judges on its own. A file that is named itself is bundled whatever they say. All
+// of the three judges on its own. A file that is named itself is bundled regardless of them. All
 // paths and patterns are relative to the repository's root; the names in the bundle are relative to
 // the deepest folder that holds everything named, which is the folder itself where there is only
 // one.
@@ -195,7 +195,7 @@ func (s *Selection) commonFolder() string {
 	return common
 }
 
-// hash covers everything that what is selected depends on, apart from the commit.
+// hash covers everything that the selection depends on, apart from the commit.
 func (s *Selection) hash(spec Spec) string {
 	h := NewHash("selection")
 	h.Add(s.path)

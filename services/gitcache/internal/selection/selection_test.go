@@ -51,8 +51,8 @@ func TestFieldOfAMistake(t *testing.T) {
 	}
 }
 
-// TestNamesOfASelection says the same as the distributor's test of that name: both have to agree on
-// what names are relative to.
+// TestNamesOfASelection expects the same as the distributor's test of that name: both have to agree
+// on what names are relative to.
 func TestNamesOfASelection(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

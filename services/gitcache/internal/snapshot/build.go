@@ -28,7 +28,7 @@ type buildKey struct {
 	store   bool
 }
 
-// build joins the build of that key, or begins one. The build goes on when its first caller gives
+// build joins the build of that key, or begins one. The build continues when its first caller gives
 // up.
 func (b *Builder) build(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
 	return b.builds.Do(ctx, key, func(ctx context.Context) (Snapshot, error) { return b.buildOnce(ctx, from, key) })
@@ -112,8 +112,8 @@ func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 	}
 }
 
-// read finds what is selected, and makes its bundle unless the digest of just these leaves is
-// known. It also returns what was packed for charts.
+// read finds the selected files, and makes its bundle unless the digest of just these leaves is
+// known. It also returns the packed dependencies of charts.
 func (b *Builder) read(
 	ctx context.Context, from Folder, store bool, found charts.Artifacts,
 ) (Snapshot, charts.Completion, error) {

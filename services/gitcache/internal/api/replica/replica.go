@@ -43,8 +43,7 @@ func (s *Service) TakeOver(ctx context.Context, req *gitcachev1.TakeOverRequest)
 	return &gitcachev1.TakeOverResponse{Epoch: epoch}, nil
 }
 
-// repository returns the repository of that name and UID, once its mirror on disk has been looked
-// at.
+// repository returns the repository of that name and UID, once its mirror on disk has been checked.
 func (s *Service) repository(ctx context.Context, name, uid string) (*mirroring.Repository, error) {
 	if err := wire.CheckAnyName("repository", name); err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import (
 
 var submoduleForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// CheckName checks the name of a repository that somebody has defined: a path of package objectname.
+// CheckName checks the name of a repository that a person has defined: a path of package
+// objectname.
 func CheckName(field, name string) error {
 	if !objectname.IsPath(name) {
 		return rpcerr.Field(
@@ -27,8 +28,8 @@ func CheckName(field, name string) error {
 	return nil
 }
 
-// CheckAnyName is CheckName where the name may be that of a submodule's repository, which nobody
-// can put or delete.
+// CheckAnyName is CheckName where the name may belong to a submodule's repository, which cannot be
+// put or deleted.
 func CheckAnyName(field, name string) error {
 	if own, id, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(id) {
 		name = own

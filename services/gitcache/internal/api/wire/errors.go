@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
-// Error is the one place where errors of the core become reasons. What it does not know passes,
-// and becomes INTERNAL.
+// Error is the one place where errors of the core become reasons. An unknown error passes, and
+// becomes INTERNAL.
 func Error(err error, repository string) error {
 	if rpcerr.HasReason(err) {
 		return err

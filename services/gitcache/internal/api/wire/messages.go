@@ -88,7 +88,8 @@ func CommitMessage(c content.Commit) *gitcachev1.Commit {
 	}
 }
 
-// RefMessage returns the message of a ref. what is the word for what refs of its repository lead to.
+// RefMessage returns the message of a ref. what is the word for the targets of its repository's
+// refs.
 func RefMessage(r mirror.Ref, what string) *gitcachev1.Ref {
 	p := &gitcachev1.Ref{Name: Text(r.Name), Commit: r.Delivered()}
 	if r.Held != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// refMessage says what a selector does not find, and what may have been meant.
+// refMessage describes what a selector does not find, and suggests what was meant.
 func refMessage(e *mirror.RefError) string {
 	names := strings.Join(shownNames(e), ", ")
 	switch {
@@ -75,7 +75,7 @@ func rejectedError(e *mirror.RejectedError, in rpcerr.Option) error {
 		in, rpcerr.With("ref", name), rpcerr.With("commit", e.Commit))
 }
 
-// rejectedMessage says what is not let through, why, and what to do.
+// rejectedMessage names the rejected object, the reason, and the remedy.
 func rejectedMessage(e *mirror.RejectedError) string {
 	what, advice := "commit", "Sign and push, or add the signer's key to the repository's verification."
 	if e.Selector.IsOfArtifacts() {

@@ -137,7 +137,7 @@ func checkArtifact(def mirror.Definition, chart string, layer artifact.Layer) er
 	return nil
 }
 
-// Within returns a selector for what it looks at in a repository.
+// Within returns a selector for the part of a repository that it reads.
 func Within(def mirror.Definition, chart string, s mirror.Selector) mirror.Selector {
 	switch def.Type {
 	case upstream.TypeHelm:

@@ -25,7 +25,7 @@ const (
 	chunkSize   = 256 << 10
 )
 
-// Text makes what stands in a commit fit for the wire, which takes UTF-8 only.
+// Text makes text of a commit fit for the wire, which takes UTF-8 only.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // PageSize returns how many elements a page has at most.

@@ -6,7 +6,7 @@
 // Every decision is a pure function of the replicas that live now and of the repository's key.
 // Replicas that know the same members therefore decide alike, without a word between them. While
 // they know different members, two may want the same repository or none may: the lease keeps owners
-// apart, and the next look at the members puts the rest right.
+// apart, and the next check of the members corrects the rest.
 package placement
 
 import (
@@ -26,7 +26,7 @@ const (
 	noMirrorDelay = 1250 * time.Millisecond
 )
 
-// View is what one replica knows of the others.
+// View is one replica's view of the others.
 type View struct {
 	// Members are the live replicas. Self is this one; it is missing from Members before its first
 	// heartbeat.
@@ -56,8 +56,8 @@ func (v View) BetterOwner(key string) string {
 
 // ShouldFollow reports whether this replica should keep a copy of the owner's mirror. The followers
 // are the next in the order after the owner. Where another replica should be the owner, that one
-// follows even if nobody else does, because it takes over only what it holds. Nobody follows while
-// nobody owns the repository ("").
+// follows even if no other one does, because it takes over only what it holds. No replica follows
+// while the repository has no owner ("").
 func (v View) ShouldFollow(key, owner string) bool {
 	order := rendezvous.Order(key, v.Members)
 	wanted := v.Followers

@@ -3,9 +3,9 @@
 
 // Package schedule decides when the owner of a repository asks the upstream next.
 //
-// A [Schedule] is a value. Its methods look at it and at a time, and return another one; nothing
-// here waits or sends. Three instants make up the decision: the next poll, a fetch that was
-// requested, and the time until which the upstream wants to be left alone, which holds for both.
+// A [Schedule] is a value. Its methods read it and a time, and return another one; nothing here
+// waits or sends. Three instants make up the decision: the next poll, a fetch that was requested,
+// and the time until which the upstream wants to be left alone, which holds for both.
 package schedule
 
 import (
@@ -17,8 +17,7 @@ import (
 const (
 	// Spread is how far polls stray from their interval, so that repositories do not stay in step.
 	Spread = 0.25
-	// failureFloor keeps a failing upstream from being asked in a tight loop, whatever the jitter
-	// says.
+	// failureFloor keeps a failing upstream from being asked in a tight loop, whatever the jitter.
 	failureFloor   = time.Second
 	failureInitial = 5 * time.Second
 	failureMax     = 5 * time.Minute
@@ -28,7 +27,8 @@ const (
 	quietSpread = 0.1
 )
 
-// Schedule says when the next fetch is due. The zero Schedule polls at once, and again and again.
+// Schedule decides when the next fetch is due. The zero Schedule polls at once, and again and
+// again.
 type Schedule struct {
 	// Interval is the mean time between polls.
 	Interval time.Duration
@@ -82,7 +82,7 @@ func (s Schedule) NextRequest(now time.Time, apart time.Duration) time.Time {
 	return now
 }
 
-// Request asks for a fetch at an instant. An earlier request stands.
+// Request asks for a fetch at an instant. An earlier request stays.
 func (s Schedule) Request(at time.Time) Schedule {
 	if !s.HasRequest() {
 		s.refreshAt, s.lastAsked = at, at
@@ -90,7 +90,7 @@ func (s Schedule) Request(at time.Time) Schedule {
 	return s
 }
 
-// DropRequest forgets a requested fetch: one that begins answers it, or nobody will.
+// DropRequest forgets a requested fetch: one that begins answers it, or it is dropped.
 func (s Schedule) DropRequest() Schedule {
 	s.refreshAt = time.Time{}
 	return s

@@ -30,7 +30,7 @@ func artifacts() mirror.Content {
 }
 
 // TestNewPolicyOfArtifacts holds everything back that the upstream was not asked about, and gives
-// everything free where no signature is required, but for what immutable repositories hold back.
+// everything free where no signature is required, except what immutable repositories hold back.
 func TestNewPolicyOfArtifacts(t *testing.T) {
 	t.Parallel()
 	key := signtest.NewKey(t, signtest.P256).PublicKey(t)
@@ -76,7 +76,7 @@ func TestNewPolicyOfArtifacts(t *testing.T) {
 	}
 }
 
-// TestProblemsOfArtifacts name what is not signed before what was published again.
+// TestProblemsOfArtifacts name unsigned artifacts before republished ones.
 func TestProblemsOfArtifacts(t *testing.T) {
 	t.Parallel()
 	key := signtest.NewKey(t, signtest.P256).PublicKey(t)

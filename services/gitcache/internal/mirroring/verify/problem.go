@@ -17,7 +17,7 @@ import (
 // maxNamedRefs bounds the refs that the message of a problem describes.
 const maxNamedRefs = 3
 
-// The advice of problems, which follows what is held back.
+// The advice of problems, which follows the name of the held ref.
 const (
 	adviceGit       = " Sign and push, or add the signer's key to the repository's verification."
 	adviceArtifacts = " Sign it (cosign sign --key, or helm package --sign for a chart), or add the signer's key to the repository's verification."
@@ -25,10 +25,10 @@ const (
 )
 
 // Problem returns the problem that a mirror has because refs of it are held back, and the names of
-// those refs. Both are nil where no ref is. A problem that stands already keeps its beginning.
-// Branches are no problem where the policy is for tags alone, nor are artifacts that nobody has
-// resolved yet. Where all refs that are held back are so because the repository is immutable, that is
-// the problem.
+// those refs. Both are nil where no ref is. An existing problem keeps its beginning. Branches are
+// no problem where the policy is for tags alone, nor are artifacts that were not resolved yet.
+// Where all refs that are held back are so because the repository is immutable, that is the
+// problem.
 func (v *Verifier) Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
 	var held, unsigned mirror.Refs
 	for _, ref := range c.Refs {

@@ -5,12 +5,12 @@
 // its policy demands.
 //
 // A [Verifier] is one policy, ready for use. [Verifier.Admit] verifies the refs of a mirror. A ref
-// that the policy rejects is held back: it goes on delivering the last object that passed, or
-// nothing. The result is part of the content, so that it travels to followers and survives a
-// restart. [Verifier.CheckCommit] verifies a commit that a caller names by its id.
+// that the policy rejects is held back: it still delivers the last object that passed, or nothing.
+// The result is part of the content, so that it travels to followers and survives a restart.
+// [Verifier.CheckCommit] verifies a commit that a caller names by its id.
 //
-// The package trusts nothing that an upstream says about its own objects. It reads each object, and
-// looks where a signed tag really points.
+// The package trusts no claim of an upstream about its own objects. It reads each object, and looks
+// where a signed tag really points.
 //
 // The signatures of charts and artifacts are not part of a mirror: only the upstream has them. There
 // the adapter that fetches decides what refs deliver, by the definition's policy. A Verifier takes its
@@ -132,7 +132,7 @@ func unasked(c mirror.Content) mirror.Refs {
 			refs = append(refs, ref)
 			continue
 		}
-		if ref.Held == mirror.Republished && ref.GoodCommit != "" { // what the ref was first is what it leads to
+		if ref.Held == mirror.Republished && ref.GoodCommit != "" { // the ref still leads to its first target
 			ref.Object, ref.Commit = ref.GoodObject, ref.GoodCommit
 		}
 		ref.Held, ref.GoodObject, ref.GoodCommit = mirror.NotVerified, "", ""
@@ -144,14 +144,14 @@ func unasked(c mirror.Content) mirror.Refs {
 // pass verifies the objects of one mirror, each once.
 //
 // Its methods return why an object is rejected, as a phrase that follows the name of the commit, or
-// "" where it passes. Their errors are failures to verify, which say nothing about the object.
+// "" where it passes. Their errors are failures to verify, which prove nothing about the object.
 type pass struct {
 	verifier   *Verifier
 	reader     content.Reader
 	rejections map[string]string // by object and name; nil: nothing is remembered
 }
 
-// verifyRef returns ref with its verification. old is the ref before it moved; isSamePolicy says
+// verifyRef returns ref with its verification. old is the ref before it moved; isSamePolicy reports
 // that this policy verified it.
 func (p *pass) verifyRef(ctx context.Context, ref, old mirror.Ref, isSamePolicy bool) (mirror.Ref, error) {
 	if !p.verifier.IsRequired() && ref.Held == mirror.Republished { // an immutable repository: no signature is the reason

@@ -11,7 +11,7 @@ const (
 	schemeBearer = "bearer"
 )
 
-// challenge is what a registry asks for (RFC 9110, section 11.6.1).
+// challenge is the authentication that a registry demands (RFC 9110, section 11.6.1).
 type challenge struct{ scheme, realm, service string }
 
 // maxChallenge bounds the header of a challenge.
@@ -36,7 +36,7 @@ func parseChallenges(headers []string) (challenge, bool) {
 	return best, best.scheme != ""
 }
 
-// parseParameters reads key=value pairs, whose values may be quoted. What cannot be read ends it.
+// parseParameters reads key=value pairs, whose values may be quoted. An unreadable part ends it.
 func parseParameters(text string) map[string]string {
 	found := map[string]string{}
 	for {

@@ -18,8 +18,8 @@ const (
 	rememberTokens = 10_000
 	// maxTokenAnswer bounds the answer of a token server.
 	maxTokenAnswer = 128 << 10
-	// minLifetime is how long a token is good that does not say so (distribution's token
-	// specification), maxLifetime bounds what one says.
+	// minLifetime is how long a token without a lifetime is good (distribution's token specification),
+	// maxLifetime bounds a token's own.
 	minLifetime = 60 * time.Second
 	maxLifetime = 12 * time.Hour
 	// expiresEarly is how long before its end a token is not used any more.

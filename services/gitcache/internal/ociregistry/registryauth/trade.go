@@ -57,7 +57,7 @@ func (a *Transport) rejection(realm *url.URL, login upstream.DockerLogin, status
 }
 
 // tokenRequest makes the request of the distribution project's token specification or, for an
-// identity token, that of its OAuth2 one.
+// identity token, the request of its OAuth2 one.
 func (a *Transport) tokenRequest(
 	ctx context.Context, realm *url.URL, service string, login upstream.DockerLogin,
 ) (*http.Request, error) {

@@ -26,7 +26,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// userAgent is what requests call themselves.
+// userAgent is the name in requests.
 const userAgent = "leat"
 
 // Transport carries requests to a registry, and answers its challenges. It adds a credential, or a
@@ -46,8 +46,8 @@ type Transport struct {
 	Now         func() time.Time
 }
 
-// RoundTrip implements http.RoundTripper. An answer that asks to be left alone, or says that the
-// server has a problem, is an error.
+// RoundTrip implements http.RoundTripper. An answer that asks to be left alone, or reports a
+// problem of the server, is an error.
 func (a *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	isRegistry := sameOrigin(req.URL, a.Base)
 	resp, err := a.send(req, isRegistry, a.header())

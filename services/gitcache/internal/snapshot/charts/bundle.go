@@ -22,14 +22,14 @@ type Bundle struct {
 	// Repositories are the names of the repositories that charts may take dependencies from.
 	Repositories upstream.List
 	Leaves       []leaves.Leaf // rising by path
-	Visits       int           // how many more entries of trees may be looked at
+	Visits       int           // how many more entries of trees may be read
 	// Found are the artifacts that this build knows. The build carries them from one try to the next,
-	// so that one dependency is one artifact all the time. Fetching what is absent adds to them.
+	// so that one dependency is one artifact all the time. Fetching absent ones adds to them.
 	Found Artifacts
 }
 
-// Completion is what was packed, or would have been but for an error. The zero Completion has packed
-// nothing.
+// Completion is the packed content, or would have been without an error. The zero Completion has
+// packed nothing.
 type Completion struct {
 	Added []leaves.Leaf
 	trees map[string]string               // of folders of the repository that is bundled

@@ -16,7 +16,7 @@ import (
 
 const chartsFolder = "charts"
 
-// chart is a chart whose dependencies are looked at.
+// chart is a chart whose dependencies are resolved.
 type chart struct {
 	at     string // its folder in the repository that is bundled, or where it is packed
 	origin string // its folder in the repository of its place
