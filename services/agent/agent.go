@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent makes one Kubernetes cluster run what the hub says.
+// Package agent makes one Kubernetes cluster run the plan of the hub.
 //
 // It enrols, follows its plan, downloads and verifies bundles, renders and applies them, prunes
 // what left them, watches health, and reports. It also holds the tunnel open through which people

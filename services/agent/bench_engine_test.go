@@ -21,13 +21,14 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// engine is what applies manifests in a benchmark, in a process of its own.
+// engine is a program that applies manifests in a benchmark, in a process of its own.
 type engine interface {
 	name() string
 	// apply brings files, which are all for one namespace, into the cluster, and returns how long
 	// that took.
 	apply(b *testing.B, namespace string, files map[string]string) time.Duration
-	// again looks at what was applied last, so often, and returns how long each look took.
+	// again checks the objects that were applied last, so often, and returns the duration of each
+	// check.
 	again(b *testing.B, namespace string, looks int) []time.Duration
 }
 
@@ -87,7 +88,7 @@ func (p *peer) start(b *testing.B, namespace string) {
 	}
 	b.Cleanup(p.stop)
 	p.ask, p.answers = in, bufio.NewScanner(out)
-	if !p.answers.Scan() { // it says when it is ready
+	if !p.answers.Scan() { // it reports when it is ready
 		b.Fatalf("%s: %v", p.title, p.answers.Err())
 	}
 }

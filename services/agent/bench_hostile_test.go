@@ -32,7 +32,7 @@ var (
 )
 
 const (
-	// ordinaryServices are those that render beside the attacks.
+	// ordinaryServices are the services that render beside the attacks.
 	ordinaryServices = 20
 	// quietRounds is how often all of them change before the attack begins.
 	quietRounds = 5
@@ -140,8 +140,8 @@ func (l *leat) changeAll(b *testing.B, version int) []time.Duration {
 // hostilePatience bounds what the benchmark waits for: ordinary services may wait behind attacks.
 const hostilePatience = 10 * time.Minute
 
-// suffer deploys an attack as several services, whose content differs in a file that says nothing. It
-// returns the row that says how the last of them ended.
+// suffer deploys an attack as several services, whose content differs in a meaningless file. It
+// returns the row about how the last of them ended.
 func (l *leat) suffer(b *testing.B, attack rendertest.Attack) string {
 	b.Helper()
 	began := time.Now()

@@ -178,7 +178,7 @@ func (l *leat) settled(b *testing.B, digests map[string]string) {
 	}
 }
 
-// restart kills the agent and starts it again. What it reported before counts no more.
+// restart kills the agent and starts it again. Its earlier reports no longer count.
 func (l *leat) restart(b *testing.B) {
 	b.Helper()
 	_ = l.process.Process.Kill()

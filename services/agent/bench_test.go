@@ -17,8 +17,8 @@ import (
 )
 
 // The benchmarks run the agent as the program that people run, in a process of its own, beside a
-// hub in memory, and its peers in processes of theirs, all against the same API server. They say
-// what one run of everything takes, so use -benchtime 1x.
+// hub in memory, and its peers in processes of theirs, all against the same API server. They
+// measure one run of everything, so use -benchtime 1x.
 
 // rounds is how often each engine does the same; medians are reported.
 const rounds = 3

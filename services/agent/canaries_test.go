@@ -106,11 +106,12 @@ type nest struct {
 	cp  *localkube.ControlPlane
 	hub *hub
 	dir string
-	// log, sent and events are what the agent has logged, sent to the hub, and told of services.
+	// log, sent and events are the agent's log, its messages to the hub, and its events about
+	// services.
 	log, sent, events *notes
 	set               *canarytest.Set
-	// control is part of the names of services. Nobody hides it, so each channel that names
-	// services shows it: what looks for canaries there would find one.
+	// control is part of the names of services. It is never masked, so each channel that names
+	// services shows it: a search for canaries there would find one.
 	control    *canarytest.Set
 	controlled string
 }
@@ -356,8 +357,8 @@ func (n *nest) ownSecrets(t *testing.T) string {
 	return ""
 }
 
-// searchObjects looks through objects that people may read, except those that services put secrets
-// into.
+// searchObjects looks through objects that people may read, except objects that services put
+// secrets into.
 func (n *nest) searchObjects(t *testing.T, kind string) {
 	t.Helper()
 	var list struct{ Items []json.RawMessage }
@@ -377,8 +378,8 @@ func (n *nest) searchObjects(t *testing.T, kind string) {
 	}
 }
 
-// searchDisk looks through the agent's folder, except for its key and the bundles, which are what
-// Git holds.
+// searchDisk looks through the agent's folder, except for its key and the bundles, which hold the
+// content of Git.
 func (n *nest) searchDisk(t *testing.T) {
 	t.Helper()
 	var all bytes.Buffer

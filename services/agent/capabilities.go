@@ -13,10 +13,9 @@ import (
 // capabilities are the words by which the hub knows what this agent can do and was told to do,
 // sorted.
 //
-// They are a contract between versions: a word is never given another meaning, and what an agent
-// does not name it does not do, so that a hub or a user interface can leave out what would be asked
-// for in vain. Who does not know a word ignores it. A word comes with the feature, and goes only
-// with the feature.
+// They are a contract between versions: a word is never given another meaning, and an agent does
+// only what it names, so that a hub or a user interface can leave out requests that would fail. A
+// reader ignores unknown words. A word comes with the feature, and goes only with the feature.
 func capabilities(cfg Config) []string {
 	words := []string{
 		renderstep.ClusterReferencesWord, // reads what references lead to in its cluster
@@ -26,7 +25,7 @@ func capabilities(cfg Config) []string {
 		"dependencies",                   // services wait for others, and for objects
 		"diff",                           // answers AgentService.Diff
 		"drift",                          // puts right, or reports, what others change
-		"dry-run",                        // says what it would do
+		"dry-run",                        // reports what it would do
 		"events",                         // answers AgentService.WatchEvents
 		"field-rules",                    // ignores, yields and adopts fields of others
 		"health-rules",                   // judges objects by rules of people

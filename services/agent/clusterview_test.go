@@ -76,8 +76,7 @@ func TestClusterView(t *testing.T) {
 	})
 }
 
-// TestClusterViewOff has an agent that is told not to look at the cluster ask for no pod, node or
-// event.
+// TestClusterViewOff has an agent without the cluster view ask for no pod, node or event.
 func TestClusterViewOff(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })

@@ -30,11 +30,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// Config is what the agent can be told. A field that is zero takes the default of its flag, but for
+// Config holds the agent's settings. A field that is zero takes the default of its flag, except
 // switches.
 type Config struct {
-	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all
-	// services have.
+	// Serve is for health and metrics only: callers never need to reach the agent. Telemetry has the
+	// settings of all services.
 	Serve     serve.Config
 	Telemetry telemetry.Config
 	// HubURL is the base URL of the distributor. Required, unless the hub dials the agent.
@@ -50,8 +50,8 @@ type Config struct {
 	// HubKeys are the public keys by which an agent that is dialled knows the hub, as leat cluster
 	// create prints them. Required with ListenTunnelAddr.
 	HubKeys []string
-	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means
-	// those of the system.
+	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means the
+	// system's.
 	HubCAFile string
 	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the
 	// hub rejects that one and the token was not used before. Empty means that the agent cannot
@@ -71,13 +71,13 @@ type Config struct {
 	Namespace string
 	// Workers is how many services are worked on at once.
 	Workers int
-	// RefreshInterval is how often a service that nothing happened to is looked at again, ±25 %.
-	// Its bundles are compared with their digests; objects are applied only where they differ.
+	// RefreshInterval is how often a service that nothing happened to is checked again, ±25 %. Its
+	// bundles are compared with their digests; objects are applied only where they differ.
 	RefreshInterval time.Duration
 	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does
 	// not count.
 	ApplyTimeout time.Duration
-	// CacheSize bounds the bundles on disk. Those that the plan names are never evicted.
+	// CacheSize bounds the bundles on disk. Bundles of the plan are never evicted.
 	CacheSize config.Bytes
 	// LocalIdentity keeps the agent's identity in DataDir only. Otherwise it is in a Secret of the
 	// cluster, too, so that it survives the loss of DataDir.
@@ -97,7 +97,7 @@ type Config struct {
 	// "leat:". The agent always rejects Kubernetes' own identities, system:….
 	AllowedUsers  []string
 	AllowedGroups []string
-	// LockDown refuses services without an account, whatever the hub says. AllowedAccounts are the
+	// LockDown refuses services without an account, regardless of the hub. AllowedAccounts are the
 	// accounts that services may have then, as patterns namespace/name. Nil: every account outside of
 	// Namespace. An empty list is an error.
 	LockDown        bool

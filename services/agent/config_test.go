@@ -68,7 +68,7 @@ func configIs(digest string) func(*distributorv1.ServiceReport) bool {
 	}
 }
 
-// notes keeps what is logged.
+// notes keeps the log.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -108,8 +108,8 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("got %d downloads and %d questions for configurations, want 1 and 2", len(h.ranges), h.asked)
 	}
 
-	// The hub changes its mind, and then cannot say what it wants: what is applied stays, and the
-	// reason is told.
+	// The hub changes its mind, and then cannot resolve its content: the applied state stays, and the
+	// status has the reason.
 	kept := h.configure("conf", "hunter4-of-the-plan")
 	h.awaitReport(t, "conf", configIs(kept))
 	h.change(func() { h.configs = nil })

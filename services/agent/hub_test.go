@@ -45,7 +45,7 @@ type hub struct {
 	server  *http.Server
 
 	mu        sync.Mutex
-	key       ed25519.PublicKey // nil: nobody is enrolled
+	key       ed25519.PublicKey // nil: no agent is enrolled
 	joins     map[string]bool   // join tokens that are good once
 	enrolled  *distributorv1.EnrollRequest
 	tokens    int    // how many access tokens were given out
@@ -365,7 +365,7 @@ func (h *hub) ReportStatus(ctx context.Context, r *distributorv1.ReportStatusReq
 	return &distributorv1.ReportStatusResponse{}, nil
 }
 
-// describe takes in what a report says of the cluster. h.mu is held.
+// describe takes in a report's part about the cluster. h.mu is held.
 func (h *hub) describe(r *distributorv1.ReportStatusRequest) {
 	if r.GetFull() {
 		h.overview = &distributorv1.ClusterOverview{}

@@ -39,7 +39,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// parts are what runs, and what the parts of the tunnel are made of.
+// parts are the running parts, and the parts of the tunnel.
 type parts struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
@@ -49,7 +49,7 @@ type parts struct {
 	plans     *control.Plans
 	reports   *control.Reports
 	describer *control.Describer
-	summary   *overview.Summary // nil: the cluster is not to be looked at
+	summary   *overview.Summary // nil: the cluster view is off
 	workers   *renderworker.Pool
 	engine    *reconcile.Engine
 	uplink    *uplink.Uplink
@@ -234,7 +234,7 @@ func connectHub(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, caPE
 	return me, hub, nil
 }
 
-// maxKeySet bounds what is read of the hub's key set.
+// maxKeySet bounds the size of the hub's key set.
 const maxKeySet = 64 << 10
 
 func fetchHubKeys(ctx context.Context, hub rpc.Client) ([]ed25519.PublicKey, error) {

@@ -69,7 +69,7 @@ func succeed(dir string, term int) error {
 }
 
 // restoreIdentity brings the identity back from the cluster, however long that takes to answer.
-// Where the agent may not read it, it goes on without. The end of ctx is an error.
+// Where the agent may not read it, it continues without. The end of ctx is an error.
 func restoreIdentity(ctx context.Context, dir string, keep control.Keep, logger *slog.Logger) error {
 	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
 		err := control.RestoreIdentity(ctx, dir, keep, logger)

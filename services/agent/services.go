@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// services are those that people may reach through the tunnel.
+// services are the services that people may reach through the tunnel.
 func (c *Config) services() ([]uplink.Service, error) {
 	var services []uplink.Service
 	var errs []error

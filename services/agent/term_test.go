@@ -21,8 +21,8 @@ func TestSucceed(t *testing.T) {
 	}{
 		{[]int{0}, true},
 		{[]int{0, 0}, true},        // killed, and back while the lease was its own
-		{[]int{0, 1, 2}, true},     // it has given the lease up, and nobody else wanted it
-		{[]int{0, 2}, false},       // somebody has led in between
+		{[]int{0, 1, 2}, true},     // it has given the lease up, and no other replica wanted it
+		{[]int{0, 2}, false},       // another replica has led in between
 		{[]int{4}, false},          // also, before the folder had heard of terms
 		{[]int{0, 1, 2, 0}, false}, // the lease was deleted
 		{[]int{4, 4, 5, 5, 9}, false},

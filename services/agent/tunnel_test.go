@@ -306,7 +306,7 @@ func testAgentService(t *testing.T, h *hub, via http.RoundTripper) {
 			break
 		}
 	}
-	// What somebody changed is put right, and then there is no difference.
+	// A changed object is corrected, and then there is no difference.
 	for {
 		diff, err := client.Diff(ctx, &agentv1.DiffRequest{Service: "svc"})
 		if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent runs Leat's agent: one per cluster, it makes the cluster run what the hub says.
+// Command agent runs Leat's agent: one per cluster, it makes the cluster run the plan of the hub.
 package main
 
 import (

@@ -3,10 +3,10 @@
 
 // Package accounts decides as which service account the agent works on a service.
 //
-// Two sides have a say. The operator of the cluster sets a Lock where the agent runs. The hub sends
-// its own settings with the plan, as Hub. The package promises that nothing in a plan widens what
-// the Lock allows: the hub can lock a cluster that its operator left open, and it cannot open a
-// cluster that its operator locked.
+// Two sides decide. The operator of the cluster sets a Lock where the agent runs. The hub sends its
+// own settings with the plan, as Hub. The package promises that nothing in a plan widens what the
+// Lock allows: the hub can lock a cluster that its operator left open, and it cannot open a cluster
+// that its operator locked.
 //
 // RBAC decides after this package whether the agent may impersonate the account, and what the
 // account may do.
@@ -69,7 +69,7 @@ func (l Lock) IsLocked() bool { return l.isLocked }
 // Allowed returns the patterns of the accounts that are allowed. Nil: every account.
 func (l Lock) Allowed() []string { return slices.Clone(l.allowed) }
 
-// Hub is what the hub says about accounts in its plan.
+// Hub holds the hub's settings for accounts from its plan.
 type Hub struct {
 	// IsLocked refuses services without an account.
 	IsLocked bool

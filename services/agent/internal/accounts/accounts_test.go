@@ -23,8 +23,8 @@ func newLock(t *testing.T, isLocked bool, patterns []string) accounts.Lock {
 	return lock
 }
 
-// TestSecHubCannotWidenTheLock compares what the hub and a service say with what the cluster's own
-// lock allows.
+// TestSecHubCannotWidenTheLock compares the settings of hub and service with the cluster's own
+// lock.
 func TestSecHubCannotWidenTheLock(t *testing.T) {
 	t.Parallel()
 	type lock struct {

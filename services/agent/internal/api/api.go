@@ -123,7 +123,7 @@ func (s *Server) GetInventory(_ context.Context, request *agentv1.GetInventoryRe
 	return response, nil
 }
 
-// WatchEvents implements AgentService. A slow reader's stream ends with an error that says so.
+// WatchEvents implements AgentService. A slow reader's stream ends with an error about that.
 func (s *Server) WatchEvents(
 	ctx context.Context, request *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse],
 ) error {

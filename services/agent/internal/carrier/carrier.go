@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package carrier opens connections to the hub on which the agent serves requests. What works
-// depends on the proxies and ingresses on the way. The Dialer tries an HTTP/1.1 Upgrade first,
-// which costs nothing, then a WebSocket, then a stream of Connect messages in HTTP/2. It remembers
-// for each address what worked. All three look the same to the user of a connection. The Dialer
-// uses the HTTP proxies of the environment. docs/reference/protocol/tunnel.md describes the wire.
+// Package carrier opens connections to the hub on which the agent serves requests. The way that
+// works depends on the proxies and ingresses on the way. The Dialer tries an HTTP/1.1 Upgrade
+// first, which costs nothing, then a WebSocket, then a stream of Connect messages in HTTP/2. It
+// remembers for each address what worked. All three look the same to the user of a connection. The
+// Dialer uses the HTTP proxies of the environment. docs/reference/protocol/tunnel.md describes the
+// wire.
 package carrier
 
 import (

@@ -296,7 +296,7 @@ func TestRefusalThatHasNoEnd(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadFull(r.Body, make([]byte, 5)) // the agent has said what it has to say, and waits
+		_, _ = io.ReadFull(r.Body, make([]byte, 5)) // the agent has sent its messages, and waits
 		w.Header().Set("Content-Type", "application/connect+proto")
 		refusal := `{"error":{"code":"already_exists","message":"connected already"}}`
 		_, _ = w.Write(append([]byte{2, 0, 0, 0, byte(len(refusal))}, refusal...)) // the last message of the stream

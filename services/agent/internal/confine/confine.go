@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package confine makes the Reader of a service: the one way in which the agent reads an object of
-// the cluster because a service's spec names it. Such objects are those that a service depends on,
-// those that its charts look up, those that its configuration refers to, and its keys.
+// the cluster because a service's spec names it. Such objects are its dependencies, the objects
+// that its charts look up or that its configuration refers to, and its keys.
 //
 // It promises:
 //
@@ -41,9 +41,9 @@ import (
 // agent's own for services without an account.
 const KeysSecret = "leat-sops"
 
-// Cluster is what a Reader reads: the cluster as the service's account uses it.
+// Cluster is read by a Reader: the cluster as the service's account uses it.
 type Cluster interface {
-	// The methods are those of [k8s.Reader].
+	// The methods are as in [k8s.Reader].
 	Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error)
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
 	List(ctx context.Context, kind schema.GroupVersionKind, namespace string, most int) ([]*unstructured.Unstructured, error)
@@ -56,7 +56,7 @@ type Bounds struct {
 	Service string
 	// Account is the one that reads. Zero: the agent itself.
 	Account k8s.Account
-	// Limits are those of the service's project. Nil: none.
+	// Limits are the limits of the service's project. Nil: none.
 	Limits *syncpolicy.Limits
 	// Home is the agent's own namespace.
 	Home string
@@ -85,8 +85,8 @@ func IsRefusal(err error) bool {
 	return ok
 }
 
-// Reader reads objects on behalf of one service. It is immutable and safe for concurrent use. Errors
-// are *Refusal and those of [k8s.Reader].
+// Reader reads objects on behalf of one service. It is immutable and safe for concurrent use.
+// Errors are *Refusal and the errors of [k8s.Reader].
 type Reader struct {
 	cluster Cluster
 	bounds  Bounds

@@ -74,7 +74,7 @@ func (l *LastGood) Pinned(d digest.Digest) bool {
 	return l.pins[d] > 0
 }
 
-// Yield unpins all bundles, for a store without room for those of the plan. They are pinned again
+// Yield unpins all bundles, for a store without room for the plan's bundles. They are pinned again
 // when services report.
 func (l *LastGood) Yield() {
 	l.mu.Lock()

@@ -136,7 +136,7 @@ func TestResume(t *testing.T) {
 		t.Fatal("got no error for a download that broke off")
 	}
 	c = openClient(t, h, dir, once, func(*casdisk.Config, *control.BundleParams) { _ = c.store.Close() })
-	c.want(t, second, none) // what is there already says of which base it is the delta
+	c.want(t, second, none) // the existing part names the base of the delta
 	requests = wantRequests(t, h, first.digest.String(), first.digest.String())
 	if requests[1].ranges != "bytes=10000-" || requests[0].sent+requests[1].sent > 51_000 {
 		t.Errorf("requests: got %+v, want the second to go on where the first ended", requests)

@@ -40,7 +40,7 @@ func planOf(message *distributorv1.Plan) (plan.Plan, error) {
 		seen[service.Name] = true
 		p.Services = append(p.Services, service)
 	}
-	p.Settings, _ = policywire.Settings(message.GetSettings()) // what is not known does not keep the plan from being followed
+	p.Settings, _ = policywire.Settings(message.GetSettings()) // unknown parts do not keep the plan from being followed
 	return p, nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 const (
 	// describePause is the minimum time between two descriptions. The first change is reported at
-	// once, and those of the following second together.
+	// once, and further changes of the same second together.
 	describePause = time.Second
 	// versionPause is the minimum time between two requests for the API server's version, however
 	// often the connection is lost.
@@ -62,7 +62,7 @@ func NewDescriber(p DescriberParams) *Describer {
 	return &Describer{params: p, ask: wake.NewSignal(), told: wake.NewSignal()}
 }
 
-// Back says that the API server was away, and may be another one now. It returns at once, and is
+// Back reports that the API server was away, and may be another one now. It returns at once, and is
 // safe for concurrent use.
 func (d *Describer) Back() { d.ask.Set() }
 

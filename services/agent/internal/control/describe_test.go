@@ -304,7 +304,7 @@ func TestOverviewIsNeverLost(t *testing.T) {
 			t.Errorf("report of a service: got %v, want nothing of the cluster", got)
 		}
 
-		d.SetKnown(overview.Nodes, false) // which only a full report can say
+		d.SetKnown(overview.Nodes, false) // which only a full report can express
 		pass(time.Minute)
 		if got := h.last(); !got.GetFull() || got.GetCluster().GetOverview().GetNodes() != nil || got.GetCluster().GetNodes() != 0 ||
 			got.GetCluster().GetOverview().GetPods() == nil {
@@ -365,7 +365,7 @@ func TestRandomReports(t *testing.T) {
 		}
 		t.Logf("%d reports, %d of them lost or forgotten", len(h.requests), len(fates))
 		h.mu.Unlock()
-		r.Forget("nobody") // a full report says what there is
+		r.Forget("nobody") // a full report lists everything
 		pass(time.Minute)
 		if diff := cmp.Diff(h.last().GetCluster().GetOverview(), known, protocmp.Transform()); diff != "" {
 			t.Errorf("what the hub knows (-want +got):\n%s", diff)

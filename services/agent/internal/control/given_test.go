@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// TestSecValuesOfTheClusterStaySealed keeps values of the cluster on disk, for the next process and
-// for nobody else.
+// TestSecValuesOfTheClusterStaySealed keeps values of the cluster on disk, for the next process
+// only.
 func TestSecValuesOfTheClusterStaySealed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -79,8 +79,8 @@ type IdentityParams struct {
 	// ClusterName is the name that the agent proposes for its cluster with a bootstrap token. Empty:
 	// the hub makes one.
 	ClusterName string
-	// KubernetesUID returns the uid of the cluster, that of its namespace kube-system. Required with a
-	// bootstrap token.
+	// KubernetesUID returns the uid of the cluster, the uid of its namespace kube-system. Required
+	// with a bootstrap token.
 	KubernetesUID func(ctx context.Context) (string, error)
 	// Hub is a client that sends no token.
 	Hub distributorv1connect.DistributorServiceClient
@@ -99,7 +99,7 @@ type Identity struct {
 	params   IdentityParams
 	renewals *flight.Group[struct{}, struct{}] // the one key: both tokens are renewed together
 
-	enrolled  wake.Signal // one token when what is on the disk changed
+	enrolled  wake.Signal // one token when the disk's content changed
 	complaint sync.Once   // about the keep
 
 	mu       sync.Mutex
@@ -117,7 +117,7 @@ type Identity struct {
 
 var _ identity.TokenSource = (*Identity)(nil)
 
-// identityState is what the hub has returned about the agent.
+// identityState is the hub's answer about the agent.
 type identityState struct {
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"cluster_uid"`

@@ -17,7 +17,7 @@ func (i *Identity) Key() ed25519.PrivateKey {
 	return i.key
 }
 
-// HubKeys returns the keys with which the hub signs: those of its latest answer, unless the
+// HubKeys returns the keys with which the hub signs: the keys of its latest answer, unless the
 // configuration has changed since.
 func (i *Identity) HubKeys() []ed25519.PublicKey {
 	i.mu.Lock()

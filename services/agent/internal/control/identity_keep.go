@@ -86,7 +86,7 @@ func (i *Identity) KeepIdentity(ctx context.Context, keep Keep) error {
 	return nil
 }
 
-// keepRetry spaces attempts to use a keep without the right to: somebody has to grant the right
+// keepRetry spaces attempts to use a keep without the right to: a person has to grant the right
 // first.
 func keepRetry() backoff.Policy { return backoff.Policy{Initial: time.Second, Max: 10 * time.Minute} }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// TestACrowdedHub has a hub that refuses streams, and says when to retry.
+// TestACrowdedHub has a hub that refuses streams, and names the time to retry.
 func TestACrowdedHub(t *testing.T) {
 	h := &planHub{}
 	h.watch = func(context.Context, int, string, func(*distributorv1.WatchPlanResponse) error) error {

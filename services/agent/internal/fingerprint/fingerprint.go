@@ -7,7 +7,7 @@
 // There are two kinds of sums. Desired covers a manifest. Live covers the fields that one field
 // manager has applied: which fields those are, and their values in the cluster. Other fields do not
 // change it, be it a default, an autoscaler's number of replicas or a status. It changes when
-// somebody removes one of the manager's fields, takes it over, or changes its value.
+// another manager removes one of the manager's fields, takes it over, or changes its value.
 package fingerprint
 
 import (

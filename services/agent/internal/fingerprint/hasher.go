@@ -16,7 +16,7 @@ import (
 // one allocation for an object of common size, because it runs for every event of every watch.
 type hasher struct {
 	digest hash.Hash
-	keys   []string // a stack of sorted keys: those of a map are above those of the map around it
+	keys   []string // a stack of sorted keys: the keys of a map are above the keys of the map around it
 	buffer []byte
 
 	keySpace    [64]string

@@ -5,8 +5,8 @@ package health
 
 import "fmt"
 
-// coreKinds judge the built-in kinds of Kubernetes that have a state of their own, by group and kind.
-// The verdicts are those of kstatus, except where docs/guides/health.md says otherwise.
+// coreKinds judge the built-in kinds of Kubernetes that have a state of their own, by group and
+// kind. The verdicts equal kstatus', with the exceptions in docs/guides/health.md.
 var coreKinds = map[[2]string]func(object) Verdict{
 	{"", "Pod"}:                                          pod,
 	{"", "Service"}:                                      service,

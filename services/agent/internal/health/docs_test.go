@@ -40,8 +40,8 @@ func TestDocumentedKinds(t *testing.T) {
 	golden.Assert(t, "../../../../../docs/reference/health-kinds.md", page.Bytes())
 }
 
-// TestDocumentedExample compiles the example of the page, and checks that it does what the page
-// says.
+// TestDocumentedExample compiles the example of the page, and checks that it works as the page
+// describes.
 func TestDocumentedExample(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../../docs/guides/health.md")

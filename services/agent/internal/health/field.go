@@ -78,7 +78,7 @@ func conditionOf(o object, kind string) condition {
 	return condition{}
 }
 
-// say formats the condition as a sentence.
+// say formats a condition as a sentence.
 func (c condition) say() string {
 	message := strings.TrimSpace(c.message)
 	switch {

@@ -3,12 +3,13 @@
 
 // Package health judges whether objects do what they should.
 //
-// An object is judged by the first of these that covers its kind: the rules of its service, those
-// of the cluster and the fleet, the package's own knowledge of Kubernetes' built-in kinds, and the
-// library of rules for other projects' kinds. All other objects are judged by the conventions that
-// controllers share. Users and the library write rules in the same format, see Compile.
+// An object is judged by the first of these that covers its kind: the rules of its service, the
+// rules of the cluster and the fleet, the package's own knowledge of Kubernetes' built-in kinds,
+// and the library of rules for other projects' kinds. All other objects are judged by the
+// conventions that controllers share. Users and the library write rules in the same format, see
+// Compile.
 //
-// An object that its owner suspended is healthy, and its message says that it is suspended.
+// An object that its owner suspended is healthy, and its message names the suspension.
 package health
 
 import "fmt"

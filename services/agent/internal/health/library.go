@@ -25,8 +25,8 @@ var files embed.FS
 type Vendor struct {
 	// Name is the name of the project or vendor.
 	Name string `json:"vendor"`
-	// Rules are its rules. A rule whose group and kind have no wildcards takes precedence over
-	// those that have.
+	// Rules are its rules. A rule whose group and kind have no wildcards takes precedence over rules
+	// with wildcards.
 	Rules []syncpolicy.HealthRule `json:"healthRules"`
 }
 

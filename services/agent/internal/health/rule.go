@@ -32,7 +32,7 @@ type ruleVerdict struct {
 	holds *expression.Expression
 }
 
-// RuleError describes what is wrong with a rule.
+// RuleError describes the defect of a rule.
 type RuleError struct {
 	// Group and Kind are the rule's.
 	Group, Kind string

@@ -33,7 +33,7 @@ func deployment(o object) Verdict {
 	return healthy()
 }
 
-// trouble returns why replicas cannot be created, or "" if the status does not say so.
+// trouble returns why replicas cannot be created, or "" if the status does not report it.
 func trouble(o object) string {
 	if c := conditionOf(o, "ReplicaFailure"); c.status == isTrue {
 		return c.say()

@@ -19,7 +19,7 @@ type Hooks struct {
 	// Ended has an entry for each hook of the run that has ended: a message if it failed, and "" if
 	// it succeeded.
 	Ended map[string]string `json:"ended,omitempty"`
-	// Objects are the hooks that may be in the cluster, including those of earlier runs. They are
+	// Objects are the hooks that may be in the cluster, including the hooks of earlier runs. They are
 	// not among the service's objects.
 	Objects []Object `json:"objects,omitempty"`
 	// DeleteHooks are the manifests of the hooks that run when the service is removed. They are

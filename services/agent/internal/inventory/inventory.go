@@ -6,7 +6,7 @@
 //
 // An inventory is the only ground on which the agent ever deletes. It never touches an object that
 // is not in an inventory. It deletes an object only under the recorded UID, so an object that
-// somebody else created under the same name in the meantime survives.
+// another client created under the same name in the meantime survives.
 package inventory
 
 import (

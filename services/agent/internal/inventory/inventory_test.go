@@ -210,7 +210,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	})
 }
 
-// TestInstalls follows a service: what is installed stays installed until something else is applied.
+// TestInstalls follows a service: installed objects stay installed until something else is applied.
 func TestInstalls(t *testing.T) {
 	t.Parallel()
 	one, two := inventory.Applied{SpecDigest: "s", Digests: []string{"one"}}, inventory.Applied{SpecDigest: "s", Digests: []string{"two"}}

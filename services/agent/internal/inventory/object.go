@@ -13,7 +13,7 @@ type Object struct {
 	// Wave is the object's place in the order of applying: smaller waves come first. Deletion uses
 	// the reverse order.
 	Wave int
-	// Wish is what the last applied manifest says about the object's deletion.
+	// Wish is the last applied manifest's wish for the object's deletion.
 	Wish Wish
 	// Agreed means that a person has agreed to the object's deletion.
 	Agreed bool

@@ -50,7 +50,7 @@ func (o Object) depth() int {
 	}
 }
 
-// The ranks of kinds inside a wave: kinds of a higher rank use those of a lower one.
+// The ranks of kinds inside a wave: kinds of a higher rank use kinds of a lower one.
 const (
 	rankConfig = iota
 	rankStorage

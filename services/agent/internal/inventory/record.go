@@ -47,7 +47,7 @@ type Record struct {
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage `json:"entry,omitempty"`
-	// Rendered is what the latest render showed besides objects.
+	// Rendered holds the latest render's results besides objects.
 	Rendered
 	// Touched means that a later run has begun to change the cluster, and did not succeed. The
 	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
@@ -55,7 +55,7 @@ type Record struct {
 	Touched bool `json:"touched,omitempty"`
 	// Objects are the objects in the cluster.
 	Objects Set `json:"-"`
-	// Once are those of the objects that run once, sorted by key.
+	// Once are the objects that run once, sorted by key.
 	Once []Once `json:"once,omitempty"`
 	// Hooks is the state of the service's hooks.
 	Hooks Hooks `json:"hooks,omitzero"`
@@ -72,15 +72,15 @@ func (r Record) NeedsAccount() bool {
 	return r.Objects.Len() > 0 || len(r.Hooks.Objects) > 0 || len(r.Hooks.DeleteHooks) > 0 || len(r.Tests.Objects) > 0
 }
 
-// Rendered is what a render showed besides objects.
+// Rendered holds a render's results besides objects.
 type Rendered struct {
-	// AsksFacts means that the same inputs may make other objects: templates look at facts of the
+	// AsksFacts means that the same inputs may make other objects: templates read facts of the
 	// cluster, or have made certificates, which are made again before they end.
 	AsksFacts bool `json:"asksFacts,omitempty"`
 	// HasGenerated means that templates have generated values, which are kept for the service and
 	// deleted with it.
 	HasGenerated bool `json:"generated,omitempty"`
-	// Warnings are those of the latest render, as they are reported.
+	// Warnings are the latest render's warnings, as they are reported.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type Applied struct {
 	First bool `json:"first,omitempty"`
 }
 
-// Inputs returns a without what is known of its run.
+// Inputs returns a without the facts of its run.
 func (a Applied) Inputs() Applied {
 	a.At, a.Took, a.First = time.Time{}, 0, false
 	return a

@@ -9,7 +9,7 @@ import (
 )
 
 // Tests is the recorded state of a service's tests. It makes them run once for a change, however
-// often the agent restarts. It is a value; nobody changes its slices.
+// often the agent restarts. It is a value; callers must not change its slices.
 type Tests struct {
 	// Run identifies the latest run of the tests. It is empty before the first.
 	Run string `json:"run,omitempty"`
@@ -18,7 +18,7 @@ type Tests struct {
 	// Objects are objects that tests may have left in the cluster. They are not among the service's
 	// objects.
 	Objects []Object `json:"objects,omitempty"`
-	// Results are those of the run, in order. If a test failed, its result is the last.
+	// Results are the results of the run, in order. If a test failed, its result is the last.
 	Results []TestResult `json:"results,omitempty"`
 }
 

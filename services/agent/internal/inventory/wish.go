@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Wish is what an object's annotations request about its deletion.
+// Wish is the request of an object's annotations about its deletion.
 type Wish int
 
 // The wishes.
@@ -23,7 +23,7 @@ const (
 )
 
 // The annotations that decide whether an object may be deleted: Leat's own, with the values
-// "disabled" and "enabled" or with Argo CD's, and those that ask other tools to keep it.
+// "disabled" and "enabled" or with Argo CD's, and annotations that ask other tools to keep it.
 const (
 	leatPrune   = "leat.dev/prune"
 	leatOptions = "leat.dev/sync-options"
@@ -59,8 +59,8 @@ func isWord(value, word string) bool {
 	return strings.EqualFold(strings.TrimSpace(value), word)
 }
 
-// isKeepOption reports whether an option keeps an object from being deleted. Nobody is asked about
-// a single object, so an option that demands a confirmation counts, too.
+// isKeepOption reports whether an option keeps an object from being deleted. People are not asked
+// about single objects, so an option that demands a confirmation counts, too.
 func isKeepOption(option string) bool {
 	name, value, _ := strings.Cut(option, "=")
 	return (isWord(name, "Prune") || isWord(name, "Delete")) && (isWord(value, "false") || isWord(value, "confirm"))

@@ -30,11 +30,10 @@ const (
 	ProjectLabel = "leat.dev/project"
 )
 
-// API is the Kubernetes API, used as one account. Implementations retry what is worth retrying
-// within ctx; an error that they return is final for this run. Errors are *reason.Problem if they
-// have a reason of their own (ApplyRejected, ApplyConflict, ClusterUnreachable, TenantForbidden for
-// what the account may not do). No error contains an object's data. Methods may be called
-// concurrently.
+// API is the Kubernetes API, used as one account. Implementations retry temporary failures within
+// ctx; an error that they return is final for this run. Errors are *reason.Problem if they have a
+// reason of their own (ApplyRejected, ApplyConflict, ClusterUnreachable, TenantForbidden if the
+// account lacks the right). No error contains an object's data. Methods may be called concurrently.
 type API interface {
 	Reader
 	Writer
@@ -54,12 +53,13 @@ type Reader interface {
 	List(ctx context.Context, kind schema.GroupVersionKind, namespace string, most int) ([]*unstructured.Unstructured, error)
 	// Contents lists objects that would be deleted together with a Namespace or
 	// CustomResourceDefinition. It leaves out what Kubernetes itself puts into every namespace,
-	// what is deleted with its owner, and what is being deleted already. A few objects suffice.
+	// objects that are deleted with their owner, and objects that are being deleted already. A few
+	// objects suffice.
 	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
 	// Follow calls see with the object at once and after every change, until ctx is done. The
 	// object need not carry Leat's label.
 	Follow(ctx context.Context, ref inventory.Ref, see FollowFunc)
-	// Logs returns the last lines that a Pod, or the Pods of a Job, have written: those of the
+	// Logs returns the last lines that a Pod, or the Pods of a Job, have written: the lines of the
 	// failed containers in the Pod that failed last. It returns "" if the log is empty, or the kind
 	// has no logs.
 	Logs(ctx context.Context, object inventory.Object) (string, error)
@@ -74,8 +74,8 @@ type Writer interface {
 	// Apply server-side-applies obj, which it does not modify, and returns the resulting object.
 	// Errors include *ConflictError and *ImmutableError.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
-	// CreateMissing creates obj, which it does not modify, unless the object exists, and returns the object
-	// in the cluster: an existing one as it is. Errors are those of Apply.
+	// CreateMissing creates obj, which it does not modify, unless the object exists, and returns the
+	// object in the cluster: an existing one as it is. Errors are as of Apply.
 	CreateMissing(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
 	// Reown replaces the managedFields of an object as it was read, removes kubectl's record of
 	// what it applied last, and returns the resulting object. ErrReplaced: it is another object, or
@@ -109,7 +109,7 @@ type ApplyOptions struct {
 
 // DeleteOptions modify Writer.Delete.
 type DeleteOptions struct {
-	// Propagation is what happens to the object's dependents.
+	// Propagation is the effect on the object's dependents.
 	Propagation syncpolicy.Propagation
 	// ResourceVersion is the version that the object must still have. Empty: any.
 	ResourceVersion string

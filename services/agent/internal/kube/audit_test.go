@@ -27,7 +27,7 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s/%s", r.verb, r.resource, r.namespace, r.name)
 }
 
-// auditLog is what was read of an API server's audit log, which grows.
+// auditLog holds the part that was read of an API server's audit log, which grows.
 type auditLog struct {
 	mu   sync.Mutex
 	size int64 // of what was read

@@ -294,8 +294,8 @@ spec:
 	}
 }
 
-// createdDefinitions has a chart with two definitions under the policy create: one that somebody else
-// has made in an older form, and one that is missing.
+// createdDefinitions has a chart with two definitions under the policy create: one that another
+// client has made in an older form, and one that is missing.
 func createdDefinitions(s *scenario) {
 	definition := func(plural, field string) string {
 		kind := strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]
@@ -357,7 +357,7 @@ spec:
 		s.t.Errorf("object of the definition: got %v, want the second version", o["spec"])
 	}
 
-	// Under apply the definitions become the service's; under create they are nobody's again.
+	// Under apply the definitions become the service's; under create they have no owner again.
 	s.spec.ForceConflicts = true // with the manager that has made one of them
 	s.applied(s.chart(map[string]map[string]string{"chart": files("old", "3")}, helm(renderstep.CRDsApply)))
 	if got := at(read("nuts.created.test"), "metadata", "labels", k8s.ServiceLabel); got != s.name {

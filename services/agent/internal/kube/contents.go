@@ -70,7 +70,7 @@ func (c *Client) instances(ctx context.Context, definition inventory.Ref) ([]lis
 	}
 	served, plural := servedBy(live)
 	if len(served) == 0 {
-		return nil, nil // nobody can read objects that no version serves
+		return nil, nil // objects that no version serves cannot be read
 	}
 	return []listed{{served[0].GroupVersion().WithResource(plural), served[0].Kind}}, nil
 }
@@ -130,8 +130,8 @@ func (l lister) collect(ctx context.Context, resource listed, namespace string, 
 	}
 }
 
-// isProvided reports whether nobody needs to keep the object: it is being deleted, its owner takes
-// it along, or the cluster creates it in every namespace.
+// isProvided reports whether the object need not be kept: it is being deleted, its owner takes it
+// along, or the cluster creates it in every namespace.
 func isProvided(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil || len(o.GetOwnerReferences()) > 0 {
 		return true

@@ -31,7 +31,7 @@ import (
 )
 
 // TestCrashPoints kills an agent before and after its calls to the API server during a history of
-// objects. They are created, change, leave, are recreated by somebody else, move to another
+// objects. They are created, change, leave, are recreated by another client, move to another
 // service, and are deleted with their services. After a restart the agent must reach the same end:
 // the inventories match the cluster, no object of anybody else is deleted, and nothing is left
 // behind. LEAT_FAULT_LONG=1 kills it at every call, otherwise at some.
@@ -95,7 +95,7 @@ func (h *crash) live() int {
 	h.proxy.kill = h.child.kill
 	defer h.child.kill()
 	for chapter := range chapters {
-		if chapter == 1 { // what is to be pruned becomes somebody else's
+		if chapter == 1 { // an object to prune becomes another client's
 			h.c.request(h.t, http.MethodDelete, h.path("x"), "", "")
 			h.create("x")
 		}

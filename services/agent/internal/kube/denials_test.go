@@ -25,8 +25,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// shown returns everything that the engine has reported so far, what its events say, and what the
-// agent has stored in ConfigMaps.
+// shown returns everything that the engine has reported so far, its events, and what the agent has
+// stored in ConfigMaps.
 func (c *cluster) shown(t *testing.T, events <-chan report.Event) string {
 	t.Helper()
 	c.mu.Lock()
@@ -173,7 +173,7 @@ func TestSecDenialsQuoteNoSecret(t *testing.T) {
 		wait(service)
 	}
 
-	// A denied deletion is not an object that somebody has replaced.
+	// A denied deletion is not an object that another client has replaced.
 	prune := plan.Spec{Namespace: "denied", Prune: new(true)}
 	kept := string(secretJSON(t, "kept", set.Plant("a Secret that stays"), ""))
 	kept = strings.Replace(kept, `{"deny":""}`, `{"deny-delete":"409"}`, 1)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// catalog is what an API server serves. It is immutable.
+// catalog lists the kinds that an API server serves. It is immutable.
 type catalog struct {
 	mappings map[schema.GroupVersionKind]*meta.RESTMapping
 	// absent are the versions whose own server does not answer. Their last known resources are in

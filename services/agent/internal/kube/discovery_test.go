@@ -31,7 +31,7 @@ type discoveryServer struct {
 	etag      string
 	down      bool   // does not answer with what it should
 	mills     string // freshness of the group of mills; empty: it is not there
-	bare      bool   // the group of mills is listed without what is in it
+	bare      bool   // the group of mills is listed without its content
 	answers   map[string]int
 	gate      chan struct{} // nil, or closed to let answers out
 }
@@ -185,8 +185,8 @@ func TestDiscoveryIsShared(t *testing.T) {
 }
 
 // TestDiscoveryOfTheSame asks again and again for a kind that does not exist. Answers with another
-// text for the same kinds, and those of servers that cannot answer with "unchanged", are no change
-// of the facts.
+// text for the same kinds, and answers of servers that cannot answer with "unchanged", are no
+// change of the facts.
 func TestDiscoveryOfTheSame(t *testing.T) {
 	t.Parallel()
 	nothing := schema.GroupVersionKind{Version: "v1", Kind: "Nothing"}

@@ -65,7 +65,7 @@ func (g *stage) path(object string) string {
 	return "/apis/" + group + "/namespaces/" + g.name + "/" + rest
 }
 
-// must sends a request as somebody else, which has to succeed.
+// must sends a request as another client, which has to succeed.
 func (g *stage) must(t *testing.T, method, object, contentType, body string) map[string]any {
 	t.Helper()
 	status, answer := g.request(t, method, g.path(object), contentType, body)

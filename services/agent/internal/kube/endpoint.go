@@ -64,7 +64,7 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	for _, transport := range []*http.RoundTripper{&e.Transport, &e.Watches} {
 		config := rest.CopyConfig(c.config)
 		config.Dial = dialer()           // client-go does not share a transport with a dialer of its own
-		config.DisableCompression = true // callers negotiate the encoding; nobody on the way unpacks it
+		config.DisableCompression = true // callers negotiate the encoding; no hop on the way unpacks it
 		config.UserAgent = ""            // callers send their own, or none
 		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return speakH2(inner, budget) })
 		if *transport, err = rest.TransportFor(config); err != nil {
@@ -97,7 +97,7 @@ func speakH2(transport http.RoundTripper, budget *h2.Budget) http.RoundTripper {
 	return pool.Before(transport)
 }
 
-// settings returns those of connections to the API server.
+// settings returns the settings of connections to the API server.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.Windows{Initial: 512 << 10, Max: 512 << 10}, FrameSize: 64 << 10, MaxHeaderBytes: 1 << 20,

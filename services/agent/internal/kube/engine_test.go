@@ -157,8 +157,8 @@ func testDefinition(t *testing.T, c *cluster) {
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
-	// A definition that leaves the bundle stays, and everything of its kind that is not pruned
-	// itself. Nobody collects garbage here.
+	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself.
+	// There is no garbage collection here.
 	background := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
 	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
 	c.settled(t, s, report.Healthy)
@@ -280,7 +280,7 @@ func testDrift(t *testing.T, c *cluster) {
 	c.settled(t, s, report.Healthy)
 
 	// A sync request also restores an object whose change the agent has seen. The status shows only
-	// the deletion, whose event comes after that of the change.
+	// the deletion, whose event comes after the change's.
 	c.request(t, http.MethodPatch, configMaps+"drift-a", mergePatch, `{"data":{"value":"drifted"}}`)
 	c.request(t, http.MethodDelete, configMaps+"drift-b", "", "")
 	c.settled(t, s, report.Degraded)
@@ -387,7 +387,7 @@ func TestRestart(t *testing.T) {
 	if got := live["data"].(map[string]any)["value"]; got != "1" {
 		t.Errorf("value: got %v, want what others changed meanwhile to be put right", got)
 	}
-	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // its service left the plan while nobody looked
+	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // its service left the plan while no agent ran
 }
 
 // TestLargeInventory shows that the agent can store an inventory that is too large for a ConfigMap.

@@ -66,7 +66,7 @@ type cluster struct {
 	changed  chan struct{}   // closed and replaced at every change of statuses
 	given    memoryGiven
 	planned  string                   // version of the newest plan
-	settings syncpolicy.AgentSettings // what a hub says to the agent
+	settings syncpolicy.AgentSettings // the hub's messages to the agent
 	adopted  string                   // version of the plan that is worked on
 }
 

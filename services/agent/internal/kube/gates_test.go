@@ -125,7 +125,7 @@ func dependencyScenarios() map[string]func(*scenario) {
 			s.healthy(app)
 			s.ready("db", 0)
 			s.await(s.t, db.Name, func(got report.Status) bool { return got.Phase != report.Healthy })
-			s.healthy(app) // nobody asks again
+			s.healthy(app) // there is no further question
 			app = s.sync(config("app", "2"))
 			s.waits(app, waiting)
 			s.change("ConfigMap", "app", `{"data":{"value":"by hand"}}`)

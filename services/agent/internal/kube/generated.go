@@ -31,7 +31,7 @@ const (
 	// names are fixed, so that RBAC can permit these and no other Secret.
 	generatedPrefix = "leat-generated-"
 	generatedShards = 16
-	// maxGenerated bounds what is unpacked of one service.
+	// maxGenerated bounds the unpacked data of one service.
 	maxGenerated = 8 << 20
 )
 

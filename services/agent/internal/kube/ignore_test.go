@@ -129,7 +129,7 @@ func (c *cluster) assertAfter(t *testing.T, name string, want int, change func()
 
 // assertQuiet counts the writes of an object after a change, immediate or later. It then changes
 // sentinels one after the other, and waits until each has been corrected: the second correction is
-// in a run that follows that of the first.
+// in a run that follows the run of the first.
 func (c *cluster) assertQuiet(t *testing.T, path string, s *sentinels, want int, change func()) {
 	t.Helper()
 	c.assertAfter(t, path[strings.LastIndex(path, "/")+1:], want, func() {

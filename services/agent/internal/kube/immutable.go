@@ -20,10 +20,10 @@ import (
 
 // explain turns the rejection of an apply into an ImmutableError if the API server rejected the
 // change, and not the object. The API server returns the reason Invalid for both, and only its
-// message says that a field cannot be changed. So explain asks whether the API server would create
+// message shows that a field cannot be changed. So explain asks whether the API server would create
 // the same object under another name, which also recognises messages of other authors, such as the
 // rules of a definition. If it would not, the usual phrases decide: a field that is allocated once,
-// such as the port of a Service, fails under another name, too. kind is that of [Client.try].
+// such as the port of a Service, fails under another name, too. kind is the kind of [Client.try].
 func (c *Client) explain(
 	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, kind string, raw, refused error,
 ) error {

@@ -76,7 +76,7 @@ func (k *Keep) UID(ctx context.Context) (string, error) {
 	return uid, err
 }
 
-// connect returns a typed client, and the uid of the cluster, which is that of its namespace
+// connect returns a typed client, and the uid of the cluster, which is the uid of its namespace
 // kube-system.
 func (k *Keep) connect(ctx context.Context) (*kubernetes.Clientset, string, error) {
 	set, err := kubernetes.NewForConfig(k.client.config)

@@ -48,7 +48,7 @@ func TestLead(t *testing.T) {
 	secondEnded := lead(second, "second", begun)
 	third, stopThird := context.WithCancel(t.Context())
 	thirdEnded := lead(third, "third", make(chan string, 1))
-	stopThird() // nobody waits for leadership longer than is wanted
+	stopThird() // candidates wait for leadership no longer than is wanted
 	if err := <-thirdEnded; err != nil {
 		t.Errorf("a replica that is stopped while it waits: got %v, want nil", err)
 	}
@@ -60,7 +60,7 @@ func TestLead(t *testing.T) {
 	if got := <-begun; got != "second 1" {
 		t.Fatalf("got %s as the leader, want second 1", got)
 	}
-	// Somebody deletes the lease.
+	// A person deletes the lease.
 	status, answer := c.request(t, http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/leat-system/leases/leat-agent", mergePatch,
 		`{"spec":{"holderIdentity":"usurper","leaseDurationSeconds":3600}}`)
 	if status != http.StatusOK {

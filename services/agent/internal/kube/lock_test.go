@@ -82,8 +82,8 @@ func TestSecLockBelongsToTheCluster(t *testing.T) {
 	c.settled(t, c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "3"), "tenant")}, as("")), report.Healthy)
 	c.configureAgent(t, syncpolicy.AgentSettings{})
 
-	// What was applied before with the agent's own rights is not deleted with them. Another service
-	// may take its objects over with an account.
+	// An object that was applied before with the agent's own rights is not deleted with them. Another
+	// service may take its objects over with an account.
 	c.drop("former", "slash")
 	c.awaitProblem(t, "former", report.Failed, reason.TenantForbidden, "LEAT_AGENT_LOCK_DOWN")
 	c.mustExist(t, inTenant+"former-a", inTenant+"former-b")

@@ -298,7 +298,7 @@ func (s *scenario) present(objects ...string) {
 	}
 }
 
-// change patches an object as somebody else.
+// change patches an object as another client.
 func (s *scenario) change(kind, name, patch string) {
 	s.t.Helper()
 	if status, o := s.request(s.t, http.MethodPatch, s.collection(kind)+"/"+name, mergePatch, patch); status != http.StatusOK {
@@ -306,7 +306,7 @@ func (s *scenario) change(kind, name, patch string) {
 	}
 }
 
-// create creates an object as somebody else.
+// create creates an object as another client.
 func (s *scenario) create(kind, manifest string) {
 	s.t.Helper()
 	s.request(s.t, http.MethodPost, "/api/v1/namespaces", "application/json", fmt.Sprintf(`{"metadata":{"name":%q}}`, s.name))

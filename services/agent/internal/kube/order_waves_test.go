@@ -172,7 +172,7 @@ func widget(name string, size int, annotations ...string) string {
 	return manifest("order.test/v1", "Widget", name, map[string]any{"spec": map[string]any{"size": size}}, annotations...)
 }
 
-// other is a definition like that of the widgets, of a kind that only one scenario uses.
+// other is a definition like the widgets', of a kind that only one scenario uses.
 func other(kind string, annotations ...string) string {
 	plural := strings.ToLower(kind) + "s"
 	return manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", plural+".other.test", map[string]any{"spec": map[string]any{

@@ -33,19 +33,19 @@ const (
 // audited starts a control plane that records requests.
 func audited(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true }
 
-// applyAs server-side-applies as somebody else, with force.
+// applyAs server-side-applies as another client, with force.
 func (c *cluster) applyAs(t *testing.T, manager, path, body string) {
 	t.Helper()
 	c.must(t, http.MethodPatch, path+"?force=true&fieldManager="+manager, applyPatch, body)
 }
 
-// editAs merges a patch as somebody else.
+// editAs merges a patch as another client.
 func (c *cluster) editAs(t *testing.T, manager, path, body string) {
 	t.Helper()
 	c.must(t, http.MethodPatch, path+"?fieldManager="+manager, mergePatch, body)
 }
 
-// createAs creates an object as somebody else.
+// createAs creates an object as another client.
 func (c *cluster) createAs(t *testing.T, manager, collection, body string) {
 	t.Helper()
 	c.must(t, http.MethodPost, strings.TrimSuffix(collection, "/")+"?fieldManager="+manager, plainYAML, body)

@@ -59,7 +59,7 @@ const eventSilence = 12 * time.Minute
 // not at all. The watches do not depend on each other, so each is correct in the end.
 //
 // Nodes are few, and their metadata does not hold their capacity and version, so they are read
-// whole. Of the events only those of type Warning are requested.
+// whole. Of the events only events of type Warning are requested.
 func (c *Client) followers(p OverviewParams) []*follower {
 	follow := func(source overview.Source, collection watch.Collection, warned *sync.Once, settings watch.Settings) *follower {
 		settings.Denied = p.Denied

@@ -19,7 +19,7 @@ func nodeOf(o *unstructured.Unstructured) overview.Node {
 	n.Cordoned, _, _ = unstructured.NestedBool(o.Object, "spec", "unschedulable")
 	n.Kubelet, _, _ = unstructured.NestedString(o.Object, "status", "nodeInfo", "kubeletVersion")
 	n.Ready = isTrue(o, "Ready")
-	// The version of most clusters says where they run; that of AKS does not.
+	// The version of most clusters shows where they run; AKS's does not.
 	if _, isAKS := o.GetLabels()["kubernetes.azure.com/cluster"]; isAKS {
 		n.Provider = "aks"
 	}

@@ -33,7 +33,7 @@ func isTransient(err error) bool {
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
 }
 
-// translate turns client-go's errors into those that reconcile.Cluster promises.
+// translate turns client-go's errors into the errors that reconcile.Cluster promises.
 func translate(err error, kind string) error {
 	status := apierrors.APIStatus(nil)
 	switch {
@@ -124,7 +124,7 @@ func words(status metav1.Status, kind string) string {
 
 // webhookOf returns the name of the admission webhook that denied a request, or "" if none did. The
 // API server begins the message with the name. The rest of the status, including its code, its
-// reason and its causes, is what the webhook has written.
+// reason and its causes, comes from the webhook.
 func webhookOf(status metav1.Status) string {
 	rest, isDenied := strings.CutPrefix(status.Message, "admission webhook ")
 	if !isDenied {
@@ -142,7 +142,7 @@ func webhookOf(status metav1.Status) string {
 }
 
 // isDenied reports whether an admission webhook denied a request. Its answer may have any code,
-// such as that of a conflict.
+// such as the code of a conflict.
 func isDenied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && webhookOf(status.Status()) != ""

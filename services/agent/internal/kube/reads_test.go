@@ -78,7 +78,7 @@ func TestSecDependenciesReadNothingOfOthers(t *testing.T) {
 	}
 	c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/pried")
 
-	// What the project may have is read as ever, and limits that become narrower count.
+	// Objects within the project's limits are read as before, and limits that become narrower count.
 	allowed := prying(func(s *plan.Spec) {
 		s.Policy.DependsOn = []syncpolicy.Dependency{{Object: object("v1", "Secret", "", "own"), Condition: "has(self.data.key)"}}
 	})

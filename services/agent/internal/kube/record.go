@@ -30,8 +30,8 @@ const (
 	inventoryLabel = "leat.dev/inventory"
 	// People set this annotation on a head. The agent never does, and deletes it with the record.
 	removeAnnotation, removeConfirmed = "leat.dev/remove", "confirmed"
-	// Both go on with the service's name in plans, NAME or PROJECT.NAME, which has no more than one dot. The
-	// dot at the end keeps the two kinds apart.
+	// Both continue with the service's name in plans, NAME or PROJECT.NAME, which has no more than one
+	// dot. The dot at the end keeps the two kinds apart.
 	headPrefix  = "leat-inventory."
 	shardPrefix = "leat-inventory-shard."
 )
@@ -52,7 +52,7 @@ type Inventories struct {
 	client *Client
 
 	// shards maps each service to the names of its shards in the cluster, of type []string. Save does
-	// not write those again, and deletes those that a new record does not name. Listed means that a
+	// not write these again, and deletes shards that a new record does not name. Listed means that a
 	// list has filled the map.
 	shards sync.Map
 	listed atomic.Bool
@@ -96,7 +96,7 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 	return records, i.settle(ctx, found)
 }
 
-// settle records the existing shards once, and deletes those that no head names.
+// settle records the existing shards once, and deletes shards that no head names.
 func (i *Inventories) settle(ctx context.Context, found stored) error {
 	if i.listed.Load() {
 		return nil // shards is newer than this list, which may precede the latest Save

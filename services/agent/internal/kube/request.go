@@ -58,7 +58,7 @@ func (c *Client) forbids(err error) bool {
 		return false
 	}
 	if webhookOf(status.Status()) != "" || policyOf(status.Status()) != "" {
-		return false // whatever its message says
+		return false // whatever its message
 	}
 	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
 }

@@ -63,7 +63,7 @@ func (c *cluster) refer(t *testing.T, name string, files map[string]string, spec
 	return s
 }
 
-// keep puts a Secret into the cluster, as somebody else does.
+// keep puts a Secret into the cluster, as another client does.
 func (c *cluster) keep(t *testing.T, namespace, name string, data map[string]string) {
 	t.Helper()
 	c.must(t, http.MethodPatch, "/api/v1/namespaces/"+namespace+"?fieldManager=admin", applyPatch, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n")

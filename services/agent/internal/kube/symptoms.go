@@ -68,11 +68,11 @@ func (c *Client) Symptoms(ctx context.Context, object inventory.Object) (string,
 	}
 }
 
-// symptomReader reads what an object's status does not say.
+// symptomReader reads facts that an object's status lacks.
 type symptomReader struct{ rest rest.Interface }
 
-// workloadSymptom returns what the Pods of a workload report, or what the workload's own warning
-// says if it has no Pod that hangs.
+// workloadSymptom returns what the Pods of a workload report, or the workload's own warning if it
+// has no Pod that hangs.
 func (r symptomReader) workloadSymptom(ctx context.Context, workload *unstructured.Unstructured) (string, error) {
 	labels := podSelector(workload)
 	for _, phase := range []string{"status.phase=Pending", "status.phase!=Pending,status.phase!=Succeeded"} {

@@ -30,7 +30,7 @@ spec:
     spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}
 `
 
-// testHangingRollouts has a scheduler and a volume controller that say why nothing moves.
+// testHangingRollouts has a scheduler and a volume controller that report why nothing moves.
 func testHangingRollouts(t *testing.T, c *cluster) {
 	t.Helper()
 	spec := plan.Spec{Prune: new(true), HealthTimeout: 4 * time.Second}

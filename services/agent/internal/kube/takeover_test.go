@@ -148,7 +148,7 @@ func (s *scenario) takeOver(install string) {
 	if now := workload(); !slices.Equal(now, running) {
 		s.t.Errorf("ReplicaSets and Pods: got %v, want the same as before, %v", now, running)
 	}
-	// What the chart makes for an installation only stays as Helm has left it.
+	// Objects that the chart makes for an installation only stay as Helm has left it.
 	for _, name := range []string{"seeded", "first"} {
 		is := s.get("ConfigMap", name)
 		if uidOf(is) != uidOf(before["ConfigMap/"+name]) || at(is, "metadata", "labels", k8s.ServiceLabel) != nil {

@@ -55,7 +55,7 @@ func (s *scenario) failed(service plan.Service, words ...string) report.Status {
 	return got
 }
 
-// results returns the tests of a status: "+name" for those that passed, "-name" for others.
+// results returns the tests of a status: "+name" for passed ones, "-name" for others.
 func results(got report.Status) string {
 	var all []string
 	for _, r := range got.Tests {

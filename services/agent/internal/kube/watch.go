@@ -105,7 +105,7 @@ func (w *Watches) forget() {
 	clear(w.running)
 }
 
-// adjust ends the watches of undesired collections, and begins those of new ones.
+// adjust ends the watches of undesired collections, and begins watches of new ones.
 func (w *Watches) adjust(ctx context.Context, group *sync.WaitGroup, sink Sink) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

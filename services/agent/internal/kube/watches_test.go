@@ -116,7 +116,7 @@ func everywhere(kinds ...schema.GroupVersionKind) (all []observe.Collection) {
 	return all
 }
 
-// kubeconfigAs returns a kubeconfig with which an administrator acts as somebody else.
+// kubeconfigAs returns a kubeconfig with which an administrator acts as another user.
 func kubeconfigAs(t *testing.T, c *cluster, as string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(c.cp.KubeconfigPath())

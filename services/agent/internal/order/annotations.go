@@ -35,7 +35,7 @@ const (
 	helmLogPolicy      = "helm.sh/hook-output-log-policy" // how Helm prints hooks; accepted and ignored
 )
 
-// directive is what an object's annotations say about its place.
+// directive is the place that an object's annotations request.
 type directive struct {
 	events   []event
 	wave     int
@@ -92,7 +92,7 @@ func read(o *unstructured.Unstructured) (directive, error) {
 }
 
 // place reads phase, wave and deletion. It reads all annotations, also those that another dialect
-// overrules. Otherwise an error in one of them would appear only after somebody removed the other.
+// overrules. Otherwise an error in one of them would appear only after the other one was removed.
 func (r reader) place() (d directive, err error) {
 	var own, argo, helm []event
 	if own, err = r.events(LeatPhase, r.leatEvent); err != nil {

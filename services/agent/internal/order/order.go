@@ -62,7 +62,7 @@ func (d Deletion) Has(what Deletion) bool {
 
 // Member is one object at its place in a Schedule.
 type Member struct {
-	// Object is the object as it was given. Nobody changes it.
+	// Object is the object as it was given. It must not be changed.
 	Object *unstructured.Unstructured
 	// Hook is set for an object that a sync runs, and unset for one that the service consists of.
 	Hook bool
@@ -166,7 +166,7 @@ func errorf(format string, args ...any) error {
 }
 
 // New orders objects. First means that the service has never been applied completely: Helm's
-// install hooks run then, and those of an upgrade later on. The result does not depend on the order
+// install hooks run then, and the upgrade hooks later on. The result does not depend on the order
 // of the arguments. Errors are of type *Error.
 func New(objects []*unstructured.Unstructured, first bool) (Schedule, error) {
 	var s Schedule

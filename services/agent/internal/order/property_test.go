@@ -47,8 +47,8 @@ func anyObjects(t *rapid.T) []*unstructured.Unstructured {
 }
 
 // TestProperties orders any valid objects. No object is lost or doubled, waves and ranks ascend,
-// later stages wait for those that they need, and the order does not depend on the order of the
-// arguments.
+// later stages wait for the stages that they need, and the order does not depend on the order of
+// the arguments.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

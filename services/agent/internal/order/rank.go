@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rank orders the objects of a stage: each may need those of lower ranks.
+// rank orders the objects of a stage: each may need objects of lower ranks.
 type rank int
 
 const (

@@ -47,7 +47,7 @@ type NodesPart struct {
 	// Kubelets is the number of nodes for each version of the kubelet. Of more than MaxKubelets
 	// versions it has those with the most nodes.
 	Kubelets map[string]int
-	// Provider is where most nodes run, of those that show it.
+	// Provider is where most nodes run, among the nodes that show it.
 	Provider string
 }
 

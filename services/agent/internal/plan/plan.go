@@ -24,18 +24,18 @@ type Plan struct {
 	Services []Service
 	// Settings are the hub's settings for the agent itself.
 	Settings syncpolicy.AgentSettings
-	// Facts are what the hub knows of the cluster.
+	// Facts are the hub's facts about the cluster.
 	Facts Facts
-	// RemovalsHeldSince is when the hub was restored from a backup, if nobody has released the cluster
+	// RemovalsHeldSince is when the hub was restored from a backup, if the cluster was not released
 	// since: nothing is removed that this plan lacks. Zero: removals are not held.
 	RemovalsHeldSince time.Time
 }
 
-// Facts are what the hub knows of the cluster, for renderers. Nobody changes the maps.
+// Facts are the hub's facts about the cluster, for renderers. The maps must not be changed.
 type Facts struct {
 	// Name is the cluster's.
 	Name string
-	// Labels and Annotations are those of the cluster's document in the hub.
+	// Labels and Annotations come from the cluster's document in the hub.
 	Labels, Annotations map[string]string
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// entry is what testdata/entry.json says.
+// entry is the content of testdata/entry.json.
 func entry() plan.Service {
 	content, err := digest.Parse("sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")
 	if err != nil {
@@ -42,8 +42,8 @@ func entry() plan.Service {
 }
 
 // TestEntriesOfEarlierVersions reads an entry as the inventories of live clusters hold it: written
-// when the spec was a struct of the agent's own, whose renderer was a number. What is written now
-// reads alike.
+// when the spec was a struct of the agent's own, whose renderer was a number. New records read
+// alike.
 func TestEntriesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	stored, err := os.ReadFile("testdata/entry.json")

@@ -34,7 +34,7 @@ type proof struct {
 var errReplayed = errors.New("token was already used")
 
 // check accepts a token of the hub once. It records only tokens that the hub has signed, so that
-// nobody else can fill the memory.
+// other callers cannot fill the memory.
 func (p *proof) check(header http.Header) error {
 	token, ok := identity.BearerToken(header)
 	if !ok {

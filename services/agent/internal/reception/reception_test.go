@@ -105,7 +105,7 @@ func (a *agent) dial() net.Conn {
 	return ours
 }
 
-// secure is what the hub does first.
+// secure is the first step of the hub.
 func (a *agent) secure(conn net.Conn, change func(*tls.Config)) (*tls.Conn, error) {
 	a.t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
@@ -166,7 +166,7 @@ func TestTheHubIsLetIn(t *testing.T) {
 	}
 }
 
-// TestOthersAreRefused has somebody else dial the agent, who may have come by a token of the hub's.
+// TestOthersAreRefused has an attacker dial the agent, who may have obtained a token of the hub's.
 func TestOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	a := start(t)
@@ -227,7 +227,7 @@ func TestAgentThatIsNotEnrolledTakesTheHubOfItsKeys(t *testing.T) {
 	}
 }
 
-// TestUnprovenConnectionsAreBounded in number and in time, and keep nobody out.
+// TestUnprovenConnectionsAreBounded in number and in time, and keep no caller out.
 func TestUnprovenConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

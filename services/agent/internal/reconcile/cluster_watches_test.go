@@ -187,7 +187,7 @@ func seen(o *unstructured.Unstructured) observe.Observation {
 	}
 }
 
-// Create makes an object as somebody else would. It reports false where there is one of that name.
+// Create makes an object as another client would. It reports false where there is one of that name.
 func (m *clusterMemory) Create(o *unstructured.Unstructured) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func (m *clusterMemory) Create(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// Remove deletes an object as somebody else would. It reports false if the object is missing.
+// Remove deletes an object as another client would. It reports false if the object is missing.
 func (m *clusterMemory) Remove(key inventory.Key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,7 +218,7 @@ func (m *clusterMemory) Remove(key inventory.Key) bool {
 	return true
 }
 
-// Change changes an object as somebody else would. It reports false if the object is missing.
+// Change changes an object as another client would. It reports false if the object is missing.
 func (m *clusterMemory) Change(key inventory.Key, change func(*unstructured.Unstructured)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -58,7 +58,7 @@ func keyOf(name string) inventory.Key {
 	return inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}
 }
 
-// edit changes an object as somebody else would, and returns the observation of that.
+// edit changes an object as another client would, and returns the observation of that.
 func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unstructured)) observe.Observation {
 	t.Helper()
 	w.mu.Lock()
@@ -75,7 +75,7 @@ func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unst
 	return sight(o)
 }
 
-// erase deletes an object as somebody else would, and returns the observation of that.
+// erase deletes an object as another client would, and returns the observation of that.
 func (w *world) erase(name string) observe.Observation {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -157,11 +157,11 @@ func TestChangedManifest(t *testing.T) {
 		s.SpecDigest, s.Spec.Policy.Ignore = "another", []syncpolicy.IgnoreRule{{Pointers: []string{"/data"}}}
 		w.plan(s)
 		pass(t, time.Second)
-		w.assertApplied(t) // what is to be left as it is, is as it was applied
+		w.assertApplied(t) // an object to leave alone is as it was applied
 	})
 }
 
-// TestTerminating has an object that somebody deletes and whose finalizer is stuck, while its
+// TestTerminating has an object that a client deletes and whose finalizer is stuck, while its
 // manifest changes.
 func TestTerminating(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
-// TestContest has somebody who changes an object again as soon as it is corrected.
+// TestContest has a client that changes an object again as soon as it is corrected.
 func TestContest(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.follow(t, syncpolicy.DriftCorrect, "a", "b")

@@ -69,7 +69,7 @@ type Params struct {
 	Inventories inventory.Store
 	Reporter    Reporter
 	Watches     Watches
-	// Facts are what templates may ask of the cluster.
+	// Facts answer templates' questions about the cluster.
 	Facts manifest.Cluster
 	// Generated keeps what templates generate.
 	Generated manifest.GeneratedStore
@@ -102,7 +102,7 @@ type Observer func(ctx context.Context, took time.Duration, problem *reason.Prob
 type Settings struct {
 	// Workers is how many services are worked on at once.
 	Workers int
-	// Refresh is how often an unchanged service is looked at again, ±25 %.
+	// Refresh is how often an unchanged service is checked again, ±25 %.
 	Refresh time.Duration
 	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does
 	// not count.
@@ -315,8 +315,8 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	})
 }
 
-// updateHealthRules replaces the health rules by those of a plan. If they changed, all objects are
-// judged again.
+// updateHealthRules replaces the health rules by a plan's. If they changed, all objects are judged
+// again.
 func (e *Engine) updateHealthRules(ctx context.Context, p plan.Plan) {
 	if !e.shared.rules.update(p) {
 		return
@@ -329,8 +329,8 @@ func (e *Engine) updateHealthRules(ctx context.Context, p plan.Plan) {
 
 // dismiss removes the services that are not in the plan. If too many have vanished, it keeps all of
 // them until a person confirms their removal: a plan that lost most of its services is more likely
-// a mistake than a decision. It also keeps them if the hub was restored from a backup and nobody
-// has released the cluster since: they may have been made after the backup. Inventories of another
+// a mistake than a decision. It also keeps them if the hub was restored from a backup and the
+// cluster was not released since: they may have been made after the backup. Inventories of another
 // hub's agent are ignored, and do not count.
 func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit, restoredAt time.Time) {
 	e.mu.Lock()
@@ -345,7 +345,7 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit, restore
 				slog.String("leat.service", name))
 		}
 	}
-	undecided := 0 // services whose removal nobody has confirmed or started yet
+	undecided := 0 // services whose removal was not confirmed or started yet
 	for _, u := range vanished {
 		if u.order() != decide.Leave {
 			undecided++

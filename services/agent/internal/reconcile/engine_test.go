@@ -406,7 +406,8 @@ func TestWaves(t *testing.T) {
 	})
 }
 
-// TestReplacedObject shows that an object which somebody else created under the same name survives.
+// TestReplacedObject shows that an object which another client created under the same name
+// survives.
 func TestReplacedObject(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.service(t, "s", "a", "b", "c"))

@@ -39,5 +39,5 @@ func (f *facts) ClusterFacts(ctx context.Context) (render.ClusterFacts, error) {
 	return all, err
 }
 
-// readers are those of services, for the renderer, which the executor is made with.
+// readers are the readers of services, for the renderer, which the executor is made with.
 type readers struct{ *execute.Executor }

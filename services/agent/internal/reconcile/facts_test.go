@@ -33,7 +33,7 @@ func (w *world) serve(kinds ...string) {
 	w.factsChanged.Notify()
 }
 
-// TestFacts changes the kinds of the cluster. The service whose templates look at them is rendered
+// TestFacts changes the kinds of the cluster. The service whose templates read them is rendered
 // again, and costs nothing at notices of no change.
 func TestFacts(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestFacts(t *testing.T) {
 		w.mu.Lock()
 		writes, asked := w.writes, w.factsAsked
 		w.mu.Unlock()
-		for range 20 { // a controller that goes on touching definitions
+		for range 20 { // a controller that keeps touching definitions
 			w.serve("gadgets.test/v1", "v1")
 			time.Sleep(20 * time.Second)
 		}
@@ -81,8 +81,8 @@ func TestFacts(t *testing.T) {
 	})
 }
 
-// TestTrialsSaveNothing renders a chart that generates a password in a dry run: nothing is kept in the
-// cluster, and what is applied afterwards is what the dry run has shown.
+// TestTrialsSaveNothing renders a chart that generates a password in a dry run: nothing is kept in
+// the cluster, and the later apply equals the result of the dry run.
 func TestTrialsSaveNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

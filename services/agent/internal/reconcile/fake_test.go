@@ -84,7 +84,7 @@ type world struct {
 	examined     int // how often symptoms were asked for
 	rechecks     int
 	configured   int           // how often a configuration was asked for
-	accounts     []k8s.Account // in whose name somebody wanted to work
+	accounts     []k8s.Account // in whose name a caller wanted to work
 	log          diary         // of the agent
 }
 
@@ -370,7 +370,7 @@ func (w *world) followers(k inventory.Key) int {
 	return len(w.followed[k])
 }
 
-// set puts an object into the cluster as somebody else would; nil removes it.
+// set puts an object into the cluster as another client would; nil removes it.
 func (w *world) set(k inventory.Key, o *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -64,7 +64,7 @@ func (w *world) heal(service, kind, name string, state health.State) {
 	})
 }
 
-// lose deletes a ConfigMap of a service, as somebody else would, and has a watch observe that.
+// lose deletes a ConfigMap of a service, as another client would, and has a watch observe that.
 func (w *world) lose(service, name string) {
 	live := w.live(configMapKey(name))
 	w.set(configMapKey(name), nil)

@@ -222,7 +222,7 @@ func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
 	})
 }
 
-// TestImpostorOfAGoneService has an object that somebody has created with the label of a service
+// TestImpostorOfAGoneService has an object that a client has created with the label of a service
 // that is gone.
 func TestImpostorOfAGoneService(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// healthRules judge objects by the rules of the service in an object's label, then by those of the
-// fleet, then by Leat's own knowledge of the kind. It is safe for concurrent use.
+// healthRules judge objects by the rules of the service in an object's label, then by the fleet's,
+// then by Leat's own knowledge of the kind. It is safe for concurrent use.
 type healthRules struct {
 	library *health.Library
 
@@ -47,7 +47,7 @@ func (h *healthRules) judge(o *unstructured.Unstructured) health.Verdict {
 	return h.library.Judge(o, own, fleet)
 }
 
-// update replaces the rules by those of a plan, and reports whether any changed.
+// update replaces the rules by a plan's, and reports whether any changed.
 func (h *healthRules) update(p plan.Plan) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

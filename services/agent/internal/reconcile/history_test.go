@@ -39,9 +39,9 @@ import (
 // TestHistories runs random histories. People edit services and agree to prunes, others create,
 // change and delete objects under the same names, the agent is killed and restarted, and any single
 // call of the API fails. In every history the agent deletes only objects that it has created or
-// adopted and that nobody wants to keep, and never more than the guard allows. At rest, the
-// inventories match the cluster. LEAT_FAULT_LONG=1 makes histories longer, and runs as many as
-// -rapid.checks says.
+// adopted and that no annotation keeps, and never more than the guard allows. At rest, the
+// inventories match the cluster. LEAT_FAULT_LONG=1 makes histories longer, and runs -rapid.checks
+// of them.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	longest, budget := 12, 20
@@ -93,7 +93,7 @@ type history struct {
 	begun     map[string]map[string]int // the services that were departing when a call began
 	broken    []string                  // promises
 
-	log diary // of the agent, for those who have to find out why
+	log diary // of the agent, for people who have to find out why
 }
 
 // diary is a log that is printed only for failures.
@@ -386,7 +386,7 @@ func (h *history) rest() {
 	for key, o := range live {
 		label := o.GetLabels()[k8s.ServiceLabel]
 		if label == "" || !h.cluster.AppliedByLeat(o.GetUID()) {
-			continue // not Leat's, or somebody took the label off what waits for an agreement to go
+			continue // not Leat's, or a client took the label off an object that waits for a confirmation
 		}
 		// The label changes only with an apply, which a failing service may not reach.
 		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == report.Healthy {

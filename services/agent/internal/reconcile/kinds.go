@@ -26,7 +26,7 @@ func isPrivate(kind schema.GroupKind) bool {
 // lockedOut is why private objects of a service are not observed.
 const lockedOut = "the agent of this cluster is locked, and observes Secrets and ConfigMaps with the service's account only, which is missing or not allowed"
 
-// hide reports that nobody may observe some kinds of a service's objects.
+// hide reports that no account may observe some kinds of a service's objects.
 func hide(objects *observe.Objects, kinds []schema.GroupKind) {
 	for _, kind := range kinds {
 		objects.SetUnobservable(kind, "", lockedOut)
@@ -39,7 +39,7 @@ type place struct {
 	scope observe.Scope
 }
 
-// watchedService is what one service wants to be observed.
+// watchedService lists the kinds that one service wants to be observed.
 type watchedService struct {
 	account  k8s.Account
 	places   map[place]string // with the version in which its objects are applied
@@ -61,8 +61,8 @@ type watchedKinds struct {
 }
 
 // load sets what all services of a new process want by what their records list. It returns the
-// kinds that nobody may observe for each of them. All services are known before the first watch
-// begins, because a watch ignores what belongs to none of its account's services.
+// kinds that no account may observe for each of them. All services are known before the first watch
+// begins, because a watch ignores objects of none of its account's services.
 func (w *watchedKinds) load(records []inventory.Record) (hidden map[string][]schema.GroupKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,8 +78,8 @@ func (w *watchedKinds) load(records []inventory.Record) (hidden map[string][]sch
 	return hidden
 }
 
-// set replaces what a service wants by what its record lists. It returns the kinds that nobody may
-// observe for it.
+// set replaces what a service wants by what its record lists. It returns the kinds that no account
+// may observe for it.
 func (w *watchedKinds) set(service string, record inventory.Record) (hidden []schema.GroupKind) {
 	now, hidden := w.wantsOf(record)
 	w.mu.Lock()
@@ -116,7 +116,8 @@ func (w *watchedKinds) hasMissedLocked(before, now watchedService) bool {
 	return false
 }
 
-// wantsOf returns what the service of a record wants, and the kinds that nobody may observe for it.
+// wantsOf returns what the service of a record wants, and the kinds that no account may observe for
+// it.
 func (w *watchedKinds) wantsOf(record inventory.Record) (now watchedService, hidden []schema.GroupKind) {
 	account, err := k8s.ParseAccount(record.Account, "")
 	isHidden := w.lock.IsLocked() && (err != nil || w.lock.Admit(account) != nil)

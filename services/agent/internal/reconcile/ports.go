@@ -22,7 +22,7 @@ type Reporter interface {
 // Watches observes objects that carry Leat's label, and reports them to the engine through Observe
 // and Synced. Its methods return at once.
 type Watches interface {
-	// Watch replaces what is observed. A collection that stays is not observed again.
+	// Watch replaces the observed collections. A collection that stays is not observed again.
 	Watch(collections []observe.Collection)
 	// Recheck lists, judges and observes every object again, because the rules of health changed.
 	Recheck()

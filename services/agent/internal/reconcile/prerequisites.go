@@ -133,7 +133,7 @@ func (p *prerequisites) areFor(all []prerequisite, bounds confine.Bounds) bool {
 }
 
 // missing returns why a service must wait: one sentence for each object of all that does not
-// suffice. What was read within other bounds does not count.
+// suffice. Objects that were read within other bounds do not count.
 func (p *prerequisites) missing(all []prerequisite, bounds confine.Bounds) []string {
 	var reasons []string
 	for _, one := range all {

@@ -57,7 +57,7 @@ func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 
 // Diff returns the changes of a run of a service. The API server computes them in a dry run. A
 // candidate replaces the bundles of the plan's entry; everything else is as in the plan. See
-// execute.Executor.Diff. Errors: ErrUnknownService, those of rendering, *reason.Problem.
+// execute.Executor.Diff. Errors: ErrUnknownService, the errors of rendering, *reason.Problem.
 func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error) {
 	u, err := e.unit(service)
 	if err != nil {
@@ -115,14 +115,14 @@ func (e *Engine) Owns(scope observe.Scope, service string) bool {
 	return scope == (observe.Scope{}) || e.shared.kinds.accountOf(service) == scope.Account
 }
 
-// Judge returns the verdict on a live object by the rules of the service in its label, by those of
-// the fleet, or else by Leat's own knowledge of its kind. It only reads the object.
+// Judge returns the verdict on a live object by the rules of the service in its label, by the
+// fleet's, or else by Leat's own knowledge of its kind. It only reads the object.
 func (e *Engine) Judge(o *unstructured.Unstructured) health.Verdict {
 	return e.shared.rules.judge(o)
 }
 
-// Fingerprint returns the sum of the fields of a live object that Leat has set, without those that
-// its service ignores. It is fast.
+// Fingerprint returns the sum of the fields of a live object that Leat has set, without the fields
+// that its service ignores. It is fast.
 func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 	u, err := e.unit(k8s.ServiceOf(o))
 	if err != nil {

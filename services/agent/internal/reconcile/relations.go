@@ -16,7 +16,7 @@ import (
 
 // relations holds the dependencies between services, and their status, so that no unit has to ask
 // another. Readiness is the last reported status, compared with the inputs in the newest plan: a
-// service that is healthy with old content is not ready for those that depend on its change. It
+// service that is healthy with old content is not ready for services that depend on its change. It
 // wakes services that may wait for a change. Its lock is taken while a unit's lock is held, never
 // the other way round. The zero relations is ready to use.
 type relations struct {
@@ -200,8 +200,8 @@ func trail(cameFrom map[string]string, from, to string) []string {
 	return way
 }
 
-// isNeeded reports whether other services must go before a service that left the plan: those that
-// left it, too, and depend on it. Services that depend on each other do not wait.
+// isNeeded reports whether other services must go before a service that left the plan: services
+// that left it, too, and depend on it. Services that depend on each other do not wait.
 func (r *relations) isNeeded(service string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -71,7 +71,7 @@ func TestSecWatchesSpeakForTheirAccount(t *testing.T) {
 		if all, err := w.engine.Objects("former"); err != nil || !strings.Contains(all[0].Health.Message, "the agent of this cluster is locked") {
 			t.Errorf("a service without an account: got %+v, %v, want why its ConfigMap is not observed", all, err)
 		}
-		pass(t, 3*time.Hour) // until it is looked at again, although nothing has changed
+		pass(t, 3*time.Hour) // until it is checked again, although nothing has changed
 		if got := w.status("former").Problem; got == nil || got.Reason != reason.TenantForbidden {
 			t.Errorf("a service without an account: got %v, want TENANT_FORBIDDEN", got)
 		}

@@ -25,9 +25,8 @@ import (
 const (
 	// withheld stands for a message while the secrets that it may hold are unknown.
 	withheld = "(withheld until the secrets of the service are known)"
-	// maxSecrets bounds the bytes of the secrets of one service that are masked besides those of
-	// its last render. More than one configuration is among them only while none of them can be
-	// applied.
+	// maxSecrets bounds the bytes of the secrets of one service that are masked besides its last
+	// render's. More than one configuration is among them only while none of them can be applied.
 	maxSecrets = 4 << 20
 	// learnInterval is the time until secrets that cannot be read are tried again.
 	learnInterval = time.Minute
@@ -35,11 +34,11 @@ const (
 	learnTimeout = 15 * time.Second
 )
 
-// secrets masks what controllers and health rules say of objects. Both can repeat what is in an
-// object, and that may be a secret of its service.
+// secrets masks the messages of controllers and health rules about objects. Both can repeat an
+// object's content, and that may be a secret of its service.
 //
 // A render shows the secrets of the objects that it makes. Until a run has applied these, the
-// objects in the cluster may hold those of earlier renders, and for a while longer messages may,
+// objects in the cluster may hold secrets of earlier renders, and for a while longer messages may,
 // because a watch shows a change later than an apply. So the secrets from before the last change
 // are masked, too.
 //
@@ -55,7 +54,7 @@ type secrets struct {
 	services map[string]*serviceSecrets
 }
 
-// serviceSecrets are those of one service.
+// serviceSecrets are the secrets of one service.
 type serviceSecrets struct {
 	stored   inventory.Record // the name and the entry that an earlier process has applied, until isKnown
 	changed  func()           // called when isKnown has become true without a run
@@ -126,7 +125,7 @@ func (s *secrets) setRendered(service string, rendered *render.Substitution) {
 	known.set(current, known.before)
 }
 
-// settle records that the objects in the cluster are those that were rendered last.
+// settle records that the objects in the cluster are the last rendered ones.
 func (s *secrets) settle(service string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +175,7 @@ func (s *secrets) verdict(service string, v health.Verdict) health.Verdict {
 	return v
 }
 
-// run reads the secrets that are wanted, until ctx is done. What cannot be read it tries again.
+// run reads the secrets that are wanted, until ctx is done. It retries failed reads.
 func (s *secrets) run(ctx context.Context) {
 	for wait := time.Duration(math.MaxInt64); s.wanted.Await(ctx, wait) == nil; {
 		wait = math.MaxInt64
@@ -190,7 +189,7 @@ func (s *secrets) run(ctx context.Context) {
 	}
 }
 
-// takeWanted returns what is stored of the services whose secrets are wanted.
+// takeWanted returns the stored data of the services whose secrets are wanted.
 func (s *secrets) takeWanted() map[string]inventory.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

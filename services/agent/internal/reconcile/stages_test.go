@@ -337,7 +337,7 @@ func TestFarewellOutlastsRestarts(t *testing.T) {
 }
 
 // TestFailedFarewellIsRepeated shows that a hook that prevents a service's removal is retried
-// automatically: only its manifest is left, and nobody could request a sync.
+// automatically: only its manifest is left, and a sync could not be requested.
 func TestFailedFarewellIsRepeated(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.staged(t, "s", "ConfigMap:a", "Pod:bye leat.dev/phase=PreDelete"))

@@ -81,13 +81,13 @@ func (e *Engine) retryHeld() {
 	}
 }
 
-// settleFacts is how long the engine waits after a change of the served kinds before it looks at
-// them: definitions come in groups.
+// settleFacts is how long the engine waits after a change of the served kinds before it reads them:
+// definitions come in groups.
 const settleFacts = 15 * time.Second
 
-// watchFacts has the services whose templates look at facts examined again when the API server's have
-// changed. Many notices are of no change that templates could see; while no template looks, nobody
-// asks the API server.
+// watchFacts triggers a check of the services whose templates read facts when the API server's
+// facts have changed. Many notices are of no change that templates could see; while no template
+// reads facts, the API server is not asked.
 func (e *Engine) watchFacts(ctx context.Context) {
 	var last render.ClusterFacts
 	for changed := e.facts.FactsChanged(); ; {
@@ -115,14 +115,14 @@ func (e *Engine) watchFacts(ctx context.Context) {
 	}
 }
 
-// hastenAsking has the services whose templates look at facts examined again.
+// hastenAsking triggers a check of the services whose templates read facts.
 func (e *Engine) hastenAsking() {
 	for _, u := range e.asking() {
 		u.hasten(time.Now())
 	}
 }
 
-// asking returns the services whose templates look at facts.
+// asking returns the services whose templates read facts.
 func (e *Engine) asking() []*unit {
 	return slices.DeleteFunc(e.all(), func(u *unit) bool {
 		u.mu.Lock()

@@ -59,8 +59,8 @@ func TestTimings(t *testing.T) {
 	})
 }
 
-// TestEachRunLogsItsOwnDuration runs a service again because somebody else changed an object. The
-// status keeps the duration of the change, and the line of each run has that of the run.
+// TestEachRunLogsItsOwnDuration runs a service again because another client changed an object. The
+// status keeps the duration of the change, and the line of each run has the duration of the run.
 func TestEachRunLogsItsOwnDuration(t *testing.T) {
 	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
 		w.openDelay = 4 * time.Second

@@ -30,7 +30,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// shared is what all units of an engine use. Each part is safe for concurrent use.
+// shared holds the parts that all units of an engine use. Each part is safe for concurrent use.
 type shared struct {
 	settings     Settings
 	executor     *execute.Executor
@@ -260,7 +260,7 @@ func (u *unit) publish(now time.Time) {
 	o := decide.Observed{Drift: u.objects.Drift(now), BadRules: u.shared.rules.problem(u.name)}
 	o.RunningTest = u.test.Load()
 	o.Objects, o.Counts = u.objects.Statuses(u.state.Attempt.Failures)
-	o.Objects = report.Attention(o.Objects) // nobody reads the messages of the others
+	o.Objects = report.Attention(o.Objects) // the messages of the others are not read
 	for i := range o.Objects {
 		o.Objects[i].Health = u.shared.secrets.verdict(u.name, o.Objects[i].Health)
 	}

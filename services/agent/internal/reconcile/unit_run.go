@@ -130,8 +130,8 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 	}
 }
 
-// rendered returns what is called after each render of a unit: the unit runs again when an object
-// changes that the render has read.
+// rendered returns the function that is called after each render of a unit: the unit runs again
+// when an object changes that the render has read.
 func rendered(u *unit) func(ctx context.Context, manifests manifest.Manifests, err error) {
 	return func(ctx context.Context, manifests manifest.Manifests, err error) {
 		u.mu.Lock()
@@ -158,7 +158,7 @@ func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
 		entry.Bundles = candidate
 	}
 	job := u.jobLocked(entry, decide.Run{})
-	job.Rendered = nil // what a candidate reads is not what is applied
+	job.Rendered = nil // a candidate's reads are not the applied ones
 	job.Rules = submit.NewRules(entry.Spec.Policy)
 	return job
 }

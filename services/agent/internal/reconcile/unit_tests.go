@@ -25,8 +25,8 @@ type testRun struct {
 	err   error           // why the tests could not be run; valid once done is closed
 }
 
-// advanceTests starts the tests when it is time for them, ends those of other inputs, and takes
-// over the results of those that have ended.
+// advanceTests starts the tests when it is time for them, ends tests of other inputs, and takes
+// over the results of ended ones.
 func (u *unit) advanceTests(ctx context.Context) {
 	u.mu.Lock()
 	needs := u.state.NeedsTests()
@@ -49,7 +49,7 @@ func (u *unit) advanceTests(ctx context.Context) {
 	}
 }
 
-// startTests starts the tests of what is applied.
+// startTests starts the tests of the applied objects.
 func (u *unit) startTests(ctx context.Context) *testRun {
 	ctx, stop := context.WithCancelCause(ctx)
 	u.mu.Lock()
@@ -82,8 +82,8 @@ func (t *testRun) hasEnded() bool {
 	}
 }
 
-// end ends the tests, and blocks until they have ended. What they have created stays for the next
-// run. Nil has ended.
+// end ends the tests, and blocks until they have ended. The objects that they have created stay for
+// the next run. Nil has ended.
 func (t *testRun) end() {
 	if t != nil {
 		t.stop(nil)

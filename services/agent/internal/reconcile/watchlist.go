@@ -80,8 +80,8 @@ func (w *watchlist) set(ctx context.Context, service string, reads manifest.Read
 	w.recheck(reads)
 }
 
-// recheck compares versions that are known already with those that were just read: an object that
-// changed between a read and the start of its watch, or between two reads.
+// recheck compares versions that are known already with versions that were just read: an object
+// that changed between a read and the start of its watch, or between two reads.
 func (w *watchlist) recheck(reads manifest.Reads) {
 	for ref, read := range reads {
 		key := watchKey{accountOf(read), ref}
@@ -143,8 +143,8 @@ func (w *watchlist) forget(service string) {
 	stopAll(idle)
 }
 
-// dropLocked removes a service from the objects that match. It returns the followers of objects that
-// nobody reads any more, which the caller stops without the lock.
+// dropLocked removes a service from the objects that match. It returns the followers of objects
+// without a reader, which the caller stops without the lock.
 func (w *watchlist) dropLocked(service string, matches func(watchKey) bool) (idle []*follow.Follower) {
 	for key, one := range w.watched {
 		if _, isReader := one.readers[service]; !isReader || !matches(key) {

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// Change is what a run would do to an object.
+// Change is the effect of a run on an object.
 type Change int
 
 // The changes.
@@ -21,25 +21,25 @@ const (
 	Impossible // the cluster would refuse it
 )
 
-// Difference is what a run would do to one object.
+// Difference is the effect of a run on one object.
 type Difference struct {
 	Ref    inventory.Ref
 	Change Change
 	// Unified is a unified diff of the object's YAML. Values of Secrets, and values that contain a
 	// secret of the service's configuration, are masked. Empty: the change is Impossible.
 	Unified string
-	// Problem is what would prevent the change. Nil: nothing is known to.
+	// Problem is the obstacle to the change. Nil: none is known.
 	Problem *reason.Problem
 }
 
-// DryRun is what a run would do. It is an immutable value.
+// DryRun is the expected effect of a run. It is an immutable value.
 type DryRun struct {
 	Created, Updated, Deleted, Unchanged int
 	// Changes are the first changes, at most MaxDryRunChanges, deletions first.
 	Changes []DryRunChange
 }
 
-// DryRunChange is what a run would do to one object.
+// DryRunChange is the effect of a run on one object.
 type DryRunChange struct {
 	Ref    inventory.Ref
 	Change Change

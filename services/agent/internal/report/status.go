@@ -55,7 +55,7 @@ const (
 )
 
 // Warnings returns the warnings of a render as they are reported: each once, in one line, cut, and
-// without control characters. The last one counts those that are left out.
+// without control characters. The last one counts the omitted ones.
 func Warnings(all []string) []string {
 	var kept []string
 	seen, dropped := map[string]bool{}, 0
@@ -98,30 +98,30 @@ type Status struct {
 	Observed inventory.Applied
 	// Planned is the time of the plan that brought them, on the hub's clock. Zero: unknown.
 	Planned time.Time
-	// Timings are those of the latest change. Zero before the first change in this process.
+	// Timings are the times of the latest change. Zero before the first change in this process.
 	Timings Timings
 	// ObservedSyncRequest is the latest sync request that was carried out.
 	ObservedSyncRequest string
-	// Applied is what was last applied completely.
+	// Applied is the state that was last applied completely.
 	Applied inventory.Applied
 	// Counts counts the objects by health.
 	Counts health.Counts
-	// Objects are those that need attention, at most MaxObjects.
+	// Objects are the objects that need attention, at most MaxObjects.
 	Objects []ObjectStatus
 	// Drift are objects that others have changed, at most MaxObjects: in drift mode report all that
-	// differ, in mode correct those that are changed again and again.
+	// differ, in mode correct the ones that are changed again and again.
 	Drift []ObjectDrift
 	// Tests are the results of the latest tests, in their order. Empty while tests run, and if
 	// there are no tests.
 	Tests []inventory.TestResult
 	// RunningTest is the test that runs now, with its state as its message. Nil: none does.
 	RunningTest *inventory.TestResult
-	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry
-	// run.
+	// DryRun lists the changes that a run would apply, if the service is a dry run. Nil: not known
+	// yet, or no dry run.
 	DryRun *DryRun
-	// Guarded is what the guard keeps from being deleted. Zero: nothing.
+	// Guarded lists the objects that the guard keeps from being deleted. Zero: nothing.
 	Guarded Guarded
-	// Warnings are what renderers warned of in the latest render, as [Warnings] returns them.
+	// Warnings are the renderers' warnings from the latest render, as [Warnings] returns them.
 	Warnings []string
 }
 
@@ -202,7 +202,7 @@ func Unhealthy(what string, objects []ObjectStatus, states ...health.State) *rea
 // ObjectDrift is an object that others have changed.
 type ObjectDrift struct {
 	Ref inventory.Ref
-	// Fields are those that differ, at most MaxDriftFields. Empty: the object was deleted. Values
+	// Fields are the differing fields, at most MaxDriftFields. Empty: the object was deleted. Values
 	// of a Secret, and values that contain a secret of the service's configuration, are masked.
 	Fields []fields.Change
 }

@@ -65,7 +65,7 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 	return c
 }
 
-// settings are those of the agent's side of connections to the hub.
+// settings are the settings of the agent's side of connections to the hub.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: maxFrame, MaxHeaderBytes: maxHeader, MaxStreams: maxStreams,

@@ -169,7 +169,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := rpctest.Start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if n, err := io.Copy(io.Discard, r.Body); n < 2000 || err != nil {
-						<-r.Context().Done() // and says nothing
+						<-r.Context().Done() // and is silent
 					}
 				}))
 				defer api.Close()

@@ -88,7 +88,7 @@ func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 				recorder := httptest.NewRecorder()
 				h.ServeHTTP(recorder, request)
 				transport.CloseIdleConnections()
-				// The recorder records the status of a hint as that of the answer.
+				// The recorder records the status of a hint as the answer's.
 				if recorder.Code != http.StatusBadGateway && recorder.Code >= 200 || !strings.Contains(recorder.Body.String(), "CLUSTER_UNREACHABLE") {
 					t.Errorf("%s of %s, %v: got %d %.200s, want 502", name, path, header, recorder.Code, recorder.Body)
 				}

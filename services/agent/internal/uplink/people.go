@@ -36,7 +36,7 @@ type People struct {
 }
 
 // NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which
-// stands for any text. Without users, every user is allowed. Without groups, those of
+// stands for any text. Without users, every user is allowed. Without groups, the groups of
 // [DefaultGroups] are allowed.
 func NewPeople(users, groups []string) (People, error) {
 	var p People
@@ -59,7 +59,7 @@ func NewPeople(users, groups []string) (People, error) {
 // pattern is a name, or the prefix and the suffix of names.
 type pattern struct {
 	prefix, suffix string
-	open           bool // any text may stand in between
+	open           bool // any text may be in between
 }
 
 func parsePattern(text string) (pattern, error) {
@@ -160,8 +160,8 @@ func checkExtra(header http.Header) *refusal {
 const reservedPrefix = "system:"
 
 // isReserved reports whether the API server, or a proxy before it, could read name as one with the
-// reserved prefix. The prefix may have other case, or stand behind spaces, or behind a comma, at
-// which some proxies split a value.
+// reserved prefix. The prefix may have other case, or be behind spaces, or behind a comma, at which
+// some proxies split a value.
 func isReserved(name string) bool {
 	for part := range strings.SplitSeq(name, ",") {
 		part = strings.TrimLeftFunc(part, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsGraphic(c) || c == utf8.RuneError })

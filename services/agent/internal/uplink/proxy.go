@@ -135,7 +135,7 @@ type silence struct {
 }
 
 // during returns the request's body, at whose end the wait begins. A server of HTTP/2 also sets a
-// body on a request without one, and nobody reads that.
+// body on a request without one, which is never read.
 func (s *silence) during(r *http.Request) io.ReadCloser {
 	if r.ContentLength == 0 {
 		s.begin()

@@ -28,7 +28,7 @@ var (
 	errHints = errors.New("server sends too many informational answers")
 )
 
-// server answers requests of one server's paths: the API server's, or those of a service.
+// server answers requests of one server's paths: the API server's, or a service's.
 type server struct {
 	// name is the server's name in messages.
 	name string

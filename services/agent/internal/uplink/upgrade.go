@@ -82,7 +82,7 @@ func (s *server) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
 	}
 	_ = conn.Close() // the sender may wait for it to read more
 	if !errors.Is(err, io.EOF) {
-		_ = control.SetWriteDeadline(time.Unix(1, 0)) // resets the stream, so that nobody mistakes this for the end
+		_ = control.SetWriteDeadline(time.Unix(1, 0)) // resets the stream, so that this is not mistaken for the end
 	}
 	_ = control.SetReadDeadline(time.Unix(1, 0)) // the sender may wait for the hub to send more
 	sending.Wait()

@@ -100,7 +100,7 @@ type Params struct {
 	Reconnect backoff.Policy
 }
 
-// Uplink maintains the agent's connections to the tunnel, and replaces those that end.
+// Uplink maintains the agent's connections to the tunnel, and replaces ended ones.
 type Uplink struct {
 	params   Params
 	dialer   *carrier.Dialer

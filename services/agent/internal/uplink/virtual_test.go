@@ -112,7 +112,7 @@ func (c counter) Write(p []byte) (int, error) {
 // paced is an API server with endless downloads in large pieces, and with watches whose events are
 // their own times.
 type paced struct {
-	begin chan struct{} // closed when they go on
+	begin chan struct{} // closed when they continue
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -54,8 +54,8 @@ func Problem(p *reason.Problem) *typev1.Problem {
 	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message}
 }
 
-// Object returns the message of an object's status. Without a problem, what its health says stands
-// in the problem's place.
+// Object returns the message of an object's status. Without a problem, its health takes the
+// problem's place.
 func Object(o report.ObjectStatus) *typev1.ObjectStatus {
 	problem := Problem(o.Problem)
 	if problem == nil && o.Health.Message != "" {

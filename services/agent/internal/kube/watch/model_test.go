@@ -124,7 +124,7 @@ func (s *subject) repair() string {
 	return s.rememberedWrongly()
 }
 
-// rememberedWrongly compares the recorded objects with those that a later list would be compared
+// rememberedWrongly compares the recorded objects with the ones that a later list would be compared
 // with.
 func (s *subject) rememberedWrongly() string {
 	truth := s.fake.truth()

@@ -27,7 +27,7 @@ type proxy struct {
 type fate struct {
 	bytes  int           // from the server until it breaks; 0: it does not
 	silent bool          // it does not break but is heard of no more
-	delay  time.Duration // of everything the server says
+	delay  time.Duration // of all the server's messages
 }
 
 // link is one connection.

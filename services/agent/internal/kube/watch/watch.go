@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package watch observes collections of Kubernetes objects. It reports every object and every
-// change, the end of each complete list, and every removal, including those that happened while no
-// connection was open.
+// change, the end of each complete list, and every removal, including removals that happened while
+// no connection was open.
 //
 // It uses HTTP itself. If the server supports it, a list is the beginning of its watch (a streaming
 // list); otherwise lists are read page by page. Objects are decoded one by one and not kept.
@@ -70,8 +70,8 @@ type Collection struct {
 	Selector string
 	// Fields selects objects by field. Empty: all.
 	Fields string
-	// Label returns what is recorded of an object's labels. It must not change or keep the object. Nil:
-	// nothing is recorded.
+	// Label returns the recorded part of an object's labels. It must not change or keep the object.
+	// Nil: nothing is recorded.
 	Label func(*unstructured.Unstructured) string
 	// Metadata requests only the metadata of objects. Handler then receives name, namespace, UID,
 	// version, labels and annotations.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clustertest is the suite that a cluster passes: a real one in the tests of package kube,
-// and the one in memory in those of package reconcile.
+// and the one in memory in the tests of package reconcile.
 package clustertest
 
 import (
@@ -27,7 +27,7 @@ type Subject struct {
 	Inventories func() inventory.Store
 	// Run observes the cluster until ctx is done.
 	Run func(ctx context.Context, watches func(reconcile.Watches), sink Sink)
-	// Create, Change and Remove act as somebody else. They report whether that was possible.
+	// Create, Change and Remove act as another client. They report whether that was possible.
 	Create func(o *unstructured.Unstructured) bool
 	Change func(key inventory.Key, change func(*unstructured.Unstructured)) bool
 	Remove func(key inventory.Key) bool
@@ -39,7 +39,7 @@ type Sink interface {
 	Synced(kind schema.GroupKind, scope observe.Scope)
 }
 
-// Somebody is the field manager of what others do.
+// Somebody is the field manager of other clients' changes.
 const Somebody = "somebody"
 
 // Run checks the promises of reconcile.Cluster and its neighbours, and the behaviour of Kubernetes

@@ -108,7 +108,7 @@ type Stored struct {
 	// IsTouched means that a run has begun to change the cluster since Applied.
 	IsTouched bool
 	Tests     inventory.Tests
-	// Warnings are those of the latest render.
+	// Warnings are the latest render's warnings.
 	Warnings []string
 }
 
@@ -124,8 +124,8 @@ type Attempt struct {
 	RetryAt time.Time
 	// RefreshAt is when to examine an unchanged service again.
 	RefreshAt time.Time
-	// Tried are the inputs of the latest run. LastGood are those of the latest run of this process,
-	// if it succeeded.
+	// Tried are the inputs of the latest run. LastGood are the inputs of the latest run of this
+	// process, if it succeeded.
 	Tried, LastGood inventory.Applied
 	// SyncRequest is the sync request of the latest run.
 	SyncRequest string

@@ -70,7 +70,7 @@ func (s *State) EndRun(run Run, timings report.Timings, failure *Failure, refres
 		a.Problem, a.Failures, a.Guarded, a.IsDirty = failure.Problem, failure.Objects, failure.Guarded, true
 		a.Failed++
 		a.RetryAt = failure.RetryAt
-		if isPermanent(failure.Problem) && s.Order != Leave { // hooks of a removal are retried: nobody could change them
+		if isPermanent(failure.Problem) && s.Order != Leave { // hooks of a removal are retried: they could not be changed
 			a.RetryAt = refreshAt
 		}
 	}

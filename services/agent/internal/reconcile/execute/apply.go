@@ -30,9 +30,9 @@ import (
 //
 //   - prepare completes the manifests, and detects kinds that the cluster does not serve. Objects
 //     that are only created where they are missing go no further.
-//   - claim ensures that the objects belong to this service, or to nobody.
+//   - claim ensures that the objects belong to this service, or are free.
 //   - list stores them in the inventory, so that a crash leaves no unlisted object behind.
-//   - apply sends those that differ.
+//   - apply sends the differing ones.
 //   - recreate deletes and creates again the objects whose changed fields are immutable, if that is
 //     allowed.
 //
@@ -53,8 +53,8 @@ func newApplier(r *run, s *reached) *applier {
 	return &applier{r: r, claimer: newClaimer(r), drift: drift{r}, reached: s}
 }
 
-// apply applies the objects of a wave, and returns those that it tried. Failures of single objects
-// are added to failures; a returned error ends the run.
+// apply applies the objects of a wave, and returns the ones that it tried. Failures of single
+// objects are added to failures; a returned error ends the run.
 func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.Unstructured, failures *Failures) ([]inventory.Ref, error) {
 	a.wave = wave
 	prepared, err := a.prepare(ctx, objects, failures)
@@ -251,7 +251,7 @@ func (a *applier) entry(o *unstructured.Unstructured) inventory.Object {
 
 // decide compares a manifest with the known state of its object. It chooses between four actions:
 // keep the object, install the manifest, repair drift, or only explain the drift, if the policy
-// says so.
+// demands that.
 func (a *applier) decide(o *unstructured.Unstructured, manifest fingerprint.Sum) observe.Verdict {
 	key := inventory.RefOf(o).Key
 	known, isListed := a.r.record.get(key)

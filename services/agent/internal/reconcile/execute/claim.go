@@ -32,7 +32,7 @@ func newClaimer(r *run) *claimer {
 	return &claimer{r: r, foreign: map[inventory.Key]*unstructured.Unstructured{}}
 }
 
-// claim ensures that an object is the service's, or nobody's yet.
+// claim ensures that an object is the service's, or is still free.
 func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
 	services := c.r.x.params.Ownership
 	owner := services.Claim(ref.Key, c.r.Name)
@@ -53,7 +53,7 @@ func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
 }
 
 // isKnownByUID reports whether the object in the cluster, if there is one, is the listed one.
-// Somebody else may have created a deleted object again, which matters if nothing may be adopted.
+// Another client may have created a deleted object again, which matters if nothing may be adopted.
 func (c *claimer) isKnownByUID(k inventory.Key) bool {
 	known, isListed := c.r.record.get(k)
 	if !isListed || known.UID == "" || c.r.Service.Spec.Policy.Adoption != syncpolicy.AdoptNever {

@@ -42,7 +42,7 @@ func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstru
 }
 
 // defaultLabels returns the labels that the API server gives an object without labels, which Leat's
-// own label would prevent: a ReplicationController gets those of its template.
+// own label would prevent: a ReplicationController gets the labels of its template.
 func defaultLabels(o *unstructured.Unstructured) map[string]string {
 	if o.GetAPIVersion() != "v1" || o.GetKind() != "ReplicationController" {
 		return map[string]string{}

@@ -30,7 +30,7 @@ func (h *hookRunner) runPreDelete(ctx context.Context, run phaseRunner) error {
 	}
 	record := &h.r.record
 	if !h.beginRun(removalID) && record.Hooks.Failed() {
-		// Nobody can correct the manifests any more, and the service must be removed anyway.
+		// The manifests can no longer be corrected, and the service must be removed anyway.
 		record.Hooks = record.Hooks.Retry(h.newRunID())
 	}
 	if err := h.save(ctx); err != nil {

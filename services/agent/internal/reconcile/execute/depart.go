@@ -56,7 +56,7 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 
 // foreignReason returns why the object with the name of a listed one is not that object, or "" if
 // it is. An object with another UID is Leat's only if both its label and the API server's record of
-// its managers say so.
+// its managers are Leat's.
 func (r *run) foreignReason(o inventory.Object, live *unstructured.Unstructured) departure {
 	label := k8s.ServiceOf(live)
 	switch {

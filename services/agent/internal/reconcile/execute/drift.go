@@ -54,7 +54,7 @@ func (d drift) dryRunCorrection(ctx context.Context, o, live *unstructured.Unstr
 }
 
 // contestedState returns the object in the state to which others keep changing it: people must then
-// learn who they are. It returns nil if nobody repeats the change, and if the object cannot be
+// learn who they are. It returns nil if the change is not repeated, or if the object cannot be
 // read.
 func (d drift) contestedState(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
 	ref := inventory.RefOf(o)
@@ -68,8 +68,8 @@ func (d drift) contestedState(ctx context.Context, o *unstructured.Unstructured)
 	return live
 }
 
-// announceCorrection publishes that a change by others was corrected. Before is nil if nobody
-// repeats the change.
+// announceCorrection publishes that a change by others was corrected. Before is nil if the change
+// is not repeated.
 func (d drift) announceCorrection(ctx context.Context, o, before, after *unstructured.Unstructured) {
 	ref := inventory.RefOf(o)
 	d.r.log(ctx, slog.LevelInfo, "object was changed by others and is put right", slog.String("object", ref.String()))

@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Failures is the error of a run in which some objects failed. Its reason is that of the first one.
+// Failures is the error of a run in which some objects failed. Its reason is the reason of the
+// first one.
 type Failures struct {
 	// Objects are the failed objects, each with its problem. The list is never empty.
 	Objects []report.ObjectStatus

@@ -52,7 +52,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Params are what all runs share. All are required.
+// Params are shared by all runs. All are required.
 type Params struct {
 	Cluster k8s.API
 	// Namespace is the agent's own.
@@ -86,7 +86,7 @@ type Executor struct {
 // New returns an Executor.
 func New(p Params) *Executor { return &Executor{params: p} }
 
-// Configure sets what the hub says about the accounts of services, within Params.Lock.
+// Configure sets the hub's rules for the accounts of services, within Params.Lock.
 func (x *Executor) Configure(s syncpolicy.AgentSettings) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,9 +122,9 @@ func (x *Executor) Reader(s plan.Service) (*confine.Reader, error) {
 	return confine.New(cluster, confine.Bounds{Service: s.Name, Account: account, Limits: s.Spec.Policy.Limits, Home: x.params.Namespace}), nil
 }
 
-// as returns the account of a service, and the cluster as that account uses it. A run uses it for the
-// service's own objects: those that its manifests hold, after checkLimits or complete has admitted
-// them, and those of its inventory. Everything else is read by Reader.
+// as returns the account of a service, and the cluster as that account uses it. A run uses it for
+// the service's own objects: the objects of its manifests, after checkLimits or complete has
+// admitted them, and the objects of its inventory. Everything else is read by Reader.
 func (x *Executor) as(s plan.Spec) (k8s.Account, k8s.API, error) {
 	account, err := x.account(s)
 	if err != nil {
@@ -190,6 +190,6 @@ type Progress interface {
 type Outcome struct {
 	// Record is the inventory at the end of the run.
 	Record inventory.Record
-	// Timings are those of the change.
+	// Timings are the times of the change.
 	Timings report.Timings
 }

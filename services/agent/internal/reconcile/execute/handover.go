@@ -37,8 +37,8 @@ func (h handover) otherHolder(k inventory.Key) string {
 	return owner
 }
 
-// offer removes the objects that another service lists now, keeps those that another
-// service of the plan will take, and returns the rest.
+// offer removes the objects that another service lists now, keeps the ones that another service of
+// the plan will take, and returns the rest.
 func (h handover) offer(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
 	lent := map[inventory.Key]bool{}
 	for _, o := range gone {

@@ -23,7 +23,7 @@ import (
 // Hooks run once for each change of a service's inputs. Two marks survive a restart at any point:
 // the run's annotation on the hook itself, which exists as soon as the hook does, and the
 // inventory, which keeps the results of the run's hooks after they are deleted. Only a hook that
-// ends and is deleted by somebody else, both while no agent runs, may run twice.
+// ends and is deleted by another client, both while no agent runs, may run twice.
 const (
 	// HookLabel marks hooks beside k8s.ServiceLabel. Its value is the phase.
 	HookLabel = "leat.dev/hook"
@@ -37,7 +37,7 @@ const (
 //   - prepared: it has the marks, and a name that is the same in the whole run. Nothing is stored.
 //   - listed: the inventory lists the key, so that the hook is found and deleted later.
 //   - running: it is in the cluster, with the run's annotation. A later process finds it by that.
-//   - ended: the inventory has the result. Only now may the hook be deleted, if its policy says so.
+//   - ended: the inventory has the result. Only now may the hook be deleted, if its policy demands it.
 //   - discarded: it is deleted, and its key is not listed any more. The result is kept.
 
 // hook is one hook in one run.
@@ -61,7 +61,7 @@ type hookRunner struct {
 	r         *run
 	reached   *reached
 	isRemoval bool
-	phase     []*hook // of the current phase, to be deleted at its end if their policy says so
+	phase     []*hook // of the current phase, to be deleted at its end if their policy demands it
 }
 
 // begin begins the run of the hooks for a change, unless it has begun already, and stores their

@@ -40,8 +40,8 @@ func (h *hookRunner) await(ctx context.Context, hooks []*hook) error {
 	return late
 }
 
-// awaitEnds blocks until the running hooks have ended, and records their ends. The error names
-// those that take too long.
+// awaitEnds blocks until the running hooks have ended, and records their ends. The error names the
+// slow ones.
 func (h *hookRunner) awaitEnds(ctx context.Context, hooks []*hook) error {
 	var refs []inventory.Ref
 	for _, one := range hooks {
@@ -69,8 +69,8 @@ func (h *hookRunner) awaitEnds(ctx context.Context, hooks []*hook) error {
 }
 
 // recordEnds records the hooks that have ended, and describes the others. The last observed state
-// of a hook counts even if it is gone: a hook that deletes itself at its end, or that somebody
-// cleans up, has ended anyway.
+// of a hook counts even if it is gone: a hook that deletes itself at its end, or that another
+// client cleans up, has ended anyway.
 func (h *hookRunner) recordEnds(hooks []*hook, follower *follow.Follower) (left []string) {
 	for _, one := range hooks {
 		if !one.isRunning {
@@ -117,8 +117,8 @@ func (h *hookRunner) recordEnd(one *hook, failure string) {
 	h.r.Progress.Announce(one.ref, fmt.Sprintf("%s hook %s", one.phase, message))
 }
 
-// endPhase deletes the hooks of a phase that have ended and whose policy says so, including those
-// of a run that was interrupted before it could delete them.
+// endPhase deletes the hooks of a phase that have ended and whose policy demands it, including
+// hooks of a run that was interrupted before it could delete them.
 func (h *hookRunner) endPhase(ctx context.Context) error {
 	for _, one := range h.phase {
 		failure, hasEnded := h.r.record.Hooks.Ended[one.id()]

@@ -17,9 +17,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// The limits of a service's project are checked twice. checkLimits looks at all objects before the first
-// write, so that a service beyond its limits changes nothing. complete looks at each object again when its
-// kind is certainly known: a kind that the service itself defines may not be served before.
+// The limits of a service's project are checked twice. checkLimits checks all objects before the
+// first write, so that a service beyond its limits changes nothing. complete checks each object
+// again when its kind is certainly known: a kind that the service itself defines may not be served
+// before.
 
 // admitAccount checks the service account that the service is applied as.
 func admitAccount(s plan.Service, account k8s.Account) error {

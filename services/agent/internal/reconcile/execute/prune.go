@@ -14,7 +14,7 @@ import (
 // pruner removes the objects that left the manifests of a run.
 //
 // The guard stops a prune that would delete too much at once. It compares the objects that are
-// about to be deleted, and those that were deleted since the last complete run (Record.Pruned),
+// about to be deleted, and the ones that were deleted since the last complete run (Record.Pruned),
 // with the number of objects after that run (Record.Base). Several failing runs must not together
 // delete what the guard would not allow one run to delete. Objects that a person confirmed
 // (Object.Agreed) do not count. The count is stored before the first deletion (Object.Counted),
@@ -23,7 +23,7 @@ import (
 type pruner struct {
 	r       *run
 	desired inventory.Set // the objects of the manifests
-	created inventory.Set // those that the service only creates, and no longer lists
+	created inventory.Set // objects that the service only creates, and no longer lists
 }
 
 // prune removes the objects that left the manifests. It runs only after everything else has been
@@ -140,9 +140,9 @@ func (p *pruner) hold(ctx context.Context, held *HeldPrune) error {
 	return held
 }
 
-// count counts the objects that nobody has agreed to delete, and stores the count before the first
-// of them is deleted. The guard of a later process must consider them, even if the plan wants them
-// again by then.
+// count counts the objects whose deletion no person has confirmed, and stores the count before the
+// first of them is deleted. The guard of a later process must consider them, even if the plan wants
+// them again by then.
 func (p *pruner) count(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
 	counted := p.r.record.count(gone)
 	if len(counted) == 0 {

@@ -8,7 +8,7 @@ import "github.com/leatdev/leat/services/agent/internal/inventory"
 // reached are the manifests that a run has reached.
 type reached struct {
 	desired inventory.Set // the objects of the service
-	created inventory.Set // those that the run only creates where they are missing
+	created inventory.Set // objects that the run only creates where they are missing
 	hooks   inventory.Set
 }
 

@@ -110,7 +110,7 @@ func (r *record) remove(o inventory.Object, isDeleted bool) {
 	}
 }
 
-// count counts the objects that nobody agreed to delete as pruned, marks them, and returns them.
+// count counts the objects without a confirmation as pruned, marks them, and returns them.
 func (r *record) count(gone []inventory.Object) (counted []inventory.Object) {
 	for i := range gone {
 		if gone[i].Agreed || gone[i].Counted {

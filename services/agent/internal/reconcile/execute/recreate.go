@@ -64,7 +64,7 @@ func (c *immutableObjects) check(o *unstructured.Unstructured, immutable *k8s.Im
 	return nil
 }
 
-// delete deletes the objects, and returns those that are gone.
+// delete deletes the objects, and returns the ones that are gone.
 func (c *immutableObjects) delete(ctx context.Context, failures *Failures) ([]*unstructured.Unstructured, error) {
 	var gone []*unstructured.Unstructured
 	for _, o := range c.objects {

@@ -23,8 +23,8 @@ import (
 //
 // An object is deleted only if it is the listed one. Its UID decides. If the UID differs, both the
 // label and the API server's record of managers must be Leat's. The deletion names the UID and the
-// version that was read. If somebody marks the object to keep it, or replaces it, in between, the
-// deletion fails and the object is read again.
+// version that was read. If another client marks the object to keep it, or replaces it, in between,
+// the deletion fails and the object is read again.
 //
 // The end of an object is observed and not assumed, because finalizers may keep it for long. It
 // stays listed under the UID by which watches will report its end, so that a later run can continue
@@ -95,7 +95,7 @@ func (m *removal) removeOne(ctx context.Context, o inventory.Object) error {
 	return reason.Errorf(reason.ApplyRejected, "is being changed all the time; it will be tried again")
 }
 
-// removeLive deletes the object, or detaches it if the policy or an annotation says so.
+// removeLive deletes the object, or detaches it if the policy or an annotation demands it.
 func (m *removal) removeLive(ctx context.Context, o inventory.Object, live *unstructured.Unstructured) error {
 	wish := o.Wish.And(inventory.WishOf(live.GetAnnotations()))
 	switch {
@@ -141,7 +141,7 @@ func (m *removal) delete(ctx context.Context, o inventory.Object, live *unstruct
 }
 
 // ensureEmpty ensures that nothing else is deleted together with a namespace or a definition. The
-// service's own objects were deleted before, so the remaining ones belong to somebody else.
+// service's own objects were deleted before, so the remaining ones belong to others.
 func (m *removal) ensureEmpty(ctx context.Context, o inventory.Object) error {
 	inside, err := m.r.cluster.Contents(ctx, o.Ref)
 	if err != nil || len(inside) == 0 {

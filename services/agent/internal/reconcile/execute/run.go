@@ -177,7 +177,7 @@ func (r *run) await(ctx context.Context, holds func() bool) error {
 	})
 }
 
-// follow follows objects that are not permanently among those of the service. Every change of one
+// follow follows objects that are not permanently among the service's objects. Every change of one
 // makes await evaluate its condition again.
 func (r *run) follow(ctx context.Context, refs []inventory.Ref) *follow.Follower {
 	return follow.Start(ctx, r.cluster, refs, func(inventory.Ref, follow.Sight) { r.Progress.Wake() })
@@ -193,7 +193,7 @@ func (r *run) store(ctx context.Context) error {
 	return nil
 }
 
-// save stores the record with what the spec says about the service's removal.
+// save stores the record with the spec's wish for the service's removal.
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID = r.Service.Name, r.Service.UID
 	r.record.Prune, r.record.Deletion = r.Service.Spec.Prunes(), r.Service.Spec.Policy.Deletion

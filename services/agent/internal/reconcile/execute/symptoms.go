@@ -27,8 +27,8 @@ func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Obj
 	if err != nil {
 		return ""
 	}
-	// The agent's rights are enough here: the service could create the object, and what is read
-	// belongs to it.
+	// The agent's rights are enough here: the service could create the object, and the objects that
+	// are read belong to it.
 	text, err := x.params.Cluster.Symptoms(ctx, o)
 	if err != nil {
 		x.params.Logger.DebugContext(ctx, "cannot read why an object hangs", slog.String("leat.service", s.Name),
@@ -48,8 +48,8 @@ func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Obj
 	return text
 }
 
-// Secrets returns the secrets of a service: those of its configuration, and what the cluster has
-// given it. Error: the configuration is not available.
+// Secrets returns the secrets of a service: the secrets of its configuration, and the ones that the
+// cluster has given it. Error: the configuration is not available.
 func (x *Executor) Secrets(ctx context.Context, s plan.Service) (*render.Substitution, error) {
 	secrets := render.NewSubstitution(render.Variables{})
 	if s.ConfigDigest != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// Sync applies a service. Errors include *Failures, *HeldPrune and those of rendering; if ctx
+// Sync applies a service. Errors include *Failures, *HeldPrune and the errors of rendering; if ctx
 // ended, the error is its cause or wraps it.
 func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	account, cluster, err := x.as(job.Service.Spec)

@@ -39,7 +39,7 @@ type TestJob struct {
 	// Name is the service's name, Service the applied entry.
 	Name    string
 	Service plan.Service
-	// Applied is what was applied, and Objects are the service's own objects.
+	// Applied is the applied state, and Objects are the service's own objects.
 	Applied inventory.Applied
 	Objects inventory.Set
 	// Tests is the record of earlier tests. Its Run names this run.
@@ -302,7 +302,7 @@ func (t *tester) logTail(ctx context.Context, o inventory.Object) string {
 	return text
 }
 
-// deleteEnded deletes a test that has ended, if its policy says so.
+// deleteEnded deletes a test that has ended, if its policy demands it.
 func (t *tester) deleteEnded(ctx context.Context, one manifest.Test, o inventory.Object, hasFailed bool) error {
 	when := order.OnSuccess
 	if hasFailed {

@@ -35,7 +35,7 @@ type Follower struct {
 
 // Cluster is where the objects are.
 type Cluster interface {
-	// Follow is that of [k8s.Reader].
+	// Follow is the Follow of [k8s.Reader].
 	Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc)
 }
 

@@ -39,14 +39,14 @@ import (
 // Scope is the part of the cluster in which one watch observes a kind, and the account as which it
 // does. The zero Scope is the whole cluster, as the agent itself.
 //
-// A watch of a Scope observes the objects of the services of that account alone. It says nothing
-// about other services, whose objects may be in the same namespace.
+// A watch of a Scope observes the objects of the services of that account alone. It does not cover
+// other services, whose objects may be in the same namespace.
 type Scope struct {
 	Account   k8s.Account
 	Namespace string // empty: all
 }
 
-// Collection is what one watch observes: objects of a kind with Leat's label.
+// Collection is the scope of one watch: objects of a kind with Leat's label.
 type Collection struct {
 	Kind  schema.GroupVersionKind
 	Scope Scope
@@ -91,7 +91,7 @@ type known struct {
 	once           once      // objects that run once
 }
 
-// New returns the state of a new process: the objects in the inventory, its data about those that
+// New returns the state of a new process: the objects in the inventory, its data about objects that
 // run once, and the fingerprints that an earlier process stored.
 func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *Objects {
 	s := &Objects{known: known{listed: listed, once: newOnce(once)}}
@@ -208,7 +208,7 @@ func (s *Objects) SetUnobservable(kind schema.GroupKind, namespace, why string) 
 
 // Statuses returns all listed objects with their health, by key, and counts them. The failures of
 // the latest run belong to listed objects, or are of objects that the inventory does not list, such
-// as those of another service.
+// as another service's.
 func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatus, health.Counts) {
 	problems := make(map[inventory.Key]report.ObjectStatus, len(failures))
 	for _, f := range failures {
@@ -233,7 +233,7 @@ func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatu
 	return all, counts
 }
 
-// Unhealthy returns those of the objects that are not healthy.
+// Unhealthy returns the unhealthy ones among the objects.
 func (s *Objects) Unhealthy(refs []inventory.Ref) (all []report.ObjectStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,8 @@ func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 	s.correctionDue = s.nextCorrectionLocked(now)
 }
 
-// List replaces the listed objects by those of a stored inventory. From now on observations of
-// these count. The set belongs to Objects from then on.
+// List replaces the listed objects by the objects of a stored inventory. From now on observations
+// of these count. The set belongs to Objects from then on.
 func (s *Objects) List(listed inventory.Set, once []inventory.Once) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +159,8 @@ func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o 
 	s.scheduleLocked(object.Key, t, now) // others may have changed it since
 }
 
-// IsKnownDeleted reports whether the object's deletion was observed. Somebody else may have created
-// another object of the same name since.
+// IsKnownDeleted reports whether the object's deletion was observed. Another client may have
+// created another object of the same name since.
 func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

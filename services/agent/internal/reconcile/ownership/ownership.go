@@ -118,7 +118,7 @@ func (g *Registry) Join(name string, s Service) *Member {
 	return m
 }
 
-// Leave removes a service with all its claims, also those of objects that it never created.
+// Leave removes a service with all its claims, also on objects that it never created.
 func (g *Registry) Leave(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,7 +173,7 @@ func (g *Registry) Reassign(k inventory.Key, from, to string) bool {
 }
 
 // Unclaim undoes a Claim or Reassign of an object that service has. Its previous owner has it
-// again, or nobody if previous is service.
+// again, or none if previous is service.
 func (g *Registry) Unclaim(k inventory.Key, service, previous string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

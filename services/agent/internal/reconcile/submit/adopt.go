@@ -69,8 +69,8 @@ func (s Submitter) goneVersions(ctx context.Context, ref inventory.Ref, live *un
 	return gone, nil
 }
 
-// reown replaces the managed fields of an object by those that rewrite returns. If the object
-// changes meanwhile, it reads it again, at most maxAttempts times.
+// reown replaces the managed fields of an object by the result of rewrite. If the object changes
+// meanwhile, it reads it again, at most maxAttempts times.
 func (s Submitter) reown(
 	ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured, rewrite func(*unstructured.Unstructured) ([]any, bool),
 ) (*unstructured.Unstructured, error) {

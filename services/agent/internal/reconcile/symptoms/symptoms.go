@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package symptoms finds out why objects of services hang. The status of a workload says how many
-// replicas are ready; why the others are not is known to its Pods, their volume claims and the
+// Package symptoms finds out why objects of services hang. The status of a workload has the number
+// of ready replicas; why the others are not is known to its Pods, their volume claims and the
 // events about them, which the agent does not watch.
 //
 // An episode is the time in which objects of a service are not healthy without a break. The Board
@@ -72,7 +72,7 @@ type Hanging struct {
 	Service plan.Service
 	// Since is when the episode began. Zero: all objects are healthy.
 	Since time.Time
-	// Objects are the objects with their UIDs, those that failed first.
+	// Objects are the objects with their UIDs, failed ones first.
 	Objects []inventory.Object
 	// Changed is called when their symptoms have changed. It must return at once.
 	Changed func()
