@@ -32,8 +32,8 @@ type Rule struct {
 	Paths []string `json:"paths,omitempty"`
 }
 
-// Request is what a rule is matched against. Path is empty for a request for a resource and set for
-// any other request.
+// Request is a request to match rules against. Path is empty for a request for a resource and set
+// for any other request.
 type Request struct {
 	Verb        string
 	APIGroup    string

@@ -75,7 +75,7 @@ func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Params is what [Execute] needs.
+// Params are the arguments of [Execute].
 type Params struct {
 	Program string
 	// Args are the arguments without the program's name.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package audit records which caller reached what, and who changed what. The tunnel and the
-// distributor share the form of a record, the ways to write it, and what is promised of it.
+// distributor share the form of a record, the ways to write it, and its guarantees.
 //
 // Every proxied request leaves two records with one id: the decision, before anything is sent to
 // the cluster, and the outcome, when the last byte has passed. A refused request leaves only a
@@ -28,7 +28,7 @@ type Sink interface {
 	Write(ctx context.Context, record *Record) error
 }
 
-// Phase says which of a request's two records this is.
+// Phase tells a request's two records apart.
 type Phase string
 
 // The phases of a request.
@@ -49,12 +49,12 @@ const (
 	PhaseChange Phase = "change"
 )
 
-// Request is what both records of a request say about it.
+// Request holds the fields that both records of a request have.
 type Request struct {
 	// ID is common to both records and unique otherwise.
 	ID string
-	// TraceID is what error messages show. It is the ID unless the caller brought a trace, which
-	// may have many requests.
+	// TraceID is the ID in error messages. It is the ID unless the caller brought a trace, which may
+	// have many requests.
 	TraceID string
 	// Subject is the person, such as "user:ada", and SubjectUID the person's uid.
 	Subject    string
@@ -69,22 +69,22 @@ type Request struct {
 	// Method and URI are the request's, the URI without the part that names the cluster.
 	Method string
 	URI    string
-	// Attributes are what the request asks for, as an API server reads it.
+	// Attributes describe the request as an API server reads it.
 	Attributes Attributes
 	// SourceAddress is the address of the caller, and UserAgent what it calls itself.
 	SourceAddress string
 	UserAgent     string
 }
 
-// Attributes are what a request asks for, in the words of Kubernetes. For the hub's own API the
-// group is the package of the API, such as "leat.fleet.v1".
+// Attributes describe a request, in the words of Kubernetes. For the hub's own API the group is the
+// package of the API, such as "leat.fleet.v1".
 type Attributes struct {
-	// Verb is what is done. It is empty when a method means nothing for resources.
+	// Verb is the action. It is empty when a method means nothing for resources.
 	Verb string
 	// APIGroup and APIVersion are the resource's. The core group is empty.
 	APIGroup   string
 	APIVersion string
-	// Resource is what it is done to, such as "pods".
+	// Resource is the object of the action, such as "pods".
 	Resource string
 	// Subresource is a part of the resource, such as "exec". Empty means the resource itself.
 	Subresource string
@@ -101,14 +101,14 @@ type Record struct {
 	// cluster, and the fields about impersonation belong to the record.
 	Change *Change
 
-	// Phase says which fields below are set.
+	// Phase decides which fields below are set.
 	Phase Phase
 	// Time is when the record was made.
 	Time time.Time
 
 	// Allowed is the decision.
 	Allowed bool
-	// Reason says why a request was refused or could not be carried out. Zero: there is no reason.
+	// Reason is why a request was refused or could not be carried out. Zero: there is no reason.
 	Reason reason.Reason
 	// ImpersonatedUser, ImpersonatedUID, ImpersonatedGroups and ImpersonatedExtra are whom the
 	// cluster's API server saw.
@@ -128,10 +128,10 @@ type Record struct {
 	BytesOut int64
 	// Duration is how long the request took.
 	Duration time.Duration
-	// Outcome says how it ended.
+	// Outcome is how it ended.
 	Outcome Outcome
 
-	// Count is how many requests a summary stands for. All other fields are those of the first of
+	// Count is how many requests a summary stands for. All other fields are copied from the first of
 	// them, made at Since.
 	Count int64
 	Since time.Time
@@ -168,7 +168,7 @@ func (r *Record) refused() *Record {
 // statusUnavailable is HTTP's.
 const statusUnavailable = 503
 
-// Outcome says how a request ended.
+// Outcome is how a request ended.
 type Outcome string
 
 // The ways a request ends.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Change is what a record of the hub's own API has beside the fields that all records have.
+// Change holds the fields that only records of the hub's own API have.
 type Change struct {
 	// RequestID is common to the records of one call.
 	RequestID string
@@ -17,8 +17,8 @@ type Change struct {
 	// none.
 	Kind      string
 	ObjectUID string
-	// Credential is what the caller's token was issued for, such as the API token "api.…", or the
-	// token itself. Empty: the hub acts itself.
+	// Credential is the credential that the caller's token was issued for, such as the API token
+	// "api.…", or the token itself. Empty: the hub acts itself.
 	Credential string
 	// TokenLimit describes what the caller's API token is limited to. Empty: it has no limit.
 	TokenLimit string
@@ -38,7 +38,7 @@ type FieldChange struct {
 	// Old and New are the values as JSON. Nil: the field is not set. Both are nil for a secret.
 	Old json.RawMessage `json:"old,omitempty"`
 	New json.RawMessage `json:"new,omitempty"`
-	// Secret means that the value was set, replaced or removed, as Effect says. It is in no record.
+	// Secret means that the value was set, replaced or removed, see Effect. It is in no record.
 	Secret bool `json:"secret,omitempty"`
 	// Effect is "set", "replaced" or "removed" for a secret, and empty for other fields.
 	Effect string `json:"effect,omitempty"`

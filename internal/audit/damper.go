@@ -28,9 +28,10 @@ type Damping struct {
 }
 
 // Damper is a [Sink] in front of another one. It passes on the first 60 refusing decisions of each
-// person in a minute, or as many as its [Damping] says. It counts the others and writes them as one
-// summary at the end of the minute. So a caller cannot fill the log with refused requests, and every
-// refused request is accounted for. Decisions that allow a request, and outcomes, always pass.
+// person in a minute, or as many as its [Damping] allows. It counts the others and writes them as
+// one summary at the end of the minute. So a caller cannot fill the log with refused requests, and
+// every refused request is accounted for. Decisions that allow a request, and outcomes, always
+// pass.
 //
 // It is safe for concurrent use. It keeps a person's count for a minute.
 type Damper struct {
@@ -57,7 +58,7 @@ func NewDamper(sink Sink, logger *slog.Logger) *Damper {
 	return NewDamperOf(sink, logger, Damping{Each: refusalsEach, Every: refusalsEvery, Key: func(r *Record) string { return r.Subject }})
 }
 
-// NewDamperOf returns a damper that counts as damping says.
+// NewDamperOf returns a damper that counts by damping.
 func NewDamperOf(sink Sink, logger *slog.Logger, damping Damping) *Damper {
 	return &Damper{sink: sink, logger: logger, damping: damping, people: map[string]*refusals{}}
 }

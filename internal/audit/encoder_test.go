@@ -15,8 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// TestEncoderWritesWhatSlogWrites compares the two, for values that need care and those that do
-// not.
+// TestEncoderWritesWhatSlogWrites compares the two, for values that need care and for others.
 func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 	t.Parallel()
 	odd := "a \"quoted\" \\ <tag> & é \x00 \xff \u2028 \n"

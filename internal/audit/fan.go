@@ -14,9 +14,10 @@ type Fan []*Queue
 
 var _ Sink = Fan(nil)
 
-// WriteAll writes records that count together, such as those of one edit, each of which must be on
-// record before anything is done. They share the writes of each output. If WriteAll fails, nothing
-// that they record must be done: those that were written are followed by outcomes that say so.
+// WriteAll writes records that count together, such as the records of one edit, each of which must
+// be on record before anything is done. They share the writes of each output. If WriteAll fails,
+// nothing that they record must be done: an outcome that records the failure follows each written
+// record.
 func (f Fan) WriteAll(ctx context.Context, records []*Record) error {
 	all := make([]*pending, len(records))
 	for i, record := range records {

@@ -68,8 +68,8 @@ func TestEditsShareWrites(t *testing.T) {
 }
 
 // TestEditsAreRefusedWhole has an output that takes some records of an edit and not the others: the
-// edit is refused once, after the time of one record, and those that were written are followed by
-// outcomes.
+// edit is refused once, after the time of one record, and an outcome follows each record that was
+// written.
 func TestEditsAreRefusedWhole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/audit"
 )
 
-// prompt is an output whose batches requests may write, as long as it says so.
+// prompt is an output whose batches requests may write, while it allows that.
 type prompt struct {
 	memory
 

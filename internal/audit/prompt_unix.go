@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atomicWrite is what a pipe that takes anything takes as a whole (POSIX's PIPE_BUF, on Linux).
+// atomicWrite is the largest write that a pipe with room takes as a whole (POSIX's PIPE_BUF, on
+// Linux).
 const atomicWrite = 4 << 10
 
-// promptFile returns a function that reports whether a write of so many bytes to a file would wait
-// for nobody: it is a regular file, or a pipe with room. Nil is returned for everything else.
+// promptFile returns a function that reports whether a write of so many bytes to a file would not
+// block: it is a regular file, or a pipe with room. Nil is returned for everything else.
 func promptFile(file *os.File) func(bytes int64) bool {
 	info, err := file.Stat()
 	if err != nil {

@@ -54,7 +54,7 @@ type QueueParams struct {
 	Size int64
 	// Timeout is how long a decision may take to be written. Zero means 5 s.
 	Timeout time.Duration
-	// RetryAfter is how long after a failure what is kept is tried again, when no new record comes.
+	// RetryAfter is how long after a failure the kept records are tried again if no new record comes.
 	// Zero means 1 s.
 	RetryAfter time.Duration
 	// FlushTimeout is how long the last records may take when the queue ends. Zero means 5 s.
@@ -63,7 +63,7 @@ type QueueParams struct {
 	FailOpen bool
 	// Logger receives failures and recoveries of the output.
 	Logger *slog.Logger
-	// Meter counts the records that were written and those that were not.
+	// Meter counts the records that were written and the lost ones.
 	Meter metric.Meter
 }
 
@@ -75,8 +75,8 @@ func (p QueueParams) withDefaults() QueueParams {
 	return p
 }
 
-// Queue stands between requests and one [Output]. It writes all waiting records at once, in the
-// order of arrival, so that many requests share one write.
+// Queue is between requests and one [Output]. It writes all waiting records at once, in the order
+// of arrival, so that many requests share one write.
 //
 // By default it fails closed: Write returns when the decision is written. It fails if that takes
 // too long, if the output fails, or if the queue is full. The queue recovers automatically, because
@@ -110,8 +110,8 @@ type Queue struct {
 type entry struct {
 	record *Record
 	size   int64
-	result chan error // buffered; nil when nobody waits
-	gone   bool       // nobody waits any more
+	result chan error // buffered; nil without a waiter
+	gone   bool       // the waiters are gone
 	batch  []*entry   // what its request has to write itself
 }
 
@@ -175,8 +175,8 @@ func (q *Queue) isPrompt() bool {
 	return q.prompt != nil && q.running && !q.writing && q.failing == nil && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
-// rouseSoon is for records that nobody waits for: they are written with the next decision, or
-// shortly. The caller holds the lock.
+// rouseSoon is for records without a waiter: they are written with the next decision, or shortly.
+// The caller holds the lock.
 func (q *Queue) rouseSoon() {
 	if q.lingering {
 		return

@@ -96,8 +96,8 @@ func request(ctx context.Context, sink audit.Sink, id string) error {
 }
 
 // check holds the records against what requests saw: who was carried out has a decision and a
-// completed outcome, in this order, and an allowed decision of anybody else has an outcome that
-// says failed.
+// completed outcome, in this order, and an allowed decision of any other caller has an outcome
+// failed.
 func check(tb testing.TB, records []*audit.Record, carriedOut map[string]bool) {
 	tb.Helper()
 	outcomes := map[string][]audit.Outcome{}
@@ -242,7 +242,8 @@ func TestOutputThatHangsRefusesInTime(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		// The one that the output had was written after its caller had been refused, and says so.
+		// The one that the output had was written after its caller had been refused, and its outcome
+		// records that.
 		check(t, out.all(), map[string]bool{"after": true})
 		if got := len(out.all()); got != 4 {
 			t.Errorf("got %d records, want 4: %+v", got, out.all())

@@ -55,11 +55,11 @@ func (r *Record) isPrior() bool {
 	return r.Phase == PhaseDecision || r.Phase == PhaseHop || r.Phase == PhaseChange
 }
 
-// Decision is what the first record adds to the request.
+// Decision holds the fields that the first record adds to the request.
 type Decision struct {
-	// Allowed says whether the request is carried out.
+	// Allowed reports whether the request is carried out.
 	Allowed bool
-	// Reason says why not.
+	// Reason is why not.
 	Reason reason.Reason
 	// User, UID, Groups and Extra are whom to impersonate. They must not change any more.
 	User   string
@@ -68,7 +68,7 @@ type Decision struct {
 	Extra  map[string][]string
 }
 
-// Result is what the second record adds to the first.
+// Result holds the fields that the second record adds to the first.
 type Result struct {
 	// Connection is the id of the agent's connection. Empty means that none carried the request.
 	Connection string
@@ -77,7 +77,7 @@ type Result struct {
 	// BytesIn and BytesOut count the bodies.
 	BytesIn  int64
 	BytesOut int64
-	// Outcome says how the request ended. Reason says why, unless Outcome does.
+	// Outcome is how the request ended. Reason is why, unless Outcome does.
 	Outcome Outcome
 	Reason  reason.Reason
 }

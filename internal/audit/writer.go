@@ -123,7 +123,7 @@ func (q *Queue) write(ctx context.Context, batch []*entry) bool {
 }
 
 // settle removes a written record. A decision whose request was refused meanwhile gets an outcome
-// that says so. The caller holds the lock.
+// that records this. The caller holds the lock.
 func (q *Queue) settle(e *entry) {
 	q.bytes -= e.size
 	switch {
@@ -156,8 +156,8 @@ func (q *Queue) withdraw(decision *Record) {
 	q.tellRefused(decision)
 }
 
-// tellRefused queues the outcome of a request that was not carried out although its decision says
-// so. The caller holds the lock.
+// tellRefused queues the outcome of a request that was not carried out despite its decision. The
+// caller holds the lock.
 func (q *Queue) tellRefused(decision *Record) {
 	if q.closed || !decision.Allowed {
 		return
@@ -169,7 +169,7 @@ func (q *Queue) tellRefused(decision *Record) {
 	q.wake.Set()
 }
 
-// close refuses everything from now on, and counts what is lost.
+// close refuses everything from now on, and counts the lost records.
 func (q *Queue) close(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

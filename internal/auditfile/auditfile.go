@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Params say where the files are and how many. Path is required. Zero means no bound.
+// Params set the folder and number of the files. Path is required. Zero means no bound.
 type Params struct {
-	// Path is the file that is written. Old ones stand beside it, with the time of their end in
-	// their names: audit.log becomes audit-20261121T014500.000Z.log. Its folder is made when there
-	// is none. Every process needs a path of its own.
+	// Path is the file that is written. Old ones are beside it, with the time of their end in their
+	// names: audit.log becomes audit-20261121T014500.000Z.log. Its folder is made when there is none.
+	// Every process needs a path of its own.
 	Path string
 	// MaxSize is the size in bytes that a file does not exceed, unless one write does alone.
 	MaxSize int64
@@ -36,9 +36,9 @@ type Params struct {
 	KeepAtLeast time.Duration
 	// KeepFor is how long old files are kept.
 	KeepFor time.Duration
-	// Sync makes every write wait until it is on the disk. Without it what is written survives the
-	// end of the process, and the machine's by what the kernel has written out, usually all but the
-	// last half minute.
+	// Sync makes every write wait until it is on the disk. Without it, written records survive the end
+	// of the process, and of the machine's end the part that the kernel has written out, usually all
+	// but the last half minute.
 	Sync bool
 }
 
@@ -54,7 +54,7 @@ type File struct {
 	ended bool
 }
 
-// Open opens the file, and goes on behind what is in it.
+// Open opens the file, and appends to it.
 func Open(params Params) (*File, error) {
 	f := &File{params: params}
 	if err := os.MkdirAll(filepath.Dir(params.Path), 0o700); err != nil {
@@ -87,7 +87,7 @@ func (f *File) open() error {
 	return nil
 }
 
-// endLine ends a line that a process could not finish, so that the next one stands alone.
+// endLine ends a line that a process could not finish, so that the next one has a line of its own.
 func (f *File) endLine() error {
 	if f.size == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (f *File) endLine() error {
 	return nil
 }
 
-// Write implements io.Writer. What is written at once is never split over two files.
+// Write implements io.Writer. One write is never split over two files.
 func (f *File) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,8 +133,8 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Prompt reports whether a write would wait for nobody but the page cache: not where it waits for
-// the disk.
+// Prompt reports whether a write would wait for the page cache at most: not where it waits for the
+// disk.
 func (f *File) Prompt(int64) bool { return !f.params.Sync }
 
 // isDue reports whether so many more bytes belong into a new file.

@@ -123,7 +123,7 @@ func TestOldFilesAreDeleted(t *testing.T) {
 	}
 }
 
-// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay
+// TestSecHistoryIsNotRotatedAway fills many files within seconds: the files of the last day stay
 // regardless of their number, and are deleted after that.
 func TestSecHistoryIsNotRotatedAway(t *testing.T) {
 	t.Parallel()
@@ -299,7 +299,8 @@ func TestKilledProcessLosesOutcomesOnly(t *testing.T) {
 	}
 }
 
-// carryOut is the child: it says which requests it carries out, after their decision is recorded.
+// carryOut is the child: it prints the requests that it carries out, after their decision is
+// recorded.
 func carryOut(tb testing.TB, dir string) {
 	tb.Helper()
 	queue := newQueue(tb, open(tb, auditfile.Params{Path: filepath.Join(dir, "audit.log"), MaxSize: 100 << 10}))

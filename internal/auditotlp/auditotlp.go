@@ -141,7 +141,7 @@ func texts(texts []string) attribute.Value {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// batch is a processor that collects what is emitted.
+// batch is a processor that collects the emitted records.
 type batch struct {
 	records []sdklog.Record
 }
@@ -149,8 +149,7 @@ type batch struct {
 // Enabled implements sdklog.Processor.
 func (b *batch) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
 
-// OnEmit implements sdklog.Processor. The trace is that of the request, not of the writing
-// goroutine.
+// OnEmit implements sdklog.Processor. The trace is the request's, not of the writing goroutine.
 func (b *batch) OnEmit(_ context.Context, record *sdklog.Record) error {
 	record.WalkAttributes(func(kv attribute.KeyValue) bool {
 		if kv.Key != "trace_id" {

@@ -32,7 +32,7 @@ const (
 	toNone   = "none"
 )
 
-// Config says where audit records go, and what happens when they cannot.
+// Config sets where audit records go, and the effect of a failure to write them.
 type Config struct {
 	// Outputs are stdout, file, otlp, or none alone.
 	Outputs []string
@@ -78,7 +78,7 @@ func (c *Config) Bind(s *config.Set, service string) {
 		"wait until records are on the disk, so that they survive the machine's failure and not only the process's")
 }
 
-// Check returns what is wrong with the settings of a service.
+// Check returns the defects of the settings of a service.
 func (c *Config) Check(service string) error {
 	flag := "--" + service + "-audit-"
 	seen := map[string]bool{}

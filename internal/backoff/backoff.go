@@ -99,14 +99,14 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Retry calls try until it succeeds, and waits between calls as p says. It returns
+// Retry calls try until it succeeds, and waits between calls by p. It returns
 //
 //   - nil as soon as try returns nil;
 //   - the error inside [Permanent] as soon as try returns one;
 //   - the last error of try, when p.MaxAttempts calls have failed;
 //   - an error that wraps both the context's cause and the last error of try, when ctx is done first.
 //
-// An error made with [RetryAfter] makes the next wait at least as long as it says. Retry hides
+// An error made with [RetryAfter] makes the next wait at least as long as its argument. Retry hides
 // every error but the last; a try that wants its failures seen logs them itself.
 func Retry(ctx context.Context, p Policy, try func(context.Context) error) error {
 	for attempt := 0; ; attempt++ {

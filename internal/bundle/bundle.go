@@ -7,9 +7,9 @@
 // A folder has exactly one canonical tar, no matter which writer makes it, on which machine, or
 // when. The SHA-256 of that tar is the folder's digest. The [Writer] refuses to write anything
 // else, and the [Reader] refuses to read anything else: it encodes again what it parsed and
-// compares the bytes. What a Reader accepts is therefore both safe (no absolute names, no "..",
-// nothing that leaves the folder through a symbolic link) and canonical (no second archive with the
-// same files and another digest). The format is written down in docs/reference/protocol/bundle.md.
+// compares the bytes. Accepted bytes are therefore both safe (no absolute names, no "..", nothing
+// that leaves the folder through a symbolic link) and canonical (no second archive with the same
+// files and another digest). The format is written down in docs/reference/protocol/bundle.md.
 //
 // On the wire and on disk the tar travels compressed; see [Compress] and [Decompress]. The
 // compressed bytes have no identity: another compressor, or another version of one, may produce
@@ -107,7 +107,7 @@ var (
 // EntryError reports which entry of a bundle is invalid, and why. It matches [ErrMalformed].
 type EntryError struct {
 	Name   string // the entry as it was named, possibly hostile: quote it
-	Reason string // what is wrong, as a phrase that follows the name
+	Reason string // the defect, as a phrase that follows the name
 }
 
 // Error implements error.

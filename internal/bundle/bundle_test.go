@@ -161,8 +161,8 @@ func TestArchiveTarAgrees(t *testing.T) {
 	}
 }
 
-// TestArchiveTarWritesTheSame compares our USTAR headers with those of the standard library. For
-// names without an extended header they must be equal byte for byte, which the format's description
+// TestArchiveTarWritesTheSame compares our USTAR headers with the standard library's. For names
+// without an extended header they must be equal byte for byte, which the format's description
 // relies on.
 func TestArchiveTarWritesTheSame(t *testing.T) {
 	t.Parallel()

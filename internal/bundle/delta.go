@@ -48,7 +48,7 @@ const (
 	opDrop   = 'd' // entries of the base go
 	opAdd    = 'a' // an entry that is given whole
 	opSplice = 's' // a file of the base with a piece of it replaced
-	opPatch  = 'p' // a file compressed against that of the base
+	opPatch  = 'p' // a file compressed against the base's file
 	opEnd    = 'e'
 )
 
@@ -96,8 +96,8 @@ type dictionaryEncoder struct {
 const smallDictionary = 64 << 10
 
 // encode returns a frame, which is valid until the next call. It does not use EncodeAll, which
-// would need the memory of a second encoder beside that of the stream, and changing the dictionary
-// sets up a stream in any case.
+// would need the memory of a second encoder beside the stream's, and changing the dictionary sets
+// up a stream in any case.
 func (d *dictionaryEncoder) encode(dictionary, content []byte) ([]byte, error) {
 	encoder, level, window := &d.small, zstd.SpeedDefault, maxDictionary/4
 	if len(dictionary) > smallDictionary {

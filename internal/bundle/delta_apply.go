@@ -372,7 +372,7 @@ func deltaEnd(err error) error {
 	return fmt.Errorf("read delta: %w", err)
 }
 
-// baseReader reads the base, and wraps its errors to say that the base failed.
+// baseReader reads the base, and wraps its errors to show that the base failed.
 type baseReader struct {
 	tar *Reader
 }

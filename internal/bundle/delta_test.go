@@ -340,7 +340,7 @@ func BenchmarkDelta(b *testing.B) {
 }
 
 // TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which are never
-// held in memory. The total of all allocations bounds what is held at once.
+// held in memory. The total of all allocations bounds the memory in use at once.
 func TestDeltaTakesLittleMemory(t *testing.T) {
 	block := noise(1, 4<<20)
 	stream := func(changed string) io.Reader {

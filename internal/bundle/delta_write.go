@@ -19,7 +19,7 @@ const fewBytes = 4 << 10
 // WriteDelta writes the uncompressed delta that leads from one bundle to another; see [Compress].
 // It reads both once, side by side, and holds at most two files of 4 MiB of them in memory. Errors
 // match [ErrMalformed] or [ErrTooLarge] if one of the two is not a bundle within the limits, and
-// digest.ErrMismatch if one does not match its digest. Other errors are those of the readers and of
+// digest.ErrMismatch if one does not match its digest. Other errors come from the readers and from
 // w. After an error the written bytes are useless.
 func WriteDelta(w io.Writer, from, to Tar, limits Limits) error {
 	d := &deltaWriter{

@@ -43,7 +43,7 @@ func NewReader(r io.Reader, limits Limits) *Reader {
 
 // Next skips the rest of the current file and moves to the next entry. At the end of the bundle it
 // returns io.EOF, and has then read the underlying reader to its last byte. Other errors match
-// [ErrMalformed] or [ErrTooLarge], or are those of the underlying reader, wrapped (a
+// [ErrMalformed] or [ErrTooLarge], or come from the underlying reader, wrapped (a
 // *digest.MismatchError among them). Errors stick.
 func (r *Reader) Next() (Entry, error) {
 	if r.failed != nil {

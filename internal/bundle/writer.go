@@ -46,7 +46,7 @@ func NewWriter(w io.Writer, limits Limits) *Writer {
 
 // WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its
 // size; a shorter one is an error that matches io.ErrUnexpectedEOF. Other errors: [*EntryError],
-// [*LimitError], those of r and of the underlying writer.
+// [*LimitError], or an error of r or of the underlying writer.
 func (w *Writer) WriteFile(name string, executable bool, size int64, r io.Reader) error {
 	if err := w.begin(Entry{Name: name, Executable: executable, Size: size}); err != nil {
 		return err

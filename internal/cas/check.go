@@ -20,8 +20,8 @@ const DefaultMaxContentBytes int64 = 256 << 20
 // called want, of at most maxContent bytes. Every implementation of [Store] calls it: before Put
 // publishes the bytes of w, and again when bytes come back from a disk that may have changed them.
 //
-// Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or are those of r, w and ctx,
-// wrapped. w has then received some of the bytes.
+// Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or wrap the errors of r, w and
+// ctx. w has then received some of the bytes.
 func Check(ctx context.Context, w io.Writer, r io.Reader, want digest.Digest, maxContent int64) (Info, error) {
 	sum := digest.NewHasher()
 	stored := &meter{ctx: ctx, in: io.TeeReader(r, io.MultiWriter(sum, w)), max: maxStored(maxContent)}
@@ -44,7 +44,7 @@ func maxStored(maxContent int64) int64 {
 	return maxContent + maxContent/1024 + 64<<10
 }
 
-// translate maps the errors of package bundle to those of this package.
+// translate maps the errors of package bundle to this package's.
 func translate(err error) error {
 	switch {
 	case errors.Is(err, bundle.ErrTooLarge):

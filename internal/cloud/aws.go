@@ -37,8 +37,8 @@ func (c Config) HasAWS() bool {
 	return c.AWSRole != "" && c.AWSTokenFile != "" || c.AWSContainerURL != ""
 }
 
-// AWSKeys returns temporary keys: of a role, by the pod's token at the STS of a region, or those that
-// EKS Pod Identity has for the pod. An empty role is that of the environment.
+// AWSKeys returns temporary keys: of a role, by the pod's token at the STS of a region, or the keys
+// that EKS Pod Identity has for the pod. An empty role means the environment's.
 func (i *Identity) AWSKeys(ctx context.Context, role, region string) (sigv4.Keys, error) {
 	config := i.params.Config
 	if role == "" && config.AWSTokenFile != "" {

@@ -14,8 +14,8 @@ const azureAdviceEnd = "'s pods with azure.workload.identity/use: \"true\" and a
 
 // EntraToken trades the pod's token for one of Entra ID that is good for a scope, such as
 // https://vault.azure.net/.default
-// (https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow).
-// An empty tenant or client is that of the environment.
+// (https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow). An empty
+// tenant or client means the environment's.
 func (i *Identity) EntraToken(ctx context.Context, tenant, client, scope string) (Token, error) {
 	config, advice := i.params.Config, "label "+i.params.Caller+azureAdviceEnd
 	if client == "" {

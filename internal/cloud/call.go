@@ -30,15 +30,15 @@ const (
 	// clouds have less than 16 KiB.
 	maxAnswer    = 128 << 10
 	maxTokenFile = 64 << 10
-	// maxSaid bounds what is repeated of a cloud's words.
+	// maxSaid bounds the quotation of a cloud's message.
 	maxSaid = 300
 	// maxRetryAfter bounds what a cloud can ask for.
 	maxRetryAfter = time.Hour
-	// maxLifetime bounds what a cloud says of a token's end.
+	// maxLifetime bounds the lifetime of a token that a cloud announces.
 	maxLifetime = 12 * time.Hour
 )
 
-// Kind is what went wrong with a call.
+// Kind is the failure of a call.
 type Kind int
 
 // The kinds of failures.
@@ -58,14 +58,14 @@ const (
 // Error is a failure of a call, or of what comes before one.
 type Error struct {
 	Kind Kind
-	// Message is a sentence for a person that says what to do, without secrets.
+	// Message is a sentence for a person that advises, without secrets.
 	Message string
 	// RetryAfter is how long the service asks to be left alone. Zero: it does not.
 	RetryAfter time.Duration
-	// Status is that of the answer. Zero: there was none.
+	// Status is the answer's HTTP status. Zero: there was none.
 	Status int
-	// Code is what the service calls the failure, such as AccessDeniedException: at most 40 letters
-	// and underscores. Empty: the answer does not say.
+	// Code is the service's name of the failure, such as AccessDeniedException: at most 40 letters and
+	// underscores. Empty: the answer has none.
 	Code string
 	// Setting is the environment variable that is missing. Empty: none is.
 	Setting string
@@ -92,11 +92,11 @@ func newTransport(proxy func(*http.Request) (*url.URL, error)) *http.Transport {
 	}
 }
 
-// Call is a request to a service of a cloud, with what is said when it fails.
+// Call is a request to a service of a cloud, with the texts for its failure.
 type Call struct {
 	// Service is the service's name in messages, and Caller who calls it, such as "gitcache".
 	Service, Caller string
-	// Advice says what a person does when the service refuses.
+	// Advice is what a person does when the service refuses.
 	Advice string
 	// Carrier takes the request.
 	Carrier http.RoundTripper
@@ -212,8 +212,8 @@ func retryAfter(header http.Header) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
-// signedToken is the form of a token of JSON Web Signature, and opaque that of other long secrets of
-// the three clouds. Identifiers of people, which have digits and hyphens alone, stay.
+// signedToken is the form of a token of JSON Web Signature, and opaque the form of other long
+// secrets of the three clouds. Identifiers of people, which have digits and hyphens alone, stay.
 var (
 	signedToken = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]*){0,2}`)
 	opaque      = regexp.MustCompile(`[A-Za-z0-9+/=_.-]{64,}`)
@@ -222,10 +222,10 @@ var (
 // named is the form of [Error.Code].
 var named = regexp.MustCompile(`^[A-Za-z_]{1,40}$`)
 
-// said returns what an answer calls the failure, and what it says of it for people, on one line and
-// without secrets; "" for nothing. Each cloud has its own form: Google and Microsoft {error,
-// error_description} or {error: {status, code, message, innererror}}, registries {errors: [{message}]}, AWS {__type,
-// message} or XML.
+// said returns an answer's code of the failure, and its message for people, on one line and without
+// secrets; "" for nothing. Each cloud has its own form: Google and Microsoft {error,
+// error_description} or {error: {status, code, message, innererror}}, registries {errors:
+// [{message}]}, AWS {__type, message} or XML.
 func (c Call) said(body []byte) (code, words string) {
 	var answer struct {
 		Type             string          `json:"__type"`

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloud trades the identity that a service's pod has at AWS, Google Cloud or Azure for what
-// signs in there: temporary keys or an access token. It also makes the bounded calls with which that
-// is done, for callers that go on to another service of the cloud.
+// Package cloud trades the identity that a service's pod has at AWS, Google Cloud or Azure for
+// credentials there: temporary keys or an access token. It also makes the bounded calls with which
+// that is done, for callers that continue with another service of the cloud.
 //
-// What it promises:
+// Its promises:
 //
-//   - The pod's token and what it is traded for go only to services of the cloud, or to those that the
+//   - The pod's token and what it is traded for go only to services of the cloud, or to the ones that the
 //     environment names, by https; to the node itself also without.
-//   - Answers, files, times and what is repeated of a cloud's words are bounded. No redirect is
+//   - Answers, files, times and quotations of a cloud's messages are bounded. No redirect is
 //     followed.
 //   - Errors are [*Error], with what the cloud said and what to do. They hold no token.
 //
@@ -27,21 +27,22 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 )
 
-// Params are what an [Identity] is made of.
+// Params are the parts of an [Identity].
 type Params struct {
 	Config Config
 	// Caller names the service that has the identity in messages, such as "gitcache" or "the
 	// distributor".
 	Caller string
-	// Prefix begins the service's own settings: that of [Config.Bind].
+	// Prefix begins the service's own settings: the prefix of [Config.Bind].
 	Prefix string
-	// GoogleRole is what the account needs at Google, in messages.
+	// GoogleRole is the role that the account needs at Google, in messages.
 	GoogleRole string
 	// Now returns the time. Nil: time.Now.
 	Now func() time.Time
 }
 
-// Identity is what a pod is at the clouds. It is immutable: all methods may be called concurrently.
+// Identity is a pod's identity at the clouds. It is immutable: all methods may be called
+// concurrently.
 type Identity struct {
 	params Params
 	// outside takes requests to services anywhere, node those to the node itself.

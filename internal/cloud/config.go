@@ -13,14 +13,14 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config is what the environment says of the pod's identity. The variables are those that the clouds
-// set in pods. An empty field stands for a variable that is not set, unless the field says otherwise.
+// Config is the pod's identity in its environment. The clouds set these variables in pods. An empty
+// field stands for a variable that is not set, unless the field's comment differs.
 type Config struct {
 	AWSRole               string
 	AWSTokenFile          string
 	AWSContainerURL       string // of EKS Pod Identity
 	AWSContainerTokenFile string
-	STSURL                string // empty: that of the region
+	STSURL                string // empty: the region's
 
 	GCPTokenFile    string
 	GCPMetadataHost string // empty: metadata.google.internal
@@ -70,7 +70,7 @@ func (c Config) completed() Config {
 	return c
 }
 
-// Check returns an error that names each setting that cannot be used. Prefix is that of
+// Check returns an error that names each setting that cannot be used. Prefix is the prefix of
 // [Config.Bind].
 func (c Config) Check(prefix string) error {
 	c = c.completed()

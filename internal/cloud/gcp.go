@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// gcpScope is what tokens are good for. The roles of the identity bound it further.
+	// gcpScope is the scope of tokens. The roles of the identity bound it further.
 	gcpScope    = "https://www.googleapis.com/auth/cloud-platform"
 	gcpAudience = "//iam.googleapis.com/"
 	gcpFlavor   = "Metadata-Flavor"

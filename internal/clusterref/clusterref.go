@@ -38,7 +38,7 @@ var (
 	dataKey   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
 
-// Object is what a reference reads.
+// Object is the object that a reference reads.
 type Object struct{ Kind, Namespace, Name string }
 
 // String names the object for people.

@@ -34,10 +34,10 @@ import (
 // EnvPrefix begins the name of every environment variable that is Leat's own.
 const EnvPrefix = "LEAT_"
 
-// ErrHelp is what [Set.Parse] returns when the arguments ask for --help (or -h).
+// [Set.Parse] returns ErrHelp when the arguments ask for --help (or -h).
 var ErrHelp = errors.New("help requested")
 
-// ErrVersion is what [Set.Parse] returns when the arguments ask for --version.
+// [Set.Parse] returns ErrVersion when the arguments ask for --version.
 var ErrVersion = errors.New("version requested")
 
 // Set is the settings of one program. It is filled by Bind methods, then parsed once. A Set is not
@@ -145,7 +145,7 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 	bindValue(s, p, setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage}, parseList)
 }
 
-// Allow binds a list of what is allowed, written like that of Strings. Without it the variable
+// Allow binds a list of allowed values, written like a list of Strings. Without it the variable
 // stays nil, which means that everything is allowed. A flag or a variable that is set without an
 // item is therefore an error: it must not have the meaning of one that is unset.
 func (s *Set) Allow(p *[]string, name, usage string) {

@@ -370,8 +370,7 @@ func TestCompleteFillsWhatIsZero(t *testing.T) {
 	}
 }
 
-// TestSecEmptyListsAreNotUnset sets a list of what is allowed to nothing, in each way that there
-// is.
+// TestSecEmptyListsAreNotUnset sets a list of allowed values to nothing, in each way that there is.
 func TestSecEmptyListsAreNotUnset(t *testing.T) {
 	t.Parallel()
 	parse := func(args []string, env map[string]string) ([]string, error) {

@@ -39,7 +39,7 @@ type Policy struct {
 }
 
 // New returns a policy that admits pages of exactly these origins, such as https://ui.example.com,
-// beside those of the hub's own origin. The error names the text that is not an origin.
+// and pages of the hub's own origin. The error names the text that is not an origin.
 func New(origins []string) (*Policy, error) {
 	p := &Policy{origins: make(map[string]bool, len(origins))}
 	for _, origin := range origins {
@@ -91,7 +91,7 @@ func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
 }
 
 // foreign reports whether a browser makes the request for a page of an origin that is neither
-// listed nor the hub's own. Browsers declare this in Sec-Fetch-Site. For those that do not, only
+// listed nor the hub's own. Browsers declare this in Sec-Fetch-Site. Of browsers that do not, only
 // WebSockets are refused by the origin alone, because pages could read them without permission.
 func foreign(r *http.Request, origin string) bool {
 	if origin != "" && sameHost(r, origin) {

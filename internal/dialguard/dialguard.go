@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialguard decides which addresses a service must not dial on behalf of others: those of
-// its own machine, and those of its link, such as a cloud's metadata server.
+// Package dialguard decides which addresses a service must not dial on behalf of others: the
+// addresses of its own machine, and of its link, such as a cloud's metadata server.
 package dialguard
 
 import (
@@ -38,7 +38,7 @@ var (
 		{netip.MustParsePrefix("2002::/16"), 2},
 		{netip.MustParsePrefix("::/96"), 12},
 	}
-	// shared lists private networks that netip does not count as private: those of carriers and of
+	// shared lists private networks that netip does not count as private: the ones of carriers and of
 	// benchmarks.
 	shared = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15")}
 )

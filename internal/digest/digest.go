@@ -28,8 +28,8 @@ var ErrInvalid = errors.New("invalid digest")
 
 // Digest is the SHA-256 hash of some content.
 //
-// The zero Digest stands for "no digest": it is what an absent field holds, and no content has it.
-// Digests are comparable with == and may be map keys.
+// The zero Digest stands for "no digest": an absent field holds it, and no content has it. Digests
+// are comparable with == and may be map keys.
 type Digest struct {
 	sum [Size]byte
 }

@@ -30,8 +30,8 @@ func (e *MismatchError) Is(target error) bool {
 	return target == ErrMismatch
 }
 
-// Hasher computes the Digest of what is written to it. It is not safe for concurrent use; make one
-// with [NewHasher].
+// Hasher computes the Digest of the bytes written to it. It is not safe for concurrent use; make
+// one with [NewHasher].
 type Hasher struct {
 	hash hash.Hash
 }

@@ -6,7 +6,7 @@ package digest
 import "encoding/binary"
 
 // Sequence digests values one after the other, such that different sequences of values never have
-// the same digest: a text begins with its length, and a number has eight bytes. What it writes is a
+// the same digest: a text begins with its length, and a number has eight bytes. Its form is a
 // contract, because such digests are stored and compared by other versions.
 type Sequence struct {
 	hasher  *Hasher

@@ -66,7 +66,7 @@ func Parse(name string, r io.Reader) ([]*Document, error) {
 }
 
 // ParseWithin is Parse for one of several files, which share the budget of nodes that they may hold
-// together once aliases are expanded. It takes those of this file from the budget.
+// together once aliases are expanded. It subtracts the nodes of this file from the budget.
 func ParseWithin(name string, r io.Reader, budget *int) ([]*Document, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {

@@ -32,7 +32,7 @@ var (
 	lastSegment  = regexp.MustCompile(`(\.[^.\[]*|\[[^\]]*\]|^[^.\[]+)$`)
 )
 
-// spelled converts the protocol's spelling of a path into that of documents.
+// spelled converts the protocol's spelling of a path into the spelling of documents.
 func spelled(path string) string {
 	path = strings.NewReplacer(`["`, "[", `"]`, "]").Replace(path)
 	return snakeLetter.ReplaceAllStringFunc(path, func(s string) string {

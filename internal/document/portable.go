@@ -43,8 +43,8 @@ func Portable(object *fleetv1.Document) (portable *fleetv1.Document, secrets []s
 	return portable, secrets
 }
 
-// secretFields returns the fields of a message that hold secrets, or could, and clears those that are
-// set.
+// secretFields returns the fields of a message that hold secrets, or could, and clears the set
+// ones.
 func secretFields(message protoreflect.Message, path string) []string {
 	var found []string
 	fields := message.Descriptor().Fields()
@@ -76,8 +76,8 @@ func secretFields(message protoreflect.Message, path string) []string {
 	return found
 }
 
-// isSecret reports whether a field holds secrets. Those of repositories are shared with definitions, so
-// they are known by their names.
+// isSecret reports whether a field holds secrets. Secrets of repositories are shared with
+// definitions, so they are known by their names.
 func isSecret(field protoreflect.FieldDescriptor) bool {
 	return sensitive(field) || field.Name() == "credential" || field.Name() == "webhook_secret"
 }

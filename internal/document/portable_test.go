@@ -92,8 +92,8 @@ func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
 	}
 }
 
-// TestPortableKeepsEveryField writes an object of each kind with every field set, reads it again, and
-// finds everything but what the hub sets, and what is secret.
+// TestPortableKeepsEveryField writes an object of each kind with every field set, reads it again,
+// and finds everything except the fields that the hub sets, and secrets.
 func TestPortableKeepsEveryField(t *testing.T) {
 	t.Parallel()
 	for _, kind := range slices.Sorted(maps.Keys(fleetdoc.Kinds())) {
@@ -133,8 +133,8 @@ func TestPortableKeepsEveryField(t *testing.T) {
 	}
 }
 
-// unsetFields returns the fields below the spec that one message has and the other lacks, but for those
-// that are named as secrets.
+// unsetFields returns the fields below the spec that one message has and the other lacks, except
+// fields that are named as secrets.
 func unsetFields(message, full protoreflect.Message, path string, secrets []string) []string {
 	var missing []string
 	full.Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {

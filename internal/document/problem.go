@@ -30,7 +30,7 @@ func (p Position) String() string {
 type Problem struct {
 	Position Position
 	Field    string // path such as spec.sources[0].path; empty for the whole document
-	Message  string // what is wrong and, if known, what to write instead
+	Message  string // the defect and, if known, what to write instead
 }
 
 // Error implements error: "fleet.yaml:7:5: spec.source: unknown field; did you mean "sources"?".

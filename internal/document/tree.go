@@ -19,13 +19,13 @@ const (
 	// maxTreeDepth bounds how deep free trees are nested. The hub has the same limit; here it also
 	// ends anchors that contain themselves.
 	maxTreeDepth = 100
-	// maxExact is the largest whole number up to which a float64, which is what JSON's numbers are
-	// on the wire, holds every one.
+	// maxExact is the largest whole number up to which a float64, the type of JSON's numbers on the
+	// wire, holds every one.
 	maxExact = 1 << 53
 )
 
-// tree decodes a free tree, such as the values of a chart: what JSON can say, in YAML. Keys are
-// texts; a whole number counts as the text that it is written as, such as a port.
+// tree decodes a free tree, such as the values of a chart: anything that JSON can express, in YAML.
+// Keys are texts; a whole number counts as the text that it is written as, such as a port.
 func (d *decoder) tree(target *structpb.Struct, node *yaml.Node, path string) {
 	if node.Kind != yaml.MappingNode {
 		d.problem(node, path, "want pairs such as key: value, got "+describe(node))
@@ -92,7 +92,7 @@ func (d *decoder) treeMapping(node *yaml.Node, path string, depth int) *structpb
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// treeScalar returns the value of a scalar, or what is wrong with it.
+// treeScalar returns the value of a scalar, or its defect.
 func treeScalar(node *yaml.Node) (value *structpb.Value, problem string) {
 	switch node.Tag {
 	case nullTag:

@@ -15,11 +15,11 @@ import (
 // self is the name of the object in an expression.
 const self = "self"
 
-// CompileError reports what is wrong with the text of an expression, and where.
+// CompileError reports the defect in the text of an expression, and where.
 type CompileError struct {
 	// Line and Column point into the source, from 1.
 	Line, Column int
-	// Message describes the error, and what is allowed where that helps.
+	// Message describes the error, and the allowed values where that helps.
 	Message string
 }
 

@@ -48,7 +48,7 @@ func (e *EvalError) Error() string {
 // Unwrap returns the cause.
 func (e *EvalError) Unwrap() error { return e.Cause }
 
-// classify maps the errors of CEL to those of this package.
+// classify maps the errors of CEL to this package's.
 func (e *Expression) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -68,8 +68,8 @@ func isShared(err *types.Err) bool {
 	return err == types.NoSuchOverloadErr() || err.Error() == "timestamp overflow"
 }
 
-// causes are the beginnings of CEL's texts, which are all that tells its errors apart. Those of a
-// conversion quote the value after the beginning.
+// causes are the beginnings of CEL's texts, which are all that tells its errors apart. The texts of
+// a conversion quote the value after the beginning.
 var causes = []struct {
 	cause      error
 	beginnings []string

@@ -10,8 +10,8 @@
 // words for conditions: self.isTrue('Ready'), self.isFalse('Ready'), self.reason('Ready'),
 // self.message('Ready') and self.condition('Ready').
 //
-// The author of an expression need not be somebody who may read the object. So errors of an
-// evaluation repeat nothing of the object, and no expression sees the content of a Secret.
+// The author of an expression may have no right to read the object. So errors of an evaluation
+// repeat nothing of the object, and no expression sees the content of a Secret.
 //
 // A process compiles and evaluates expressions on all of its processors except one, so that other work
 // does not wait for them; see turns.
@@ -60,8 +60,8 @@ const (
 	interruptEvery = 100
 )
 
-// Expression is a compiled expression. It is safe for concurrent use, and immutable but for what it
-// remembers: see Remembering.
+// Expression is a compiled expression. It is safe for concurrent use, and immutable except its
+// memory: see Remembering.
 type Expression struct {
 	source    string
 	kind      Kind
@@ -150,8 +150,8 @@ func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, er
 	return holds, nil
 }
 
-// Text returns the text that a Text expression produces for the object. Its errors are those of
-// Holds.
+// Text returns the text that a Text expression produces for the object. Its errors are the same as
+// of Holds.
 func (e *Expression) Text(ctx context.Context, object map[string]any) (string, error) {
 	value, err := e.eval(ctx, object, Text)
 	if err != nil {

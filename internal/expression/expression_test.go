@@ -239,8 +239,8 @@ func BenchmarkHolds(b *testing.B) {
 	}
 }
 
-// TestSecBudgetIsShared charges every evaluation of a context to one budget, and refuses those that
-// exceed it.
+// TestSecBudgetIsShared charges every evaluation of a context to one budget, and refuses
+// evaluations that exceed it.
 func TestSecBudgetIsShared(t *testing.T) {
 	t.Parallel()
 	e, err := expression.Compile("lists.range(100).all(a, a >= 0)", expression.Bool) // some 500 units

@@ -9,8 +9,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// pathsOf returns the fields of self that an expression names, each as its names: those of self.a.b are a
-// and b. What has operands that are computed, such as self[key], ends before them.
+// pathsOf returns the fields of self that an expression names, each as its names: self.a.b has the
+// names a and b. A path with computed operands, such as self[key], ends before them.
 func pathsOf(root ast.Expr) [][]string {
 	var paths [][]string
 	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
@@ -27,6 +27,6 @@ func pathsOf(root ast.Expr) [][]string {
 	return paths
 }
 
-// Paths returns the fields of self that the expression names, each as its names: those of self.a.b are a
-// and b, and also a. The caller must not change them.
+// Paths returns the fields of self that the expression names, each as its names: self.a.b has a and
+// b, and also a. The caller must not change them.
 func (e *Expression) Paths() [][]string { return e.paths }

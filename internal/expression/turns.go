@@ -11,11 +11,11 @@ import (
 // turns bounds how many goroutines compile or evaluate expressions at the same time.
 //
 // Expressions are the one computation of the product whose amount its users choose. Each of them is
-// bounded, but a hub has many of them: those of all global services for all clusters, and those of
-// all edits. If they occupied every thread, a request would wait up to 10 ms, Go's time slice, each
+// bounded, but a hub has many of them: the ones of all global services for all clusters, and of all
+// edits. If they occupied every thread, a request would wait up to 10 ms, Go's time slice, each
 // time that it changes from one goroutine to another. So they leave a thread free where there are
-// several, and occupy no more threads than there are processors. Goroutines wait in the order in which
-// they came.
+// several, and occupy no more threads than there are processors. Goroutines wait in the order in
+// which they came.
 type turns chan struct{}
 
 // everyones are the turns of the process.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSecExpressionsLeaveAProcessor checks how many goroutines may evaluate at once, and that those
-// that wait get their turns in the order in which they came.
+// TestSecExpressionsLeaveAProcessor checks how many goroutines may evaluate at once, and that
+// waiting ones get their turns in the order in which they came.
 func TestSecExpressionsLeaveAProcessor(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ processors, threads, want int }{

@@ -3,7 +3,7 @@
 
 // Package fielderr has the error that names the field of a value which is not acceptable.
 //
-// A value validates itself and names the field from where it stands. Its holder puts its own field
+// A value validates itself and names the field from its own place. Its holder puts its own field
 // before that, so the caller of an RPC reads the whole path, such as spec.sources[0].path.
 package fielderr
 
@@ -52,8 +52,8 @@ func Within(path string, err error) error {
 	return err
 }
 
-// Each validates the elements of a list of at most limit elements. The plural is what a message calls
-// them, such as "rules". Several checks are joined by cmp.Or, which returns the first error.
+// Each validates the elements of a list of at most limit elements. The plural names them in
+// messages, such as "rules". Several checks are joined by cmp.Or, which returns the first error.
 func Each[T any](path, plural string, list []T, limit int, validate func(path string, element T) error) error {
 	if len(list) > limit {
 		return New(path, "has %d %s; at most %d are allowed", len(list), plural, limit)

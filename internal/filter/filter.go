@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filter is the language in which people say which objects of a list they want, such as
+// Package filter is the language in which people select objects of a list, such as
 //
 //	phase=Failed,Degraded cluster.label.region=eu repository~shop checkout
 //
@@ -17,7 +17,7 @@
 // any text and ? for any character. A value in double quotes stands for itself; \ in it takes the next
 // character as it is.
 //
-// There are no regular expressions. What a filter costs for one object grows with the bytes of the
+// There are no regular expressions. The cost of a filter for one object grows with the bytes of the
 // filter and of the object, which both are bounded.
 package filter
 
@@ -48,7 +48,7 @@ type Type int
 
 // The types.
 const (
-	// Text is compared as it stands.
+	// Text is compared literally.
 	Text Type = iota
 	// Word is compared in either case. If its field lists values, it is one of them.
 	Word
@@ -60,13 +60,13 @@ const (
 
 // Field is one that terms may name.
 type Field struct {
-	// Name is what people write. A name that ends in a dot begins the names of many fields, such as
-	// "label.": what follows it is the key.
+	// Name is the name that people write. A name that ends in a dot begins the names of many fields,
+	// such as "label.": the rest is the key.
 	Name string
 	Type Type
 	// Values are all that a Word can be. Nil: any.
 	Values []string
-	// About says for people what the field is.
+	// About describes the field for people.
 	About string
 }
 
@@ -100,15 +100,15 @@ func (s Schema) names() string {
 // Subject is an object that a filter is compared with.
 type Subject interface {
 	// Any reports whether match is true of one of the field's values. It calls match with each value
-	// until then. key is what follows the prefix of the field's name.
+	// until then. key is the rest after the prefix of the field's name.
 	Any(field, key string, match func(string) bool) bool
 	// At returns the time from which a field of type Age counts; zero: the object has no such time.
 	At(field string) time.Time
 }
 
-// Error says what is wrong with a filter, where, and what would be right.
+// Error describes the defect of a filter, its place, and the correction.
 type Error struct {
-	// Position is that of the first wrong character, from 1.
+	// Position is the position of the first wrong character, from 1.
 	Position int
 	Message  string
 }
@@ -129,7 +129,7 @@ type term struct {
 	isNot      bool
 	// match compares one value. It is nil in a term about time.
 	match func(string) bool
-	// span is compared with what has passed; isLonger says how.
+	// span is compared with what has passed; isLonger selects how.
 	span     time.Duration
 	isLonger bool
 }
@@ -161,8 +161,8 @@ func Parse(text string, schema Schema) (*Filter, error) {
 	return f, nil
 }
 
-// String returns the filter in its one spelling: filters that are written alike but for spaces and
-// quotes have the same.
+// String returns the filter in its one spelling: filters that are written alike except for spaces
+// and quotes have the same.
 func (f *Filter) String() string { return f.text }
 
 // IsEmpty reports whether the filter selects everything.

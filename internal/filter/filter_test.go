@@ -220,7 +220,7 @@ func TestSecFiltersCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		compared := make(chan int, 1)
-		go func() { // without a bound for what is compared, this takes hours
+		go func() { // without a bound for the comparison, this takes hours
 			matches := 0
 			for range 1000 {
 				if f.Matches(long, now) {

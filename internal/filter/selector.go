@@ -13,7 +13,7 @@ import (
 )
 
 // OfSelector returns the filter that means the same as a label selector of Kubernetes, such as
-// "app=web,tier in (a,b),!canary". prefix is that of the labels, such as "label.".
+// "app=web,tier in (a,b),!canary". prefix is the prefix of the labels, such as "label.".
 func OfSelector(prefix, selector string) (string, error) {
 	if len(selector) > MaxBytes {
 		return "", fmt.Errorf("a selector has at most %d bytes", MaxBytes)

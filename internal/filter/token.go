@@ -47,12 +47,12 @@ func (t token) String() string {
 	return t.field + t.operator + strings.Join(written, ",")
 }
 
-// isSpecial reports whether a character means something outside of quotes, but for * and ?.
+// isSpecial reports whether a character means something outside of quotes, except * and ?.
 func isSpecial(r rune) bool {
 	return unicode.IsSpace(r) || strings.ContainsRune(`"\,=~<>!`, r)
 }
 
-// Quote returns a value as it stands for itself in a filter.
+// Quote returns a value in the form that means itself in a filter.
 func Quote(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return isSpecial(r) || r == '*' || r == '?' }) {
 		return text
@@ -115,7 +115,7 @@ func split(text string) ([]token, error) {
 	}
 }
 
-// term reads one term. Outside of a term stands a space.
+// term reads one term. Outside of a term is a space.
 func (r *reader) term() (token, error) {
 	t := token{at: r.at}
 	if r.peek() != '"' {

@@ -64,13 +64,14 @@ func List[M Object](ctx context.Context, hub Hub, req *fleetv1.ListRequest) (Pag
 	return page, err
 }
 
-// Create stores a new object, and returns what the hub stored. The error says ALREADY_EXISTS if an object has its name.
+// Create stores a new object, and returns what the hub stored. The error is ALREADY_EXISTS if an
+// object has its name.
 func Create[M Object](ctx context.Context, hub Hub, object M) (M, error) {
 	return applyOne(ctx, hub, object, fleetv1.ApplyMode_APPLY_MODE_CREATE)
 }
 
-// Update replaces labels, annotations and spec of an object, and returns what the hub stored. The error says NOT_FOUND if
-// no object has its name.
+// Update replaces labels, annotations and spec of an object, and returns what the hub stored. The
+// error is NOT_FOUND if no object has its name.
 func Update[M Object](ctx context.Context, hub Hub, object M) (M, error) {
 	return applyOne(ctx, hub, object, fleetv1.ApplyMode_APPLY_MODE_UPDATE)
 }

@@ -83,7 +83,8 @@ func TestCallsNameTheKind(t *testing.T) {
 	}
 }
 
-// TestErrorsOfOneDocument have neither its place in the text nor in the field, and everything else as the hub says it.
+// TestErrorsOfOneDocument have neither its place in the text nor in the field, and everything else
+// as the hub reports it.
 func TestErrorsOfOneDocument(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("documents[0]: of no hub")
@@ -108,7 +109,7 @@ func TestErrorsOfOneDocument(t *testing.T) {
 	}
 }
 
-// TestOddAnswers are those of a hub that does not keep to the protocol.
+// TestOddAnswers are the answers of a hub that does not keep to the protocol.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	for _, documents := range [][]*fleetv1.Document{nil, {fleetdoc.Of(cluster("one")), fleetdoc.Of(cluster("two"))}} {

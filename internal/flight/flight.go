@@ -42,7 +42,7 @@ func New[K comparable, V any](limit time.Duration) *Group[K, V] {
 }
 
 // Do blocks until the run of key has ended, and returns its result. It begins one by calling do if
-// there is none. The error is that of the run, or the cause of ctx if that ended first.
+// there is none. The error is the run's, or the cause of ctx if that ended first.
 func (g *Group[K, V]) Do(ctx context.Context, key K, do func(context.Context) (V, error)) (V, error) {
 	return g.Start(ctx, key, do).Wait(ctx)
 }
@@ -85,8 +85,8 @@ type Run[V any] struct {
 	err   error
 }
 
-// Wait blocks until the run has ended, and returns its result. The error is that of the run, or the
-// cause of ctx if that ended first.
+// Wait blocks until the run has ended, and returns its result. The error is the run's, or the cause
+// of ctx if that ended first.
 func (r *Run[V]) Wait(ctx context.Context) (V, error) {
 	select {
 	case <-r.done:

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// defaultGCPercent is GOGC's value where nobody set it.
+	// defaultGCPercent is GOGC's value by default.
 	defaultGCPercent = 100
 	// collectorShare is how much of one core the garbage collector may use.
 	collectorShare = 0.025
@@ -79,12 +79,12 @@ func Grow() (end func()) {
 	return sync.OnceFunc(func() { add(-1) })
 }
 
-// bounds are those of Keep, in bytes.
+// bounds are the bounds of Keep, in bytes.
 type bounds struct {
 	small, most uint64
 	// limit is how many bytes the process may use; zero: there is no limit.
 	limit uint64
-	// isLoading is true while most of what is allocated stays.
+	// isLoading is true while most allocations stay.
 	isLoading bool
 }
 
@@ -152,8 +152,8 @@ type heap struct {
 	collector float64 // seconds of processor time since the process began
 }
 
-// readHeap returns the state of the heap. Marking by processors that have nothing else to do costs
-// nobody anything, and is left out.
+// readHeap returns the state of the heap. Marking by processors that have nothing else to do is
+// free, and is left out.
 func readHeap() heap {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},

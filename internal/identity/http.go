@@ -27,7 +27,7 @@ func BearerToken(header http.Header) (string, bool) {
 }
 
 // FromHeader verifies the bearer token of a request, and calls [Verified] if the token is accepted.
-// Its errors may be sent to the caller, except those that a verifier should not return, which pass
+// Its errors may be sent to the caller, except errors that a verifier should not return, which pass
 // unmapped.
 func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Identity, error) {
 	token, found := BearerToken(header)

@@ -71,8 +71,8 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestAnotherKeyIsTold makes the most common mistake in setting up a hub. The message must say what
-// to do, even if a second verifier refuses the token for another reason.
+// TestAnotherKeyIsTold makes the most common mistake in setting up a hub. The message must contain
+// the advice, even if a second verifier refuses the token for another reason.
 func TestAnotherKeyIsTold(t *testing.T) {
 	t.Parallel()
 	token, err := serviceKey(t, strings.Repeat("b", 32), "tunnel").For("gitcache").Token(t.Context())

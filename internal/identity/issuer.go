@@ -164,8 +164,8 @@ func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token s
 	return token, c.Expiry.Time(), nil
 }
 
-// JWKS returns the key set for /.well-known/jwks.json: the current key first, the next one, and
-// those that have signed tokens that are still valid; public halves only.
+// JWKS returns the key set for /.well-known/jwks.json: the current key first, the next one, and the
+// keys that have signed still valid tokens; public halves only.
 func (i *Issuer) JWKS() ([]byte, error) {
 	if i.err != nil {
 		return nil, fmt.Errorf("encode key set: %w", i.err)

@@ -35,7 +35,7 @@ const (
 	jwksMaxBytes      = 1 << 20
 )
 
-// JWKSParams is what [NewJWKS] needs.
+// JWKSParams are the parameters of [NewJWKS].
 type JWKSParams struct {
 	// URL of the key set, such as https://hub.example/.well-known/jwks.json.
 	URL string

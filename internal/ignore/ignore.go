@@ -114,16 +114,16 @@ func (r *Rules) Match(path string, folder bool) Verdict {
 	return Undecided
 }
 
-// Chain holds the rules that apply in a folder: its own before those of the folders above it. A nil
-// Chain has no rules.
+// Chain holds the rules that apply in a folder: its own before the rules of the folders above it. A
+// nil Chain has no rules.
 type Chain struct {
 	above  *Chain
 	folder string // with a slash at the end, or the root, ""
 	rules  *Rules
 }
 
-// With returns the chain of a folder below that of c, which has the given rules of its own. The
-// root is "".
+// With returns the chain of a folder below the folder of c, which has the given rules of its own.
+// The root is "".
 func (c *Chain) With(folder string, rules *Rules) *Chain {
 	if folder != "" {
 		folder += "/"

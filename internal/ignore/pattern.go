@@ -124,7 +124,7 @@ func stars(text string, i int) (tokens []token, length int) {
 const inPlace = 63
 
 // run reports whether the tokens match all of text. It follows all paths through the pattern in
-// parallel, so that matching takes at most the length of the pattern times that of the text.
+// parallel, so that matching takes at most the length of the pattern times the length of the text.
 func run(tokens []token, text string) bool {
 	var places [2][inPlace + 1]bool
 	now, next := places[0][:], places[1][:]

@@ -58,8 +58,7 @@ func (e *HeldError) Is(target error) bool {
 type Lease struct {
 	Key   string
 	Owner string
-	// Epoch is the fencing number: higher than that of every earlier lease of this key, and never
-	// 0.
+	// Epoch is the fencing number: higher than in every earlier lease of this key, and never 0.
 	Epoch uint64
 	// Deadline is when the holder must regard the lease as lost unless it has renewed it. It is
 	// measured on the holder's own clock, from before the request was sent, so the store ends the
@@ -83,8 +82,7 @@ type Holder struct {
 
 // AcquireParams describes the lease to acquire.
 type AcquireParams struct {
-	// Key names what is to be owned: not empty, at most 512 bytes, without braces or control
-	// characters.
+	// Key names the thing to own: not empty, at most 512 bytes, without braces or control characters.
 	Key string
 	// Owner names the requesting owner, in a form that others can use to reach it (a replica's name
 	// or URL). Not empty, at most 512 bytes, without control characters.

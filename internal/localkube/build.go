@@ -24,10 +24,9 @@ import (
 // ErrNoGoTool means that something has to be built and there is no go command.
 var ErrNoGoTool = errors.New("the go command was not found")
 
-// Build returns the binaries pinned by SourceDir. It compiles those that CacheDir does not hold
-// yet, which takes minutes the first time. After that it takes a millisecond and needs no go
-// command. Any number of processes may build into one cache: one compiles and the others wait for
-// it.
+// Build returns the binaries pinned by SourceDir. It compiles the ones missing in CacheDir, which
+// takes minutes the first time. After that it takes a millisecond and needs no go command. Any
+// number of processes may build into one cache: one compiles and the others wait for it.
 func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 	b, err := newBuilder(p)
 	if err != nil {
@@ -66,7 +65,7 @@ func (b *builder) remember() {
 
 // Built returns the files that earlier builds left in the cache folder. The paths of others are
 // empty. In a checkout, which p.SourceDir names, these are the files that Build would return;
-// without one, those that Build made last. It needs no go command.
+// without one, the files that Build made last. It needs no go command.
 func Built(p BuildParams) (Binaries, error) {
 	cacheDir, err := cacheFolder(p.CacheDir)
 	if err != nil {

@@ -99,7 +99,7 @@ func (cp *ControlPlane) controllerManager(p Params, files keys.Dir) command {
 		// was asleep. As not ready it would lose its pods, and by kwok's stages its addresses.
 		"--node-monitor-grace-period", "1h",
 	)
-	if p.Simulated { // so that an autoscaler settles while somebody looks
+	if p.Simulated { // so that an autoscaler settles while a person watches
 		args = append(args, "--horizontal-pod-autoscaler-sync-period", "3s")
 	}
 	return cp.command("kube-controller-manager", p.Binaries.ControllerManager, args...)

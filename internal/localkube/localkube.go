@@ -100,8 +100,8 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 }
 
 // StartNodes runs, after a Start with p.NodesLater, the components that use the API server. It
-// returns when all nodes are Ready and the default namespace accepts pods. p is what Start had,
-// with the remaining binaries. After an error the control plane must be stopped.
+// returns when all nodes are Ready and the default namespace accepts pods. p are the parameters of
+// Start, with the remaining binaries. After an error the control plane must be stopped.
 func (cp *ControlPlane) StartNodes(ctx context.Context, p Params) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

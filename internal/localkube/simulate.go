@@ -35,11 +35,11 @@ const (
 	metricsAPI     = "/apis/" + metricsVersion
 )
 
-// measuredPath matches what has metrics, below the path of the core API as well as below that of
-// metrics.
+// measuredPath matches what has metrics, below the path of the core API as well as below the path
+// of metrics.
 var measuredPath = regexp.MustCompile(`^(/namespaces/[^/]+)?/pods(/[^/]+)?$|^/nodes(/[^/]+)?$`)
 
-// metricsResources is what discovery reads.
+// metricsResources is the answer to discovery.
 var metricsResources = object{
 	"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": metricsVersion, "resources": []object{
 		{"name": "nodes", "singularName": "", "namespaced": false, "kind": "NodeMetrics", "verbs": []string{"get", "list"}},
@@ -83,7 +83,7 @@ func serveMetrics(ctx context.Context, api *client, files keys.Dir) (*metricsSer
 // close ends the server, if there is one.
 func (m *metricsServer) close() {
 	if m != nil && m.http != nil {
-		_ = m.http.Close() // the listener's error helps nobody
+		_ = m.http.Close() // the listener's error is of no use
 	}
 }
 

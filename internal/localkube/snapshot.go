@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/internal/localkube/keys"
 )
 
-// Snapshot is what a cluster held at one moment: everything in etcd, except the records by which
-// API servers announce their own presence.
+// Snapshot is the content of a cluster at one moment: everything in etcd, except the records by
+// which API servers announce their own presence.
 type Snapshot map[string][]byte
 
 // registry is where the API server keeps everything, and registryEnd the first key behind it.
@@ -88,7 +88,8 @@ func TakeSnapshot(ctx context.Context, cp *ControlPlane) (Snapshot, error) {
 
 // Restore makes the cluster hold again what it held at the snapshot. It returns when the API server
 // admits nothing to namespaces that were deleted, and serves no deleted kinds; rights that roles
-// granted end some milliseconds later. Finalizers keep no object. Nobody else may write meanwhile.
+// granted end some milliseconds later. Finalizers keep no object. There must be no other writer
+// meanwhile.
 //
 // Restore fails if there are admission policies or webhooks that the snapshot has not. The caller
 // ends such a control plane.

@@ -33,8 +33,8 @@ func FindSource(dir string) (string, error) {
 	}
 }
 
-// pin is what one module under the source folder determines: the version of the component it
-// builds, and a key that changes whenever the result would.
+// pin is determined by one module under the source folder: the version of the component it builds,
+// and a key that changes whenever the result would.
 type pin struct {
 	dir     string
 	version string

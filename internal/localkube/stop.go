@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Stop ends all components and returns when their processes are gone: first those that use the API
-// server, then the API server, then etcd. Processes that have not ended when ctx does are killed,
-// and the error names them. The data is safe even then. Further calls do nothing.
+// Stop ends all components and returns when their processes are gone: first the components that use
+// the API server, then the API server, then etcd. Processes that have not ended when ctx does are
+// killed, and the error names them. The data is safe even then. Further calls do nothing.
 func (cp *ControlPlane) Stop(ctx context.Context) error {
 	if !cp.expectEnd() {
 		return nil

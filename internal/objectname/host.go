@@ -6,7 +6,7 @@ package objectname
 import "strings"
 
 const (
-	// hyphen is what runs are made of, and hostMark separates the project from the name in a host.
+	// hyphen is the character of runs, and hostMark separates the project from the name in a host.
 	hyphen   = "-"
 	hostMark = hyphen + hyphen
 	// punycode begins labels that browsers read as a name in another script (RFC 5890).

@@ -5,14 +5,14 @@
 //
 // People name an object by its project and its name, and refer to it as NAME in its own project and
 // as PROJECT/NAME elsewhere. Inside Leat both are one text, the object's path: NAME in the project
-// default, and PROJECT.NAME in every other. Names and projects are DNS labels, so a path has at most
-// one dot, and two objects never share one. A path is a DNS subdomain. It can stand in the name of a
-// ConfigMap, in a URL, in a host name and in the name of a file, where a slash could not.
+// default, and PROJECT.NAME in every other. Names and projects are DNS labels, so a path has at
+// most one dot, and two objects never share one. A path is a DNS subdomain. It can be part of the
+// name of a ConfigMap, in a URL, in a host name and in the name of a file, where a slash could not.
 //
 // A service is named by its cluster, too: two clusters may each have a service web. Its path in the
-// hub is SERVICE@CLUSTER, both parts paths, such as shop.web@kube.berlin. A cluster's own agent knows
-// it by the part in front, its local path. People write NAME@CLUSTER, where CLUSTER is what the
-// service's document says: a cluster of the service's own project, or PROJECT/NAME.
+// hub is SERVICE@CLUSTER, both parts paths, such as shop.web@kube.berlin. A cluster's own agent
+// knows it by the part in front, its local path. People write NAME@CLUSTER, where CLUSTER is as in
+// the service's document: a cluster of the service's own project, or PROJECT/NAME.
 //
 // A path has one spelling, so that it can be compared and be the key of a map: the project default
 // is never written. A hub that has no other project therefore has the names that people gave.
@@ -101,10 +101,10 @@ func Project(path string) string {
 	return project
 }
 
-// Parse returns the path that a reference of people leads to: NAME is an object of the project that
-// the reference stands in, PROJECT/NAME one of any project. An empty reference has an empty path, so
-// that the holder of the field can say that it is required. The error is a *fielderr.Error that
-// names field.
+// Parse returns the path that a reference of people leads to: NAME is an object of the project of
+// the reference, PROJECT/NAME one of any project. An empty reference has an empty path, so that the
+// holder of the field can report that it is required. The error is a *fielderr.Error that names
+// field.
 func Parse(field, reference, project string) (path string, err error) {
 	if reference == "" {
 		return "", nil

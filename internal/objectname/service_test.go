@@ -65,7 +65,7 @@ func TestSecServicesHaveOneSpelling(t *testing.T) {
 }
 
 // TestServicesSortInTheirProject: listings rely on the paths of a project other than default being
-// neighbours, and on those of one name being neighbours.
+// neighbours, and on the paths of one name being neighbours.
 func TestServicesSortInTheirProject(t *testing.T) {
 	t.Parallel()
 	label := rapid.StringMatching(`[a-c0]([-a-c0]{0,3}[a-c0])?`)

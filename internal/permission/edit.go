@@ -16,9 +16,9 @@ import (
 
 // Edit is a field of a document, and what an edit of it needs.
 type Edit struct {
-	// Path is that of the field, such as "spec.sources[0].repository".
+	// Path is the path of the field, such as "spec.sources[0].repository".
 	Path string
-	// Needs is the option of the field. Unspecified: the field has none, so nobody may edit it.
+	// Needs is the option of the field. Unspecified: the field has none, so edits of it are refused.
 	Needs optionsv1.Edit
 }
 

@@ -50,7 +50,8 @@ func TestSecFieldsWithoutOptionAreFound(t *testing.T) {
 	}
 }
 
-// TestEditsOfADocument compares documents: what is set, changed, cleared, moved, or needed at every edit.
+// TestEditsOfADocument compares documents: fields that are set, changed, cleared, moved, or needed
+// at every edit.
 func TestEditsOfADocument(t *testing.T) {
 	t.Parallel()
 	cluster := func(agent *typev1.AgentSettings, labels map[string]string) *fleetv1.Cluster {
@@ -104,7 +105,7 @@ func TestEditsOfADocument(t *testing.T) {
 	}
 }
 
-// TestTextsOfADocument finds what a document names, wherever it stands.
+// TestTextsOfADocument finds what a document names, in any place.
 func TestTextsOfADocument(t *testing.T) {
 	t.Parallel()
 	document := &fleetv1.GlobalService{Spec: &fleetv1.GlobalServiceSpec{

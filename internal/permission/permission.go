@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package permission reads from the protocol files who may make a call, and what edits of documents
-// need. The option leat.options.v1.access stands beside each RPC, and is the only place that says so:
+// need. The option leat.options.v1.access is written beside each RPC, and is the only source of it:
 // servers refuse other callers by it, handlers check the permission that it names, and
-// docs/reference/rights.md is made of it. In the same way leat.options.v1.edit stands beside each
-// field of a document.
+// docs/reference/rights.md is made of it. In the same way leat.options.v1.edit is written beside
+// each field of a document.
 package permission
 
 import (
@@ -34,7 +34,7 @@ type Access struct {
 	// Verb and Resource are the permission that a person needs. Both are empty if every signed-in
 	// person may make the call.
 	Verb, Resource string
-	// IsOwn is true if people need no permission for what is about themselves.
+	// IsOwn is true if people need no permission for their own objects.
 	IsOwn bool
 }
 
@@ -50,8 +50,8 @@ func Of(method protoreflect.MethodDescriptor) (access Access, ok bool) {
 	}, true
 }
 
-// OfCall returns who may make the call that ctx belongs to. It is the zero Access, which admits
-// nobody, outside of a call.
+// OfCall returns who may make the call that ctx belongs to. It is the zero Access, which admits no
+// caller, outside of a call.
 func OfCall(ctx context.Context) Access {
 	info, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
@@ -72,7 +72,7 @@ func (a Access) Admits(kind optionsv1.Caller) bool { return slices.Contains(a.ca
 func (a Access) Callers() []optionsv1.Caller { return slices.Clone(a.callers) }
 
 // Procedures returns who may make the calls of the services that are linked into this program, by
-// procedure. The error names an RPC of Leat's that does not say who may call it.
+// procedure. The error names an RPC of Leat's without the option.
 func Procedures() (map[string]Access, error) {
 	all := map[string]Access{}
 	var err error

@@ -3,7 +3,7 @@
 
 // Package private keeps a process's folders and files private from other users of the machine,
 // regardless of the umask and of who created them. On a system without such modes it only creates
-// what is missing.
+// missing ones.
 package private
 
 import (

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// Problem is a failure for people to read: a reason for programs and one sentence that says what to
-// do. It is an error, and an immutable value. It never holds secrets or the data of an object.
+// Problem is a failure for people to read: a reason for programs and one sentence of advice. It is
+// an error, and an immutable value. It never holds secrets or the data of an object.
 type Problem struct {
 	Reason  Reason
 	Message string

@@ -3,11 +3,11 @@
 
 // Package reason holds the closed list of reasons that anything in Leat can fail with, for code
 // that must not know the wire format. The constants are generated from
-// proto/leat/errors/v1/reason.proto, so a misspelt reason does not compile. Their numbers are those
-// of the wire: a conversion to or from errorsv1.Reason is exact.
+// proto/leat/errors/v1/reason.proto, so a misspelt reason does not compile. Their numbers are the
+// wire's: a conversion to or from errorsv1.Reason is exact.
 package reason
 
-// Reason is why something failed. Its numbers are those of leat.errors.v1.Reason. A zero Reason is
+// Reason is why something failed. Its numbers are from leat.errors.v1.Reason. A zero Reason is
 // unset. It is not an int32, so that vet finds conversions to string, which would turn the number
 // into a character.
 type Reason uint16

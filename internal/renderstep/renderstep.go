@@ -29,12 +29,12 @@ const (
 )
 
 // Step makes objects from a folder of the service's tree, or changes the objects of the step before
-// it. Steps are values: nobody changes what their pointers, slices and maps lead to.
+// it. Steps are values: callers must not change what their pointers, slices and maps lead to.
 //
 // The names in JSON are a contract. The distributor's database and the inventories in the clusters
 // hold Steps that earlier versions wrote.
 type Step struct {
-	// Path is the folder. Empty: that of the first source's manifests.
+	// Path is the folder. Empty: the folder of the first source's manifests.
 	Path string `json:"path,omitempty"`
 	// FromPrevious makes the step work on the objects of the step before.
 	FromPrevious bool `json:"fromPrevious,omitempty"`
@@ -58,18 +58,18 @@ type HelmOptions struct {
 	// ValuesFiles are files of the tree. A later one overrides an earlier one; one that ends with
 	// "?" may be missing.
 	ValuesFiles []string `json:"valuesFiles,omitempty"`
-	// Values override those of the files. They are what encoding/json decodes into an any.
+	// Values override the files' values. They have the types that encoding/json decodes into an any.
 	Values map[string]any `json:"values,omitempty"`
 	// Parameters override all other values; a key is a path in the syntax of helm --set.
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// CRDs is what happens to the definitions in the chart's folder crds.
+	// CRDs sets how to treat the definitions in the chart's folder crds.
 	CRDs CRDPolicy `json:"crds,omitempty"`
 	// SkipSchema does not compare the values with the chart's schema.
 	SkipSchema bool `json:"skipSchema,omitempty"`
 	// SkipTests and SkipHooks leave out the chart's tests and hooks.
 	SkipTests bool `json:"skipTests,omitempty"`
 	SkipHooks bool `json:"skipHooks,omitempty"`
-	// Lookup is what the function lookup may read. Empty: nothing.
+	// Lookup lists the objects that the function lookup may read. Empty: nothing.
 	Lookup []LookupRule `json:"lookup,omitempty"`
 	// FactsAt is where the facts are put in the values. Empty: nowhere.
 	FactsAt string `json:"factsAt,omitempty"`
@@ -78,7 +78,7 @@ type HelmOptions struct {
 	Installed bool `json:"installed,omitempty"`
 }
 
-// CRDPolicy is what happens to the definitions in a chart's folder crds.
+// CRDPolicy is how to treat the definitions in a chart's folder crds.
 type CRDPolicy string
 
 // The policies.
@@ -146,7 +146,7 @@ type WASMOptions struct {
 
 // ProducesText reports whether the renderer makes objects by filling in texts of its own: it is
 // given the configuration before it begins, and ${NAME} is not replaced in its output unless the
-// step says so.
+// step asks for it.
 func (r Renderer) ProducesText() bool {
 	return r != Auto && r != Plain && r != Kustomize
 }

@@ -269,8 +269,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzValidate validates whatever a database may hold. What is accepted can be stored again, and
-// says the same then.
+// FuzzValidate validates whatever a database may hold. An accepted value can be stored again, and
+// has the same meaning then.
 func FuzzValidate(f *testing.F) {
 	for _, step := range full() {
 		text, err := json.Marshal([]renderstep.Step{step})

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 )
 
-// Limits of single fields. Those of lists stand in the protocol's comments, too.
+// Limits of single fields. The limits of lists are in the protocol's comments, too.
 const (
 	maxSteps      = 16
 	maxFiles      = 64

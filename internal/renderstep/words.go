@@ -17,9 +17,9 @@ const wordPrefix = "render:"
 
 // The capability words of agents that do more with a configuration than to replace variables.
 const (
-	// ClusterReferencesWord is that of agents that read what references lead to in their cluster.
+	// ClusterReferencesWord is the word of agents that read what references lead to in their cluster.
 	ClusterReferencesWord = "config:cluster-references"
-	// RestartWord is that of agents that roll pods when a configuration changes.
+	// RestartWord is the word of agents that roll pods when a configuration changes.
 	RestartWord = "config:restart"
 )
 
@@ -48,8 +48,8 @@ func (r Renderer) Word() string {
 	return wordPrefix + string(r)
 }
 
-// WordsKnown returns every word that this version can give a meaning to, sorted. What an agent
-// reports is what its own renderers can do, which may be less.
+// WordsKnown returns every word that this version can give a meaning to, sorted. An agent reports
+// the abilities of its own renderers, which may be fewer.
 func WordsKnown() []string {
 	return slices.Sorted(slices.Values(append(Words(Helm, Liquid, Jsonnet, CUE, WASM), ClusterReferencesWord, RestartWord)))
 }

@@ -30,7 +30,7 @@ const (
 	idleConnTimeout = 2 * time.Minute
 )
 
-// ClientParams is what [NewClient] needs.
+// ClientParams are the parameters of [NewClient].
 type ClientParams struct {
 	// BaseURL of the service. With http:// the client speaks HTTP/2 with prior knowledge, with
 	// https:// it negotiates.
@@ -38,7 +38,7 @@ type ClientParams struct {
 	// Tokens provides the bearer token of each request. Nil: no token is sent.
 	Tokens    identity.TokenSource
 	Telemetry *telemetry.Telemetry
-	// CAPEM holds the certificates to trust for https, in PEM. Empty: those of the system.
+	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
 	// Transport replaces the client's own transport if it is set: the in-memory one of a test, or a
 	// tunnel.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// smallRead bounds what is read of a request's body at once, and with it the frames that it is sent in.
+// smallRead bounds one read of a request's body, and with it the frames that it is sent in.
 const smallRead = 4 << 10
 
 // smallFrames sends requests over HTTP/2 in frames of at most 4 KiB. As long as a connection lives, net/http keeps a

@@ -209,7 +209,8 @@ func (b *guardedBody) end() {
 }
 
 // release returns to the budget what the body has reserved. Over HTTP/1.1 the server reads the rest
-// of a body that the handler has not read to its end, so the time limit goes on for the connection.
+// of a body that the handler has not read to its end, so the time limit continues for the
+// connection.
 func (b *guardedBody) release() {
 	b.mu.Lock()
 	if !b.hasEnded {

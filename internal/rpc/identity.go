@@ -18,7 +18,7 @@ import (
 )
 
 // Before is an interceptor of handlers that is called before every call. It returns the context for
-// what is inside. Its error ends the call.
+// the inner handler. Its error ends the call.
 type Before func(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error)
 
 // WrapUnary implements connect.Interceptor.
@@ -48,7 +48,7 @@ func (b Before) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 	}
 }
 
-// authenticate refuses calls without a valid token, but for those of public procedures. It puts the
+// authenticate refuses calls without a valid token, except calls of public procedures. It puts the
 // caller into the context of the others, unless [Server.Guard] has already done so.
 func authenticate(verifier identity.Verifier, public map[string]bool) Before {
 	return func(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error) {
@@ -66,7 +66,8 @@ func authenticate(verifier identity.Verifier, public map[string]bool) Before {
 	}
 }
 
-// admit refuses callers of a kind that the procedure's option does not name, but for public procedures.
+// admit refuses callers of a kind that the procedure's option does not name, except for public
+// procedures.
 func admit(public map[string]bool) Before {
 	return func(ctx context.Context, spec connect.Spec, _ http.Header) (context.Context, error) {
 		if public[spec.Procedure] {
@@ -78,7 +79,7 @@ func admit(public map[string]bool) Before {
 }
 
 // checkKind returns an error unless the procedure is for callers of this kind. A method without the
-// option is for nobody.
+// option admits no caller.
 func checkKind(id identity.Identity, spec connect.Spec) error {
 	method, _ := spec.Schema.(protoreflect.MethodDescriptor)
 	if method == nil {

@@ -86,7 +86,7 @@ func callOf(spec connect.Spec, peer connect.Peer) call {
 
 // begin starts the span. The caller's span becomes its parent if the caller is authenticated: one
 // of our own agents, services or people. So a trace continues across hops. An unauthenticated
-// caller must not decide what is sampled. The returned function ends the span.
+// caller must not decide about sampling. The returned function ends the span.
 func (o *observer) begin(ctx context.Context, of call, header http.Header) (context.Context, func(error)) {
 	begun := time.Now()
 	if _, known := identity.FromContext(ctx); (known || o.trusted) && !trace.SpanContextFromContext(ctx).IsValid() {

@@ -33,7 +33,7 @@ const (
 	compressFromBytes = 1 << 10
 )
 
-// ServerParams is what [NewServer] needs.
+// ServerParams are the parameters of [NewServer].
 type ServerParams struct {
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
@@ -59,13 +59,13 @@ type Server struct {
 	observer   *observer
 	errors     *connect.ErrorWriter
 	reading    atomic.Int64 // bytes of bodies that are being read
-	// bodyTimeouts are those of bodies that are being read.
+	// bodyTimeouts are the timeouts of bodies that are being read.
 	bodyTimeouts *timeouts.Queue
 }
 
 // NewServer returns a server.
 //
-// The error names an RPC of Leat's that does not say who may call it, if one is linked into this
+// The error names an RPC of Leat's without the option of its callers, if one is linked into this
 // program.
 func NewServer(params ServerParams) (*Server, error) {
 	if _, err := permission.Procedures(); err != nil {
@@ -87,8 +87,8 @@ func NewServer(params ServerParams) (*Server, error) {
 
 // Options returns the options for every Connect handler of a service.
 //
-// This is what the interceptors do, outermost first, with the reason for the order. The first three
-// are one interceptor:
+// The interceptors do this, outermost first, with the reason for the order. The first three are one
+// interceptor:
 //
 //  1. telemetry: observes each call as the caller does, with the final code; all others run inside its span, so that
 //     their logs carry its trace id;
@@ -162,7 +162,7 @@ func (i *outerInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFun
 	}
 }
 
-// begin returns the context for what is inside, and a function that ends the call with the error
+// begin returns the context for the inner handler, and a function that ends the call with the error
 // from there and returns the error for the caller.
 func (i *outerInterceptor) begin(
 	ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header,

@@ -13,15 +13,16 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 )
 
-// ServiceConfig is what a service of the hub needs to call the other services and to accept their
-// calls.
+// ServiceConfig holds the settings that a service of the hub needs to call the other services and
+// to accept their calls.
 type ServiceConfig struct {
 	// Secret is the service's own secret, at least 32 bytes. The service's key is derived from it,
 	// and its stored data is sealed with it. All replicas of the service share it, and no other
 	// service has it. Required.
 	Secret secret.Text
 	// OtherSecrets are further secrets of this service, separated by commas: the next one, or the
-	// previous one, while the secret is replaced. What was sealed or signed with them is accepted.
+	// previous one, while the secret is replaced. The service accepts data that was sealed or signed
+	// with them.
 	OtherSecrets secret.Text
 	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
 	Keys []string
@@ -55,7 +56,8 @@ func (c *ServiceConfig) Check() error {
 	return errors.Join(errs...)
 }
 
-// Secrets returns the service's secrets: the one that it uses first, and those that it also accepts.
+// Secrets returns the service's secrets: the one that it uses first, then the ones that it also
+// accepts.
 func (c *ServiceConfig) Secrets() ([][]byte, error) {
 	secrets := [][]byte{[]byte(c.Secret.Reveal())}
 	for text := range strings.SplitSeq(c.OtherSecrets.Reveal(), ",") {

@@ -55,7 +55,7 @@ func RetryAfter(d time.Duration) Option {
 	return func(o *options) { o.retry = d }
 }
 
-// New builds an error. The message is one sentence for people that says what to do. Callers see it
+// New builds an error. The message is one sentence for people that advises. Callers see it
 // unchanged.
 func New(code connect.Code, reason errorsv1.Reason, message string, opts ...Option) *connect.Error {
 	return explain(connect.NewError(code, errors.New(message)), reason, opts)
@@ -75,14 +75,14 @@ func explain(err *connect.Error, reason errorsv1.Reason, opts []Option) *connect
 }
 
 // addDetail drops a detail that cannot be encoded (a text that is not UTF-8): the code and the
-// message still say enough.
+// message still suffice.
 func addDetail(err *connect.Error, message proto.Message) {
 	if detail, encodeErr := connect.NewErrorDetail(message); encodeErr == nil {
 		err.AddDetail(detail)
 	}
 }
 
-// Field returns the error for a malformed field of the request. The path is that of the proto
+// Field returns the error for a malformed field of the request. The path is the path in the proto
 // message, such as "spec.url".
 func Field(path, message string) *connect.Error {
 	return New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_FIELD_INVALID, path+": "+message,

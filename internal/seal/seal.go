@@ -31,8 +31,8 @@ const (
 )
 
 // ErrSealed is in the chain of every error of [Sealer.Open]: the bytes were changed, are cut short,
-// or were sealed with another secret, purpose or context. It does not say which, and it never holds
-// any of the content.
+// or were sealed with another secret, purpose or context. It does not distinguish them, and it
+// never holds any of the content.
 var ErrSealed = errors.New("sealed content does not open")
 
 // ErrUnknownKey is in the chain of the error, beside [ErrSealed], for a text that names a key that

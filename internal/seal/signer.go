@@ -22,7 +22,7 @@ type Signer struct {
 
 // NewSigner returns a signer for one purpose, such as "replica of the tunnel". A signature for one
 // purpose is invalid for any other. The signer also accepts signatures that were made with one of
-// the accepted secrets: those of replicas that use the next or the previous secret while the
+// the accepted secrets: which belong to replicas that use the next or the previous secret while the
 // service's secret is replaced.
 func NewSigner(secret []byte, purpose string, accepted ...[]byte) (*Signer, error) {
 	s := new(Signer)

@@ -59,11 +59,11 @@ type anonymous struct {
 type connection struct {
 	conn net.Conn
 	from netip.Prefix
-	// shared says that many callers may use its address.
+	// shared reports that many callers may use its address.
 	shared bool
 	known  atomic.Bool
 	place  *place[*connection]
-	turn   *turnConn // nil: the listener was not that of [turns]
+	turn   *turnConn // nil: the listener was not the one of [turns]
 }
 
 // passTurn ends the connection's turn, if it has one.

@@ -33,8 +33,8 @@ func loadCertificates(certFile, keyFile string) (*certificates, error) {
 	return c, nil
 }
 
-// suites are those of TLS 1.2 that HTTP/2 allows (RFC 9113, 9.2.2). Those of TLS 1.3 are not a
-// matter of choice.
+// suites are the suites of TLS 1.2 that HTTP/2 allows (RFC 9113, 9.2.2). The suites of TLS 1.3 are
+// not a matter of choice.
 func suites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

@@ -5,12 +5,12 @@ package serve
 
 import "net/http"
 
-// smallWrite is what net/http buffers of a response over HTTP/2 before it writes a frame.
+// smallWrite is how much net/http buffers of a response over HTTP/2 before it writes a frame.
 const smallWrite = 4 << 10
 
-// SmallFrames returns a handler that does what next does, and writes at most 4 KiB at once. As long as a connection
-// lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to it. It is for streams that say
-// little after one large message.
+// SmallFrames returns a handler that does what next does, and writes at most 4 KiB at once. As long
+// as a connection lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to
+// it. It is for streams that send little after one large message.
 func SmallFrames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(smallWriter{w}, r) })
 }

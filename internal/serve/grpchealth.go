@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// healthWatchInterval is how often a watcher's status is looked at again; a drain is told at once.
+// healthWatchInterval is how often a watcher's status is checked again; a drain is told at once.
 const healthWatchInterval = 5 * time.Second
 
 // grpcHealth answers grpc.health.v1 from the same checks as /readyz. The whole server is one: every
@@ -53,7 +53,7 @@ func (h *grpcHealth) watch(
 	defer ticker.Stop()
 	sent := healthv1.HealthCheckResponse_UNKNOWN
 	for {
-		draining := isDraining(ctx) // before the status, which says so then
+		draining := isDraining(ctx) // before the status, which reports it then
 		if status := h.status(ctx, request.GetService()); status != sent {
 			if err := stream.Send(&healthv1.HealthCheckResponse{Status: status}); err != nil {
 				return err

@@ -48,7 +48,7 @@ func (h *Health) Register(name string, check func(context.Context) error) {
 	h.results = nil
 }
 
-// Ready returns nil when every check passes, otherwise an error that names those that do not, with
+// Ready returns nil when every check passes, otherwise an error that names the failing ones, with
 // their causes. A server that is draining is not ready.
 func (h *Health) Ready(ctx context.Context) error {
 	if isDraining(ctx) {

@@ -63,7 +63,7 @@ func openDoor(t *testing.T, cfg serve.Config, encrypted bool, handler http.Handl
 	return d
 }
 
-// TestHTTP2Requests looks at what handlers are told of a request and its connection.
+// TestHTTP2Requests checks what handlers are told of a request and its connection.
 func TestHTTP2Requests(t *testing.T) {
 	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
 		d := open(t, serve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func TestHTTP2Requests(t *testing.T) {
 	})
 }
 
-// TestHTTP2FramesAreBounded looks at the settings that a peer is sent.
+// TestHTTP2FramesAreBounded checks the settings that a peer is sent.
 func TestHTTP2FramesAreBounded(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[int]uint32{0: 64 << 10, 16 << 10: 16 << 10} {
@@ -200,7 +200,7 @@ func write(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// TestHTTP2DrainHasItsLimit has requests cut that go on for too long.
+// TestHTTP2DrainHasItsLimit has requests cut that last too long.
 func TestHTTP2DrainHasItsLimit(t *testing.T) {
 	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
 		begun, ended, release := make(chan struct{}), make(chan error, 1), make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// InternalParams is what [NewInternal] needs.
+// InternalParams are the parameters of [NewInternal].
 type InternalParams struct {
 	Health    *Health
 	Telemetry *telemetry.Telemetry
@@ -70,5 +70,5 @@ func answer(w http.ResponseWriter, status int, text string) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // a probe that hung up has nobody to tell
+	_, _ = io.WriteString(w, text) // a probe that hung up needs no answer
 }

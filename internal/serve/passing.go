@@ -35,8 +35,8 @@ func (b *CopyBuffers) Put(buffer []byte) {
 	}
 }
 
-// KeepBody has a request that is passed on over HTTP/2 go on with its own body. What httputil puts
-// around it hides that the body can write itself (io.WriterTo), and is there for HTTP/1.1, where
+// KeepBody has a request that is passed on over HTTP/2 go on with its own body. The wrapper of
+// httputil hides that the body can write itself (io.WriterTo), and is there for HTTP/1.1, where
 // closing a body reads it to its end.
 func KeepBody(p *httputil.ProxyRequest) {
 	if p.In.ProtoMajor == 2 && p.Out.Body != nil {

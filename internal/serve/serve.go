@@ -32,7 +32,7 @@ const defaultDrainTimeout = 25 * time.Second
 // the drain had begun.
 const goAwayInterval = time.Second
 
-// Config says where to listen and how to end.
+// Config sets where to listen and how to end.
 type Config struct {
 	// ListenAddr is host:port. A value that is set before Bind is the flag's default; otherwise
 	// that is :8080.
@@ -41,12 +41,12 @@ type Config struct {
 	// plain HTTP/1.1 and HTTP/2 with prior knowledge. The files are read again when they change.
 	TLSCertFile string
 	TLSKeyFile  string
-	// DrainTimeout is how long running calls may go on after the stop signal. Zero means 25 s.
+	// DrainTimeout is how long running calls may continue after the stop signal. Zero means 25 s.
 	DrainTimeout time.Duration
 	// PingAfter is the silence after which a peer over HTTP/2 is asked whether it lives. Zero means
-	// 15 s. Not a flag: where peers send something of their own at intervals, it is longer than
-	// those, because a PING may be lost to what stands in between, and what does not answer one is
-	// taken for gone.
+	// 15 s. Not a flag: where peers send something of their own at intervals, it is longer than those,
+	// because a PING may be lost to a proxy in between, and a peer that does not answer one is taken
+	// for gone.
 	PingAfter time.Duration
 	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads
 	// them. Zero means 512 KiB. Not a flag.
@@ -150,7 +150,7 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Params are what [Run] serves.
+// Params are the parts that [Run] serves.
 type Params struct {
 	Config
 
@@ -215,7 +215,7 @@ func Run(ctx context.Context, p Params) error {
 	return nil
 }
 
-// stop lets running calls finish, and cuts off those that do not.
+// stop lets running calls finish, and cuts off the rest.
 func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut func(), logger *slog.Logger) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -227,7 +227,7 @@ func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut f
 	logger.WarnContext(ctx, "drain timed out, connections are cut", slog.Duration("timeout", timeout))
 	// The connections end first: a handler that hears of the end and returns would otherwise make half
 	// an answer look whole.
-	_ = server.Close() // its error is that of the listener, which is closed already
+	_ = server.Close() // its error is the listener's, which is closed already
 	cut()
 }
 
@@ -249,8 +249,8 @@ func shutdown(ctx context.Context, server *http.Server) error {
 type drainKey struct{}
 
 // Draining returns a channel that closes when the server begins to stop. A handler that streams
-// without an end watches it, says goodbye and returns; one that does not holds the drain up until
-// it times out. Outside of [Run] the channel is nil and never closes.
+// without an end watches it, sends a goodbye and returns; one that does not holds the drain up
+// until it times out. Outside of [Run] the channel is nil and never closes.
 func Draining(ctx context.Context) <-chan struct{} {
 	drain, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return drain

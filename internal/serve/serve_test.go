@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 type buffer struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer
-	changed chan struct{} // closed at the next write, where somebody waits for one
+	changed chan struct{} // closed at the next write, where a reader waits for one
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -178,7 +178,7 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// until streams a first byte, then waits for done, then says goodbye.
+// until streams a first byte, then waits for done, then a goodbye.
 func until(done func(*http.Request) <-chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "hello ")

@@ -24,8 +24,8 @@ const (
 	idleTimeout       = 5 * time.Minute
 	maxHeaderBytes    = 64 << 10
 
-	// defaultMaxStreams is what one connection can begin at once, before anything can bound it:
-	// about 16 KiB each. Proxies at the edge of networks commonly have 100.
+	// defaultMaxStreams is how many streams one connection can begin at once, before anything can
+	// bound it: about 16 KiB each. Proxies at the edge of networks commonly have 100.
 	defaultMaxStreams = 100
 	// defaultReceiveWindow bounds what a stalled upload holds in memory.
 	defaultReceiveWindow = 512 << 10
@@ -66,8 +66,8 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 	}
 }
 
-// errorLog takes what net/http has to say. A panic in a handler is our defect; the rest is peers
-// that misbehave.
+// errorLog receives net/http's messages. A panic in a handler is our defect; the rest is peers that
+// misbehave.
 type errorLog func(level slog.Level, message, detail string)
 
 func (l errorLog) Write(line []byte) (int, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// TestF43ServersHaveNoLimitForWholeRequests looks at what the server was made with: a limit for
-// whole answers would end streams, and one for whole requests uploads, however much they move.
+// TestF43ServersHaveNoLimitForWholeRequests checks the server's fields: a limit for whole answers
+// would end streams, and one for whole requests uploads, however much they move.
 func TestF43ServersHaveNoLimitForWholeRequests(t *testing.T) {
 	t.Parallel()
 	server := newServer(t.Context(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))

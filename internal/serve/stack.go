@@ -5,7 +5,8 @@ package serve
 
 import "net/http"
 
-// handlerStack is what a call through all interceptors needs of its goroutine's stack, in bytes.
+// handlerStack is how much a call through all interceptors needs of its goroutine's stack, in
+// bytes.
 const handlerStack = 8 << 10
 
 // Grown gives the goroutine of each request its stack at once. HTTP/2 starts a goroutine for every

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// stallChunk is what has to be taken within the time of a guard. It is more than a server
+	// stallChunk is how much has to be taken within the time of a guard. It is more than a server
 	// buffers before it writes.
 	stallChunk = 64 << 10
-	// buffered is what a server of net/http buffers in any case, over HTTP/1.1; over HTTP/2 it is
+	// buffered is how much a server of net/http buffers in any case, over HTTP/1.1; over HTTP/2 it is
 	// twice as much.
 	buffered = 2 << 10
 )
@@ -33,7 +33,7 @@ func CutStalled(next http.Handler, timeout time.Duration) http.Handler {
 // handler holds, for as long as the connection lives.
 //
 // Only a write or a flush that waits for the peer counts, and each 64 KiB again: a response that
-// has nothing to say may be silent for ever, and a peer may be slow. When 64 KiB, or the rest, was
+// has nothing to send may be silent for ever, and a peer may be slow. When 64 KiB, or the rest, was
 // not taken within the timeout, the write fails, and so do all later ones; the stream is reset, or
 // the connection closed under HTTP/1.1, and the request's context ends.
 //
@@ -51,12 +51,12 @@ type StallGuard struct {
 
 	mu    sync.Mutex // between the handler and the timer
 	timer *time.Timer
-	// armed says that the timer runs. It is not stopped after each write, and looks itself when it
-	// fires.
+	// armed reports whether the timer runs. It is not stopped after each write, and looks itself when
+	// it fires.
 	armed bool
-	// since is when the write that goes on began; zero when there is none.
+	// since is when the current write began; zero when there is none.
 	since time.Time
-	// over says that the guard was stopped or has ended the response.
+	// over reports whether the guard was stopped or has ended the response.
 	over bool
 }
 
@@ -90,7 +90,7 @@ func (g *StallGuard) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (g *StallGuard) Flush() { _ = g.FlushError() }
 
-// FlushError is what http.ResponseController prefers to Flush.
+// FlushError implements the method that http.ResponseController prefers to Flush.
 func (g *StallGuard) FlushError() error {
 	g.begin()
 	defer g.end()
@@ -101,8 +101,8 @@ func (g *StallGuard) FlushError() error {
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (g *StallGuard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// Stop ends the guard. Of a response that did not fit into the buffers, what is left goes to the
-// peer when the handler has returned: the server is told to give that the same time.
+// Stop ends the guard. Of a response that did not fit into the buffers, the rest goes to the peer
+// when the handler has returned: the server is told to give that the same time.
 func (g *StallGuard) Stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,8 +135,8 @@ func (g *StallGuard) end() {
 	g.since = time.Time{}
 }
 
-// look ends the write that goes on, if it has gone on for too long. The lock keeps the handler from
-// returning meanwhile, after which its writer must not be touched.
+// look ends the current write if it has lasted too long. The lock keeps the handler from returning
+// meanwhile, after which its writer must not be touched.
 func (g *StallGuard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,6 +153,6 @@ func (g *StallGuard) look() {
 	if g.stalled != nil {
 		g.stalled()
 	}
-	// Writers that have no deadlines are not those of a server, and wait for nobody.
+	// Writers that have no deadlines do not belong to a server, and do not wait.
 	_ = http.NewResponseController(g.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 }

@@ -96,7 +96,7 @@ func TestStalledStreamIsCut(t *testing.T) {
 		if err := <-s.ctx; err == nil {
 			t.Error("got a context that goes on, want its end")
 		}
-		// What was in flight is still read; then the reset is seen.
+		// The peer still reads the bytes in flight; then the reset is seen.
 		if _, err := io.Copy(io.Discard, res.Body); err == nil {
 			t.Error("got a whole response, want an error where it was cut")
 		}
@@ -150,8 +150,8 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 	})
 }
 
-// guarded is a handler under a guard. It says when its first write failed, how often it was told of
-// that, and whether it was told first; then it writes once more.
+// guarded is a handler under a guard. It reports when its first write failed, how often it was told
+// of that, and whether it was told first; then it writes once more.
 func guarded(ended chan<- time.Duration, told chan<- int, again chan<- error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		began, calls := time.Now(), 0

@@ -43,7 +43,7 @@ type turns struct {
 	byAddress map[netip.Prefix]*addressTurns
 }
 
-// addressTurns are those of one address, while it has connections.
+// addressTurns are the turns of one address, while it has connections.
 type addressTurns struct {
 	turns *semaphore.Weighted
 	conns int
@@ -110,9 +110,9 @@ type turnConn struct {
 	own   *addressTurns
 	from  netip.Prefix
 
-	// over says that the connection takes no more turns: its caller is verified, or it is closed.
+	// over reports that the connection takes no more turns: its caller is verified, or it is closed.
 	over atomic.Bool
-	// handedOver says that a handler has hijacked the connection.
+	// handedOver reports that a handler has hijacked the connection.
 	handedOver atomic.Bool
 
 	waiting atomic.Pointer[context.CancelFunc] // ends the wait for a turn

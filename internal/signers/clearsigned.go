@@ -27,7 +27,7 @@ func ParseProvenance(keys string) (*Set, error) {
 
 // VerifyClearsigned returns the text of an OpenPGP message with a cleartext signature (RFC 9580,
 // section 7) that one of the set's keys made. Trailing blanks of lines are not signed, and not
-// returned. A message with anything around it is rejected, so that nobody takes that for signed. The
+// returned. A message with anything around it is rejected, so that it is not taken for signed. The
 // error is a *RejectedError.
 func (s *Set) VerifyClearsigned(message []byte, now time.Time) ([]byte, error) {
 	message = bytes.TrimSpace(message)

@@ -76,7 +76,7 @@ func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
 	return s.verifySignature(payload, sig, now)
 }
 
-// verifySignature returns nil if one of the set's keys made the signature of what is hashed.
+// verifySignature returns nil if one of the set's keys made the signature of the hashed bytes.
 func (s *Set) verifySignature(hashed []byte, sig *packet.Signature, now time.Time) error {
 	keys := s.pgp.KeysByIdUsage(*sig.IssuerKeyId, packet.KeyFlagSign)
 	if len(keys) == 0 {
@@ -86,7 +86,7 @@ func (s *Set) verifySignature(hashed []byte, sig *packet.Signature, now time.Tim
 		return &RejectedError{"has a signature that has expired"}
 	}
 	var err error
-	for _, key := range keys { // several only if somebody forged a key with the id of another
+	for _, key := range keys { // several only if an attacker forged a key with the id of another
 		if err = verifyBy(key, hashed, sig); err == nil {
 			return nil
 		}

@@ -61,7 +61,7 @@ func ParsePublicKeys(text string) (*PublicKeys, error) {
 		}
 		parsed.keys = append(parsed.keys, key)
 	}
-	// What is left over may be a block that does not parse, and then a key would be missing silently.
+	// The rest may be a block that does not parse, and then a key would be missing silently.
 	if strings.Contains(string(rest), "-----BEGIN") {
 		return nil, &KeyError{ListCosign, fmt.Sprintf("has block %d, which is not PEM", len(parsed.keys)+1)}
 	}

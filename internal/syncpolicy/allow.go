@@ -17,8 +17,8 @@ const (
 	maxAllowedBytes = 512
 )
 
-// AllowList lists what is allowed, as patterns in which * stands for any text without a slash, and **
-// for any text. A nil list allows everything, and an empty one nothing.
+// AllowList lists allowed values, as patterns in which * stands for any text without a slash, and
+// ** for any text. A nil list allows everything, and an empty one nothing.
 type AllowList []string
 
 // Allows reports whether a pattern of the list matches the text, or the list is nil.
@@ -60,8 +60,8 @@ func (l AllowList) ValidateItems(path string) error {
 	})
 }
 
-// matches reports whether the whole text is as the pattern says. reached[i] says that the pattern up to
-// where the loop is accounts for the first i bytes of the text.
+// matches reports whether the whole text matches the pattern. reached[i] reports that the pattern
+// up to where the loop is accounts for the first i bytes of the text.
 func matches(pattern, text string) bool {
 	reached := make([]bool, len(text)+1)
 	reached[0] = true
@@ -82,11 +82,12 @@ func matches(pattern, text string) bool {
 	return reached[len(text)]
 }
 
-// Limits are what a project allows its services to change in a cluster. A nil list allows everything.
+// Limits are the changes that a project allows its services in a cluster. A nil list allows
+// everything.
 type Limits struct {
-	// Namespaces are those that objects may be in.
+	// Namespaces are the namespaces that objects may be in.
 	Namespaces AllowList `json:"namespaces,omitzero"`
-	// ClusterScopedKinds are KIND.GROUP of objects without a namespace, or KIND for those of the group
+	// ClusterScopedKinds are KIND.GROUP of objects without a namespace, or KIND for kinds of the group
 	// without a name.
 	ClusterScopedKinds AllowList `json:"clusterScopedKinds,omitzero"`
 	// ServiceAccounts are NAMESPACE/NAME. With a list, a service is never applied as the agent itself.

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 )
 
-// What an option means that its owner left out.
+// The meanings of options that their owner left out.
 const (
 	defaultNamespace     = "default"
 	defaultHealthTimeout = 10 * time.Minute
@@ -24,7 +24,7 @@ const (
 
 // Options are how a service's owner wants its manifests applied: the same value in the catalog, in
 // plans and in agents. The zero Options leave everything to its default. Options are a value:
-// nobody changes what their pointers and slices lead to.
+// callers must not change what their pointers and slices lead to.
 //
 // The names in JSON are a contract. The distributor's database and the inventories in the clusters
 // hold Options that earlier versions wrote.

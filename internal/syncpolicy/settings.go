@@ -46,8 +46,8 @@ func (s AgentSettings) Validate() error {
 }
 
 // Over returns what a cluster is told whose own settings are s, in a fleet with the given ones: its
-// own come first, field by field, and health rules are joined. What the fleet locks down, a cluster
-// cannot open.
+// own come first, field by field, and health rules are joined. Settings that the fleet locks down,
+// a cluster cannot open.
 func (s AgentSettings) Over(fleet AgentSettings) AgentSettings {
 	return AgentSettings{
 		HealthRules:           slices.Concat(s.HealthRules, fleet.HealthRules),

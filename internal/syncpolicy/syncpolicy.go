@@ -9,27 +9,27 @@ package syncpolicy
 
 import "time"
 
-// Policy is what a service's owner decided. The zero Policy means every default. It is a value;
-// nobody changes its slices.
+// Policy holds the decisions of a service's owner. The zero Policy means every default. It is a
+// value; callers must not change its slices.
 type Policy struct {
-	// Drift says what to do about objects that others changed.
+	// Drift is what to do about objects that others changed.
 	Drift DriftMode `json:"drift,omitempty"`
 	// Ignore lists fields that are left to others.
 	Ignore []IgnoreRule `json:"ignore,omitempty"`
-	// Conflicts say what to do about fields that other managers own; the first rule whose manager
-	// matches decides. Where none does, the conflict is reported.
+	// Conflicts decide about fields that other managers own; the first rule whose manager matches
+	// decides. Where none does, the conflict is reported.
 	Conflicts []ConflictRule `json:"conflicts,omitempty"`
-	// Adoption says what to do about objects that exist and that Leat has not made.
+	// Adoption is what to do about objects that exist and that Leat has not made.
 	Adoption Adoption `json:"adoption,omitempty"`
 	// Recreate deletes an object and creates it again if an immutable field changed.
 	Recreate bool `json:"recreate,omitempty"`
-	// Deletion says how objects go.
+	// Deletion is how objects are deleted.
 	Deletion Deletion `json:"deletion,omitzero"`
 	// DependsOn lists what has to be there before anything is applied.
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
-	// Windows say when a change may be applied. Empty: always.
+	// Windows are the times when a change may be applied. Empty: always.
 	Windows []Window `json:"windows,omitempty"`
-	// Tests are run when everything is healthy. Nil: only those that stand in the manifests.
+	// Tests are run when everything is healthy. Nil: only the tests in the manifests.
 	Tests *Tests `json:"tests,omitempty"`
 	// ServiceAccount is the one that everything is done as, "namespace/name"; a name alone is one
 	// in the service's own namespace. Empty: the cluster's default, which is the agent itself where
@@ -37,12 +37,12 @@ type Policy struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// HealthRules judge objects of kinds that Leat does not know, or otherwise than Leat does.
 	HealthRules []HealthRule `json:"healthRules,omitempty"`
-	// Limits are those of the service's project. The hub sets them in plans; nil: none. Owners of services
-	// cannot set them.
+	// Limits are the limits of the service's project. The hub sets them in plans; nil: none. Owners of
+	// services cannot set them.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// DriftMode says what to do about objects that others changed.
+// DriftMode is what to do about objects that others changed.
 type DriftMode string
 
 // The drift modes.
@@ -63,8 +63,8 @@ type Selector struct {
 	Labels string `json:"labels,omitempty"`
 }
 
-// IgnoreRule leaves fields to others. A field that another manager owns is left out of what is
-// applied; one that nobody else owns keeps the value that it has in the cluster. Where the object
+// IgnoreRule leaves fields to others. A field that another manager owns is left out of the applied
+// object; one without another owner keeps the value that it has in the cluster. Where the object
 // does not exist, it is created with the manifest's value.
 type IgnoreRule struct {
 	Objects Selector `json:"objects,omitzero"`
@@ -76,7 +76,7 @@ type IgnoreRule struct {
 	Managers []string `json:"managers,omitempty"`
 }
 
-// ConflictRule says what to do about fields that a manager owns and a manifest sets to another
+// ConflictRule decides what to do about fields that a manager owns and a manifest sets to another
 // value.
 type ConflictRule struct {
 	// Manager is the field manager's name, with wildcards. Empty: any.
@@ -84,7 +84,7 @@ type ConflictRule struct {
 	Action  ConflictAction `json:"action,omitempty"`
 }
 
-// ConflictAction is what to do about a conflict.
+// ConflictAction is the response to a conflict.
 type ConflictAction string
 
 // The conflict actions.
@@ -94,22 +94,21 @@ const (
 	ConflictYield  ConflictAction = "yield" // leave the fields to the manager, and apply the rest
 )
 
-// Adoption says what to do about objects that exist and that Leat has not made.
+// Adoption is what to do about objects that exist and that Leat has not made.
 type Adoption string
 
 // The ways to adopt.
 const (
-	// AdoptAlways takes objects over that belong to no other service. What kubectl apply, Helm,
-	// Flux and Argo CD have set becomes Leat's, so that a field that leaves the manifest leaves the
-	// object.
+	// AdoptAlways takes objects over that belong to no other service. Fields of kubectl apply, Helm,
+	// Flux and Argo CD become Leat's, so that a field that leaves the manifest leaves the object.
 	AdoptAlways Adoption = ""
 	// AdoptNever reports them.
 	AdoptNever Adoption = "never"
 )
 
-// Deletion says how objects go.
+// Deletion is how objects are deleted.
 type Deletion struct {
-	// Propagation is what becomes of an object's dependents.
+	// Propagation is the effect on an object's dependents.
 	Propagation Propagation `json:"propagation,omitempty"`
 	// Timeout is how long objects may take to go, before that counts as a failure. Zero: 5 min.
 	Timeout time.Duration `json:"timeout,omitempty"`
@@ -122,7 +121,7 @@ type Deletion struct {
 	VolumeClaims bool `json:"volumeClaims,omitempty"`
 }
 
-// Propagation is what becomes of an object's dependents when it is deleted.
+// Propagation is the effect on an object's dependents when it is deleted.
 type Propagation string
 
 // The propagations.
@@ -156,7 +155,7 @@ type ObjectReference struct {
 // is applied; where there are windows that do not deny, one of them has to be open. A sync that a
 // person asks for is carried out in any case, unless Strict.
 type Window struct {
-	// Schedule says when the window opens, in cron's notation of five fields.
+	// Schedule is when the window opens, in cron's notation of five fields.
 	Schedule string `json:"schedule"`
 	// Duration is how long it stays open.
 	Duration time.Duration `json:"duration"`
@@ -173,12 +172,12 @@ type Tests struct {
 	Path string `json:"path,omitempty"`
 	// Timeout bounds all of them. Zero: 5 min.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Disabled runs none, also not those that stand in the manifests.
+	// Disabled runs none, including the tests in the manifests.
 	Disabled bool `json:"disabled,omitempty"`
 }
 
 // HealthRule judges objects of one kind, by CEL expressions over the object, self. Degraded is
-// looked at first, then Progressing, then Healthy; an object that none of them holds for is
+// evaluated first, then Progressing, then Healthy; an object that none of them holds for is
 // progressing.
 type HealthRule struct {
 	// Group is the API group, Kind the kind; wildcards as in a Selector.
@@ -193,9 +192,9 @@ type HealthRule struct {
 	Message string `json:"message,omitempty"`
 }
 
-// AgentSettings are what the hub says to a cluster's agent. The zero value means every default. A
-// cluster's own settings come before those of the fleet, field by field; health rules are joined,
-// the cluster's first.
+// AgentSettings are the settings that the hub sends to a cluster's agent. The zero value means
+// every default. A cluster's own settings come before the fleet's, field by field; health rules are
+// joined, the cluster's first.
 type AgentSettings struct {
 	// HealthRules are for the objects of all services; a service's own come first.
 	HealthRules []HealthRule `json:"healthRules,omitempty"`
@@ -203,8 +202,7 @@ type AgentSettings struct {
 	DefaultServiceAccount string `json:"defaultServiceAccount,omitempty"`
 	// LockDown refuses services that would be applied with the agent's own rights.
 	LockDown bool `json:"lockDown,omitempty"`
-	// RefreshInterval is how often everything is looked at again. Zero: what the agent was started
-	// with.
+	// RefreshInterval is how often everything is checked again. Zero: what the agent was started with.
 	RefreshInterval time.Duration `json:"refreshInterval,omitempty"`
 	// Workers is how many services are worked on at once. Zero: what the agent was started with.
 	Workers int `json:"workers,omitempty"`

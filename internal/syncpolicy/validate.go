@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// Limits of single fields. Those of lists stand in the protocol's comments, too.
+// Limits of single fields. The limits of lists are in the protocol's comments, too.
 const (
 	maxRules         = 64
 	maxFields        = 64

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config sets what is logged and exported, and where to. The zero Config logs JSON to standard
-// error from level info and exports nothing.
+// Config sets the logs and exports, and where to. The zero Config logs JSON to standard error from
+// level info and exports nothing.
 //
 // The exporters themselves are configured by the standard OTEL_ variables, which the OpenTelemetry
 // libraries read; the fields here only decide whether there is an exporter at all.

@@ -14,7 +14,7 @@ import (
 // fail every few seconds while a collector is away.
 const errorEvery = time.Minute
 
-// errorLog logs the SDK's own errors, such as those of exporters, at most one a minute. It
+// errorLog logs the SDK's own errors, such as exporters' errors, at most one a minute. It
 // implements otel.ErrorHandler.
 type errorLog struct {
 	logger *slog.Logger
@@ -33,7 +33,7 @@ func (l *errorLog) Handle(err error) {
 	l.logger.WarnContext(context.Background(), "telemetry not exported", slog.Any("error", err), slog.Int("omitted", omitted))
 }
 
-// count counts an error, and reports whether to log it, with the number of those that were not.
+// count counts an error, and reports whether to log it, with the number of suppressed ones.
 func (l *errorLog) count(now time.Time) (omitted int, isDue bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

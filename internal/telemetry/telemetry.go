@@ -84,9 +84,8 @@ func Noop() *Telemetry {
 	}
 }
 
-// Describe returns the resource of the named service, for providers other than those of a
-// [Telemetry]. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence, as the standard
-// requires.
+// Describe returns the resource of the named service, for providers other than a [Telemetry]'s.
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence, as the standard requires.
 func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -181,8 +180,8 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 // process.
 const flushTimeout = time.Second
 
-// Shutdown sends what is still held back and stops the exporters, all at once. It works although
-// ctx has ended, and takes at most a second. What cannot be sent then is lost, with a warning:
+// Shutdown sends the buffered data and stops the exporters, all at once. It works although ctx has
+// ended, and takes at most a second. Data that cannot be sent then is lost, with a warning:
 // telemetry does not decide how a program ends. The logger continues to write to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)

@@ -96,7 +96,7 @@ func (q *Queue) armLocked(after time.Duration) {
 	q.timer.Reset(after)
 }
 
-// fire calls what is due, and arms the timer for the next entry.
+// fire makes the due calls, and arms the timer for the next entry.
 func (q *Queue) fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

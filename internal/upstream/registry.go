@@ -66,7 +66,7 @@ func ParseRegistry(raw string) (Registry, error) {
 	return r, nil
 }
 
-// DockerLogin is what a .dockerconfigjson holds for one registry. Either Token or Refresh is set,
+// DockerLogin is the entry of a .dockerconfigjson for one registry. Either Token or Refresh is set,
 // or Password is.
 type DockerLogin struct {
 	Username string

@@ -6,7 +6,7 @@
 //
 // The catalog stores a [Definition] and hands it to gitcache, which mirrors the upstream; both use
 // this value, its validation and its secrets, and package upstreamwire converts it. A Definition is
-// a comparable value: two of them are equal if they say the same. Its secrets do not print, and
+// a comparable value: two of them are equal if all fields are. Its secrets do not print, and
 // [Definition.Public] is the form that people may see.
 //
 // The package neither stores nor dials anything. Whether a key or a list of known hosts can be used
@@ -24,7 +24,7 @@ import (
 // Definition is how a repository's owner wants it mirrored. The zero values mean the defaults.
 //
 // The names in JSON are a contract. Redis and the copies on gitcache's disks hold Definitions that
-// replicas of earlier versions wrote and read. There Credential and Verification stand beside the
+// replicas of earlier versions wrote and read. There Credential and Verification are beside the
 // other fields, not below them, so they are not encoded with a Definition.
 type Definition struct {
 	// Type is the kind of the upstream. Empty: Git.
@@ -63,7 +63,8 @@ type Definition struct {
 	ChartRepositories List `json:"chart_repositories,omitempty"`
 	// PublicOnly keeps gitcache from reaching the upstream, or a proxy that the definition names, at
 	// an address of a private network or of its own machine, unless its operator lists that network.
-	// The catalog sets it where somebody chose the address who may not create repositories of the hub.
+	// The catalog sets it where the address was chosen by a person who may not create repositories of
+	// the hub.
 	PublicOnly bool `json:"public_only,omitempty"`
 }
 
@@ -94,8 +95,8 @@ const (
 	MethodWorkloadIdentity Method = "workload_identity"
 )
 
-// Credential authenticates the hub to one upstream. The fields of its Method are set, and those
-// that belong to every method.
+// Credential authenticates the hub to one upstream. The fields of its Method are set, and the
+// fields that belong to every method.
 type Credential struct {
 	Method     Method      `json:"method,omitempty"`
 	Username   string      `json:"username,omitempty"`    // basic
@@ -138,7 +139,7 @@ func (c Credential) IsZero() bool {
 	return c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == ""
 }
 
-// Mode says what has to be signed before it is delivered.
+// Mode is what has to be signed before it is delivered.
 type Mode string
 
 // The modes of a [Verification].
@@ -162,8 +163,8 @@ func (m Mode) WantsCommit() bool { return m == ModeCommit || m == ModeTagAndComm
 // WantsTag reports whether tags have to be annotated and signed.
 func (m Mode) WantsTag() bool { return m == ModeTag || m == ModeTagAndCommit }
 
-// Verification says whose signature is required of what a repository delivers. The zero
-// Verification requires none.
+// Verification selects the signers that a repository's content needs. The zero Verification
+// requires none.
 type Verification struct {
 	Mode Mode `json:"verification_mode,omitempty"`
 	// PGPKeys are armored OpenPGP public keys, SSHAllowedSigners lines of an OpenSSH
@@ -197,7 +198,7 @@ func (d Definition) Secrets() map[string]secret.Text {
 	}
 }
 
-// maskedPassword is what net/url prints instead of a password.
+// maskedPassword is the text that net/url prints instead of a password.
 const maskedPassword = "xxxxx"
 
 // Public returns the definition without its credential and secrets. The proxy's URL stays, with

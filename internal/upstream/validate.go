@@ -90,8 +90,8 @@ func (d Definition) validateURL(field string) (string, error) {
 	return at.Base.Scheme, nil
 }
 
-// validateOptions checks the options that belong to one type, and refuses those of other types: an
-// option that does nothing would look as if it did.
+// validateOptions checks the options that belong to one type, and refuses options of other types:
+// an option that does nothing would look as if it did.
 func (d Definition) validateOptions() error {
 	kind := d.WithDefaults().Type
 	switch {
@@ -193,7 +193,7 @@ func (v Verification) ValidateKeys(now time.Time) error {
 }
 
 // validateVerification refuses keys and modes that are not for repositories of the type: a key that
-// is never looked at would look as if it counted.
+// is never checked would look as if it counted.
 func (d Definition) validateVerification() error {
 	v, kind := d.Verification, d.WithDefaults().Type
 	switch {

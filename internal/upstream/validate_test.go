@@ -269,7 +269,8 @@ func identity(cloud upstream.Cloud, principal, scope string) upstream.Credential
 	return upstream.Credential{Method: upstream.MethodWorkloadIdentity, Cloud: cloud, Principal: principal, Scope: scope}
 }
 
-// TestIdentityTakesNoCertificates refuses a definition that says itself who passes for a cloud's registry.
+// TestIdentityTakesNoCertificates refuses a definition that itself names who passes for a cloud's
+// registry.
 func TestIdentityTakesNoCertificates(t *testing.T) {
 	t.Parallel()
 	d := upstream.Definition{

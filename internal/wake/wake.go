@@ -4,9 +4,9 @@
 // Package wake lets goroutines wait until something has changed.
 //
 // A [Signal] wakes the one loop that owns it, a [Broadcast] every goroutine that waits. Neither
-// carries the change: a waiter looks at the state itself, under the lock of that state, so any
-// number of changes cost a slow waiter one look. No change is lost: one that comes after a look
-// wakes the next wait.
+// carries the change: a waiter reads the state itself, under the lock of that state, so any number
+// of changes cost a slow waiter one look. No change is lost: one that comes after a look wakes the
+// next wait.
 //
 // Setting and notifying never block, and may be done with any lock held.
 package wake
@@ -93,8 +93,8 @@ func (b *Broadcast) Notify() {
 	}
 }
 
-// Next returns a channel that is closed at the next change. A caller that takes it before it looks
-// at the state misses no change.
+// Next returns a channel that is closed at the next change. A caller that takes it before it reads
+// the state misses no change.
 func (b *Broadcast) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

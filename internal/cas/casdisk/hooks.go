@@ -26,9 +26,9 @@ type Hooks struct {
 	// Fault is called before each operation on the disk. An error that it returns replaces the
 	// operation.
 	Fault func(op Op, path string) error
-	// Damage receives the bytes of each OpWrite, OpRead and OpServe, and returns those that replace
-	// them: others, or fewer. It may change them in place. Copies made by the kernel, see cas.Blob,
-	// bypass it.
+	// Damage receives the bytes of each OpWrite, OpRead and OpServe, and returns the bytes that
+	// replace them: others, or fewer. It may change them in place. Copies made by the kernel, see
+	// cas.Blob, bypass it.
 	Damage func(op Op, path string, p []byte) []byte
 	// Space replaces the call that asks the file system for its free and total bytes.
 	Space func() (free, total int64)

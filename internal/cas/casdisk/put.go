@@ -62,7 +62,7 @@ func (s *Store) put(
 		return cas.Info{}, err
 	}
 	err = s.publish(info, modified, draft)
-	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; publish again, which creates it
+	if errors.Is(err, fs.ErrNotExist) { // another process emptied the folder; publish again, which creates it
 		err = s.publish(info, modified, draft)
 	}
 	return info, err
@@ -122,7 +122,7 @@ type draft struct {
 func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 	const pattern = "put-*"
 	f, err := s.disk.create(s.folder.tempDir(), pattern)
-	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder
+	if errors.Is(err, fs.ErrNotExist) { // another process emptied the folder
 		if err = s.disk.makeDirs(s.folder.tempDir()); err == nil {
 			f, err = s.disk.create(s.folder.tempDir(), pattern)
 		}

@@ -181,7 +181,7 @@ func (s *Store) check(ctx context.Context, e *blobindex.Entry, through func(*fil
 }
 
 // seal returns the file's time, and any later change of the file changes that time. Where the store
-// did not set the time, seal sets it: the kernel's clock for files may stand still for several
+// did not set the time, seal sets it: the kernel's clock for files may be the same for several
 // changes.
 func (s *Store) seal(e *blobindex.Entry, f *file) (modified time.Time, err error) {
 	stat, err := f.stat()
@@ -237,7 +237,7 @@ type reader struct {
 	file  *file
 	store *Store
 	entry *blobindex.Entry
-	// kernel reports that somebody may have read without Read.
+	// kernel reports that the caller may have read without Read.
 	kernel atomic.Bool
 }
 

@@ -15,11 +15,11 @@ const (
 	// highWater and lowWater are percentages of the bound: eviction begins above the first and
 	// stops at the second. The next blobs then find room at once, and eviction runs in batches.
 	highWater, lowWater = 90, 80
-	// defaultMinFree is what other users of the file system need, and minFreeShare bounds it on a
-	// small one, in percent.
+	// defaultMinFree is the room that other users of the file system need, and minFreeShare bounds it
+	// on a small one, in percent.
 	defaultMinFree = 1 << 30
 	minFreeShare   = 5
-	// shedAtOnce bounds what is evicted while all other calls wait for the index.
+	// shedAtOnce bounds the eviction while all other calls wait for the index.
 	shedAtOnce = 64 << 20
 	// roomEvery is how often the free room of the file system is checked while nothing is written.
 	roomEvery = time.Minute

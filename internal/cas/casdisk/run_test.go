@@ -90,7 +90,7 @@ func TestLeavesRoomOnTheFileSystem(t *testing.T) {
 		if got, _ := store.Usage(t.Context()); got.Blobs != 10 {
 			t.Errorf("usage with room: got %+v, want nothing evicted", got)
 		}
-		free = 3 * size // somebody else has filled the disk
+		free = 3 * size // another program has filled the disk
 		inject.FailTimes(string(casdisk.OpSpace), 1, syscall.EIO)
 		inject.FailTimes(string(casdisk.OpRemove), 2, syscall.EIO)
 		time.Sleep(5 * time.Minute)

@@ -60,8 +60,8 @@ func (s *Store) scrub(ctx context.Context, lost func(digest.Digest)) error {
 	}
 }
 
-// scrubPause returns how long reading one piece takes at the rate, which is what opening a small
-// blob costs.
+// scrubPause returns how long reading one piece takes at the rate, which is the cost of opening a
+// small blob.
 func scrubPause(rate int64) time.Duration {
 	return time.Duration(scrubPiece * int64(time.Second) / rate)
 }

@@ -23,7 +23,7 @@ func Noise(seed uint64, n int) []byte {
 	return content
 }
 
-// gated is a source that ends where the test says, until the test allows more.
+// gated is a source that ends where the test wants, until the test allows more.
 type gated struct {
 	bytes []byte
 	pass  chan int   // how many more bytes may be read

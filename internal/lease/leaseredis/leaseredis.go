@@ -15,9 +15,8 @@
 // granted. The id of the Redis process that granted an epoch is therefore stored with it. A process
 // that takes over grants no free lease before AcquireParams.Grace is over; a lease that it still
 // knows continues. Epochs are times, in milliseconds since 1970, that always grow, so new ones do
-// not fall behind those that were forgotten. In case clocks disagree, holders that remember their
-// epoch pass it as AcquireParams.MinEpoch, and FenceLua raises the last epoch to that of the
-// writers.
+// not fall behind forgotten ones. In case clocks disagree, holders that remember their epoch pass
+// it as AcquireParams.MinEpoch, and FenceLua raises the last epoch to the writers' epoch.
 package leaseredis
 
 import (

@@ -30,7 +30,7 @@ end
 // owner is called, and only a reclaiming owner can acquire it.
 //
 // An epoch is the time in milliseconds, or the last epoch plus one if that is not less. A forgotten
-// epoch was granted earlier, and is therefore lower, even if nobody remembers it.
+// epoch was granted earlier, and is therefore lower, even if no process remembers it.
 const acquireLua = ServerLua + `
 local value = redis.call('GET', KEYS[1])
 if not value then

@@ -19,7 +19,7 @@ import (
 const margin = 20 * time.Second
 
 // Start builds the control plane if necessary, starts one in a temporary directory, and stops it
-// when the test ends. Each option may change what is started, for example
+// when the test ends. Each option may change the control plane, for example
 //
 //	kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
 //

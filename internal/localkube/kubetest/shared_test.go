@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
 
-// TestBorrow has one test leave behind what is hard to remove, and the next find none of it.
+// TestBorrow has one test leave behind objects that are hard to remove, and the next find none of
+// it.
 func TestBorrow(t *testing.T) { // not parallel: the second borrower is to get the first one's server
 	const (
 		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -83,7 +83,8 @@ func pause(ctx context.Context, attempt int) error {
 }
 
 // checkRedirect lets a server send the client to TLS anywhere, and without TLS to the mirror alone.
-// The checksum protects the content anyway; this keeps requests from hosts that nobody named.
+// The checksum protects the content anyway; this keeps requests from hosts that the caller did not
+// name.
 func (d *downloader) checkRedirect(to *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("%w: more than %d", ErrRedirect, maxRedirects)
@@ -120,7 +121,8 @@ func (d *downloader) fetch(ctx context.Context, a Archive, part string) error {
 		err = verify(part, a.SHA512)
 	}
 	if resumed && (errors.Is(err, ErrChecksum) || errors.Is(err, ErrTooLarge)) {
-		// What an earlier call left may be of another file, so it deserves one attempt from the start.
+		// The rest of an earlier call may belong to another file, so it deserves one attempt from the
+		// start.
 		if err := os.Remove(part); err != nil {
 			return err
 		}

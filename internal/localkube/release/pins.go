@@ -9,11 +9,11 @@ import "github.com/leatdev/leat/internal/localkube"
 // archives below have a published checksum.
 const pinnedVersion = "1.36.2"
 
-// Pinned returns the archives with the files of a control plane for a platform, those that deliver
-// first. Nothing is pinned for files that are not listed here: kwok publishes no checksums in its
-// tree, and Kubernetes has no servers for macOS except those of envtest.
+// Pinned returns the archives with the files of a control plane for a platform, the fastest first.
+// Nothing is pinned for files that are not listed here: kwok publishes no checksums in its tree,
+// and Kubernetes has no servers for macOS except envtest's.
 //
-// The checksums are those that upstream publishes: of envtest in envtest-releases.yaml of
+// Upstream publishes the checksums: of envtest in envtest-releases.yaml of
 // sigs.k8s.io/controller-tools v0.23.0, of Kubernetes in CHANGELOG/CHANGELOG-1.36.md of
 // k8s.io/kubernetes v1.36.3. The Go checksum database vouches for both modules.
 func Pinned(os, arch string) []Archive {
@@ -36,8 +36,8 @@ func Pinned(os, arch string) []Archive {
 	return archives
 }
 
-// envtestSums are those of the archives that have etcd 3.6.8, kube-apiserver and kubectl, by
-// platform.
+// envtestSums are the checksums of the archives that have etcd 3.6.8, kube-apiserver and kubectl,
+// by platform.
 func envtestSums() map[string]string {
 	return map[string]string{
 		"linux/amd64": "ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dc" +
@@ -51,7 +51,7 @@ func envtestSums() map[string]string {
 	}
 }
 
-// serverSums are those of the archives of Kubernetes' servers, by platform.
+// serverSums are the checksums of the archives of Kubernetes' servers, by platform.
 func serverSums() map[string]string {
 	return map[string]string{
 		"linux/amd64": "0c617cb74f6a8ddc142afd453b3ece4b39268d78febdbe9df91faf3a01031d36" +

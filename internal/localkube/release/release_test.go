@@ -91,7 +91,7 @@ func (s *site) seen() []string {
 	return slices.Clone(s.requests)
 }
 
-// params are those of a store that fetches from the site as its mirror.
+// params are the parameters of a store that fetches from the site as its mirror.
 func params(t *testing.T, a release.Archive, mirror string) release.Params {
 	t.Helper()
 	return release.Params{
@@ -189,8 +189,8 @@ func TestDownloadOnce(t *testing.T) {
 	}
 }
 
-// A server that differs from what is pinned is refused, nothing of its file stays, and what it
-// sent is not unpacked.
+// A server that differs from the pins is refused, nothing of its file stays, and what it sent is
+// not unpacked.
 func TestSecReleaseWithAnotherChecksum(t *testing.T) {
 	t.Parallel()
 	content, a := pack(t, "one", "two")

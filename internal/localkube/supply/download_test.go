@@ -65,7 +65,7 @@ func (b *bench) withReleases(t *testing.T, etcd string) (content []byte, request
 	return content, requests
 }
 
-// What nobody has is downloaded rather than built, once; what no release has is built.
+// Missing files are downloaded rather than built, once; files that no release has are built.
 func TestDownloadBeforeBuild(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -106,7 +106,7 @@ func TestDownloadBeforeBuild(t *testing.T) {
 	}
 }
 
-// A release with another checksum is not taken, and the build is, which needs nobody's word.
+// A release with another checksum is not taken, and the build is, which needs no checksum.
 func TestSecReleaseThatDiffersIsBuilt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -69,7 +69,7 @@ func (o Origin) String() string {
 // MissingError means that no way provides some files.
 type MissingError struct {
 	Files []string
-	Tried []Origin // without those that the order ends before
+	Tried []Origin // without the ways behind the order's end
 }
 
 // Error implements error.
@@ -87,9 +87,9 @@ type way interface {
 	name() string
 	// could reports whether the way may provide a file, without effort. It may be wrong.
 	could(file string) bool
-	// provide returns the paths of those of the files that this way has or can make, and the reason
-	// why it does not provide the others. An error ends the search: a later way would hide a
-	// mistake of the user, or cost as much.
+	// provide returns the paths of the files that this way has or can make, and the reason why it does
+	// not provide the others. An error ends the search: a later way would hide a mistake of the user,
+	// or cost as much.
 	provide(ctx context.Context, files []string) (paths map[string]string, why string, err error)
 }
 
@@ -156,8 +156,8 @@ func (s *Supply) Check(ctx context.Context) error {
 	return e
 }
 
-// Get returns the paths of the named files, and of those that earlier calls got. One caller works
-// and the others wait for it. The error is a *MissingError if no way provides a file.
+// Get returns the paths of the named files, and of the files of earlier calls. One caller works and
+// the others wait for it. The error is a *MissingError if no way provides a file.
 func (s *Supply) Get(ctx context.Context, files []string) (localkube.Binaries, error) {
 	select {
 	case s.turn <- struct{}{}:

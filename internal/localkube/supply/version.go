@@ -48,7 +48,7 @@ type prober struct {
 // version.
 func (p prober) misfit(ctx context.Context, file, path string) string {
 	if file == localkube.KwokStagesFile {
-		return "" // a file, whose version is that of the kwok beside it
+		return "" // a file, of the same version as the kwok beside it
 	}
 	printed, err := printedVersion(ctx, file, path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p prober) misfitVersion(file, text string) string {
 	return ""
 }
 
-// isOlder reports whether the minor version is below that of version, which may be empty.
+// isOlder reports whether the minor version is lower than in version, which may be empty.
 func isOlder(minor, version string) bool {
 	match := versionPattern.FindStringSubmatch(version)
 	if match == nil {

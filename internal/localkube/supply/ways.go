@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 )
 
-// folder is what the user names. Its files must fit: taking others instead would hide the mistake.
+// folder is the folder that the user names. Its files must fit: taking others instead would hide
+// the mistake.
 type folder struct {
 	dir   string
 	probe prober
@@ -108,7 +109,7 @@ func (w earlier) provide(ctx context.Context, files []string) (map[string]string
 	return paths, why.text(), nil
 }
 
-// searchPath is what the system has installed.
+// searchPath finds the system's installed files.
 type searchPath struct {
 	look  func(file string) (string, error)
 	probe prober
@@ -151,7 +152,7 @@ func (w searchPath) provide(ctx context.Context, files []string) (map[string]str
 }
 
 // containers is a way that only a person takes: with --kind, leat up needs no files. It is here so
-// that its line stands before those of the ways that take long.
+// that its line comes before the lines of slow ways.
 type containers struct{}
 
 func (containers) name() string { return "kind" }

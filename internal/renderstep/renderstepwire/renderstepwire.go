@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package renderstepwire converts render steps to what they are on the wire, and back. It does not
-// check them but for one thing: a step or a field that this version does not know is an error,
+// check them except for one thing: a step or a field that this version does not know is an error,
 // because a service without it would be another service.
 package renderstepwire
 

@@ -153,7 +153,7 @@ func checkUsed(t *rapid.T, steps []renderstep.Step) {
 	}
 }
 
-// TestDefaultsAreTheirWords has what is written out beside what is left out.
+// TestDefaultsAreTheirWords compares written-out defaults with omitted ones.
 func TestDefaultsAreTheirWords(t *testing.T) {
 	t.Parallel()
 	written := []*typev1.RenderStep{{Renderer: &typev1.RenderStep_Helm{Helm: &typev1.HelmStep{

@@ -9,7 +9,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// PolicyMessage returns what the policy is on the wire; nil where it says nothing.
+// PolicyMessage returns what the policy is on the wire; nil for the zero policy.
 func PolicyMessage(p syncpolicy.Policy) *typev1.SyncPolicy {
 	if p.IsZero() {
 		return nil
@@ -48,7 +48,7 @@ func AllowListMessage(l syncpolicy.AllowList) *typev1.AllowList {
 	return &typev1.AllowList{Allow: l}
 }
 
-// SettingsMessage returns what the settings are on the wire; nil where they say nothing.
+// SettingsMessage returns what the settings are on the wire; nil for zero settings.
 func SettingsMessage(s syncpolicy.AgentSettings) *typev1.AgentSettings {
 	if s.IsZero() {
 		return nil
@@ -71,7 +71,7 @@ func ignoreMessage(r syncpolicy.IgnoreRule) *typev1.IgnoreRule {
 	return m
 }
 
-// conflictMessage writes the action in any case: a rule without one says nothing to a reader.
+// conflictMessage writes the action in any case: a rule without one has no meaning for a reader.
 func conflictMessage(r syncpolicy.ConflictRule) *typev1.ConflictRule {
 	m := &typev1.ConflictRule{Manager: r.Manager, Action: enumname.Value[typev1.ConflictAction](string(r.Action))}
 	if m.GetAction() == typev1.ConflictAction_CONFLICT_ACTION_UNSPECIFIED {

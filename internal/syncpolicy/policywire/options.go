@@ -66,11 +66,11 @@ func SetWanted(m *fleetv1.ServiceSpec, o syncpolicy.Options) {
 	}
 }
 
-// Planned returns the options in an agent's plan. Beside an error it returns those that this version
-// knows. The error is a *fielderr.Error whose path begins at the spec; it is about the policy, the
-// steps or a capability word. The service must be left unchanged then, because these are what its
-// owner asked for that this version cannot do. A renderer that this version does not know is
-// RenderAuto.
+// Planned returns the options in an agent's plan. Beside an error it returns the options that this
+// version knows. The error is a *fielderr.Error whose path begins at the spec; it is about the
+// policy, the steps or a capability word. The service must be left unchanged then, because its
+// owner asked for something that this version cannot do. A renderer that this version does not know
+// is RenderAuto.
 func Planned(m *distributorv1.ApplySpec) (syncpolicy.Options, error) {
 	policy, err := Policy(m.GetPolicy())
 	steps, unknownStep := renderstepwire.Steps("render", m.GetRender())

@@ -4,9 +4,9 @@
 // Package policywire turns policies and settings into what they are on the wire, and back. It is
 // the one place that knows both, for the hub and for agents.
 //
-// What comes from the wire is not checked but for one thing: a value or a field that this version
-// does not know is an error, because their author asked for more care than this version can take.
-// Everything else is the validation's.
+// A message from the wire is not checked, except for one thing: a value or a field that this
+// version does not know is an error, because their author asked for more care than this version can
+// take. Everything else is the validation's.
 package policywire
 
 import (
@@ -63,8 +63,8 @@ func AllowList(m *typev1.AllowList) syncpolicy.AllowList {
 	return append(syncpolicy.AllowList{}, m.GetAllow()...)
 }
 
-// Settings returns what the message says. Beside an error, which is a *fielderr.Error,
-// stands what could be understood.
+// Settings converts the message. With an error, which is a *fielderr.Error, it returns the part
+// that it understood.
 func Settings(m *typev1.AgentSettings) (syncpolicy.AgentSettings, error) {
 	return syncpolicy.AgentSettings{
 		HealthRules:           list(m.GetHealthRules(), healthRule),

@@ -75,7 +75,7 @@ func set(t *rapid.T, m protoreflect.Message, field protoreflect.FieldDescriptor,
 	}
 }
 
-// explicit is what a conflict rule comes back with.
+// explicit is the form in which a conflict rule comes back.
 func explicit(m protoreflect.Message) {
 	if rule, ok := m.Interface().(*typev1.ConflictRule); ok && rule.GetAction() == typev1.ConflictAction_CONFLICT_ACTION_UNSPECIFIED {
 		rule.Action = typev1.ConflictAction_CONFLICT_ACTION_REPORT
@@ -141,7 +141,7 @@ func TestEveryOptionComesBack(t *testing.T) {
 }
 
 // TestOptionsOfNewerVersions has what this version does not know. A person is told; an agent
-// renders as it can, and refuses what is in the policy.
+// renders as it can, and refuses unknown parts of the policy.
 func TestOptionsOfNewerVersions(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]*fleetv1.ServiceSpec{
@@ -189,7 +189,7 @@ func TestRequiredWords(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreNothing has what is written out beside what is left out.
+// TestDefaultsAreNothing compares written-out defaults with omitted ones.
 func TestDefaultsAreNothing(t *testing.T) {
 	t.Parallel()
 	for _, m := range []*typev1.SyncPolicy{
@@ -209,7 +209,7 @@ func TestDefaultsAreNothing(t *testing.T) {
 	}
 }
 
-// newer is a message with a field that nobody has yet.
+// newer is a message with a field that no version has yet.
 func newer[M proto.Message](m M) M {
 	m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1))
 	return m

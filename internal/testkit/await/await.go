@@ -3,10 +3,10 @@
 
 // Package await has tests wait for what other goroutines and other processes do.
 //
-// A test that gives an event ten seconds fails on a busy machine, and says nothing about the code.
-// Tests therefore wait with [Patience], which only a hang exhausts, and fail with the name of the
-// event. They do not assert how long something takes: a test of time runs in a testing/synctest bubble,
-// or counts events. test/arch refuses other bounds of real time.
+// A test that gives an event ten seconds fails on a busy machine, and reveals nothing about the
+// code. Tests therefore wait with [Patience], which only a hang exhausts, and fail with the name of
+// the event. They do not assert how long something takes: a test of time runs in a testing/synctest
+// bubble, or counts events. test/arch refuses other bounds of real time.
 //
 // All functions may be called in a bubble, where Patience is virtual. They must be called by the
 // goroutine of the test, except Context. All but Context may be called in its cleanups, too, whose

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// double records how a test failed. Its goroutine ends there, as that of a test does.
+// double records how a test failed. Its goroutine ends there, as a test's does.
 type double struct {
 	testing.TB
 

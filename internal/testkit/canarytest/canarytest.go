@@ -27,7 +27,7 @@ import (
 // minCore is the length of the shortest run of letters and digits that identifies a secret.
 const minCore = 12
 
-// maxInflated bounds what is read of one gzip stream.
+// maxInflated bounds the bytes read of one gzip stream.
 const maxInflated = 16 << 20
 
 // Set holds the canaries of a test. It is safe for concurrent use. The zero Set is empty.
@@ -145,7 +145,7 @@ func (s *Set) find(text string) map[string]string {
 	return found
 }
 
-// layer is a text, or what is below an encoding of it.
+// layer is a text, or a decoded form of it.
 type layer struct{ text, suffix string }
 
 // layers returns a text, the text without escapes, and what gzip streams in it hold, also those in

@@ -168,7 +168,7 @@ func (f *framer) webSocket(in []byte) []byte {
 	return in
 }
 
-// gather fills the head up to n bytes and returns what is left of in.
+// gather fills the head up to n bytes and returns the rest of in.
 func (f *framer) gather(in []byte, n int) []byte {
 	missing := min(n-len(f.head), len(in))
 	if missing <= 0 {

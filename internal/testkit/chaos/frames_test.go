@@ -23,7 +23,7 @@ func http2Frame(kind byte, n int) string {
 	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, 0, 0, 0, 0, 0}) + noise(n)
 }
 
-// wsFrame returns a frame that is final and, like those of clients, masked.
+// wsFrame returns a frame that is final and, like clients' frames, masked.
 func wsFrame(opcode byte, n int) string {
 	head := []byte{0x80 | opcode, 0x80 | byte(n)}
 	switch {
@@ -43,7 +43,7 @@ func noise(n int) string {
 	return string(out)
 }
 
-// dialogue is what one party sends, in parts. The marked parts are keep-alives.
+// dialogue holds the bytes that one party sends, in parts. The marked parts are keep-alives.
 type dialogue []struct {
 	bytes string
 	ping  bool

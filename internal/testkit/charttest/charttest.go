@@ -117,7 +117,7 @@ func (r *Repo) Intercept(handle func(http.ResponseWriter, *http.Request) bool) {
 // CutArchives breaks connections off after so many bytes of an archive; 0: none.
 func (r *Repo) CutArchives(after int) { r.set(func() { r.cutAfter = after }) }
 
-// WithoutETag makes the server say nothing of whether its index has changed.
+// WithoutETag makes the server omit whether its index has changed.
 func (r *Repo) WithoutETag() { r.set(func() { r.hasNoETag = true }) }
 
 // WithoutDigests leaves the digests out of the index.
@@ -148,8 +148,8 @@ func (r *Repo) set(change func()) {
 	change()
 }
 
-// Files returns the files of a chart that makes one ConfigMap, which says text. Its Chart.yaml is as
-// Helm writes it.
+// Files returns the files of a chart that makes one ConfigMap, with the given text. Its Chart.yaml
+// is as Helm writes it.
 func Files(chart, version, text string) map[string]string {
 	return map[string]string{
 		"Chart.yaml":             "apiVersion: v2\ndescription: A chart of a test\nname: " + chart + "\ntype: application\nversion: " + version + "\n",
@@ -233,12 +233,12 @@ func (r *Repo) PublishProvenance(t testing.TB, chart, version string, text []byt
 	r.write(t, archiveName(chart, version)+provenanceSuffix, text)
 }
 
-// provenanceSuffix ends the names of provenance files, after that of the archive.
+// provenanceSuffix ends the names of provenance files, after the archive's name.
 const provenanceSuffix = ".prov"
 
 func archiveName(chart, version string) string { return chart + "-" + version + ".tgz" }
 
-// WriteIndex writes the index of what is published, as `helm repo index` does.
+// WriteIndex writes the index of the published charts, as `helm repo index` does.
 func (r *Repo) WriteIndex(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()

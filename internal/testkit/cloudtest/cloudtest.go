@@ -25,7 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/cloud"
 )
 
-// What the clouds know and give.
+// The state of the clouds.
 const (
 	// PodToken is the one token of a pod that is accepted.
 	PodToken = "eyJhbGciOiJSUzI1NiJ9.canary-pod-token.c2ln"
@@ -107,7 +107,7 @@ func TokenFile(tb testing.TB) string {
 	return path
 }
 
-// Environment is what the clouds set in a pod that has the token of a file.
+// Environment holds the variables that the clouds set in a pod that has the token of a file.
 func (c *Clouds) Environment(token string) cloud.Config {
 	return cloud.Config{
 		AWSRole: Role, AWSTokenFile: token, STSURL: c.URL + "/aws/sts",
@@ -126,7 +126,7 @@ func (c *Clouds) Fail(fault func(w http.ResponseWriter, r *http.Request) bool) {
 // ServeRight answers a request as it is answered without a fault: for a fault that changes answers.
 func (c *Clouds) ServeRight(w http.ResponseWriter, r *http.Request) { c.right.ServeHTTP(w, r) }
 
-// Live sets how long what is given lasts from now on.
+// Live sets how long credentials last from now on.
 func (c *Clouds) Live(lifetime time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 	josecipher "github.com/go-jose/go-jose/v4/cipher"
 )
 
-// Keys of the clouds' key management services. Those of Azure are [Clouds.AzureKey].
+// Keys of the clouds' key management services. Azure's are from [Clouds.AzureKey].
 const (
 	AWSKey         = "arn:aws:kms:" + Region + ":123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 	OtherAWSKey    = "arn:aws:kms:" + Region + ":123456789012:key/99999999-12ab-34cd-56ef-1234567890ab"
@@ -34,7 +34,7 @@ const (
 	OtherGoogleKey = "projects/project/locations/europe-west3/keyRings/leat/cryptoKeys/other"
 )
 
-// kms is what the key management services of all clouds hold. Its zero value is in use.
+// kms holds the keys of all clouds' key management services. Its zero value is in use.
 type kms struct {
 	mu       sync.Mutex
 	disabled bool
@@ -43,7 +43,7 @@ type kms struct {
 	rsa      map[string]*rsa.PrivateKey // by name and version
 }
 
-// AzureKey returns the URL of a key. The names leat and other are those of RSA keys, and leat-aes and
+// AzureKey returns the URL of a key. The names leat and other belong to RSA keys, and leat-aes and
 // other-aes those of AES keys.
 func (c *Clouds) AzureKey(name string) string { return c.URL + "/keys/" + name }
 
@@ -54,7 +54,7 @@ func (c *Clouds) DisableKeys(disabled bool) {
 	c.kms.disabled = disabled
 }
 
-// RotateAzure gives the keys of Azure a new version. The former ones go on to unwrap.
+// RotateAzure gives the keys of Azure a new version. The former ones continue to unwrap.
 func (c *Clouds) RotateAzure() {
 	c.kms.mu.Lock()
 	defer c.kms.mu.Unlock()

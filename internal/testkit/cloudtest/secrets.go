@@ -18,8 +18,8 @@ import (
 // Project is the one of Google Cloud that has secrets.
 const Project = "project"
 
-// secrets is what the secret managers of all clouds hold: each secret is the same at all of them. Its
-// zero value is in use.
+// secrets holds the content of all clouds' secret managers: each secret is the same at all of them.
+// Its zero value is in use.
 type secrets struct {
 	mu       sync.Mutex
 	values   map[string]string

@@ -23,7 +23,7 @@ type Injector struct {
 	rules  map[string]*rule
 }
 
-// rule is what Check does at one label.
+// rule is the action of Check at one label.
 type rule struct {
 	times int // calls to act on; negative: all
 	act   func() error

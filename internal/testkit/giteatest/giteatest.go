@@ -168,7 +168,7 @@ func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, eve
 	})
 }
 
-// Status is what somebody said of a commit.
+// Status is the status of a commit.
 type Status struct {
 	Context, Status, Description string
 }

@@ -30,7 +30,7 @@ import (
 
 // Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port
 // that stays the same over Stop and Start. It ends with the test. All methods may be called
-// concurrently; those that take t fail that test.
+// concurrently; methods with t fail that test.
 type Server struct {
 	git     string                  // the program
 	backend string                  // git-http-backend

@@ -43,7 +43,7 @@ func (r *Repo) History(t testing.TB, p HistoryParams) {
 type historian struct {
 	rand    *rand.Rand
 	script  bytes.Buffer
-	commits []tree   // of the script; that of the commit with mark n is at n-1
+	commits []tree   // of the script; the ID of the commit with mark n is at n-1
 	heads   []branch // at least one
 	imports int
 }

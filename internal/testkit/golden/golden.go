@@ -28,7 +28,7 @@ func Assert(t testing.TB, name string, got []byte) {
 	compare(t, filepath.Join("testdata", filepath.FromSlash(name)), got, *update)
 }
 
-// AssertSection compares got with a section of a page that is otherwise written by hand: what stands
+// AssertSection compares got with a section of a page that is otherwise written by hand: the text
 // between the lines "<!-- NAME -->" and "<!-- end of NAME -->". The page's path is relative to
 // testdata. With -update it replaces the section.
 func AssertSection(t testing.TB, page, name string, got []byte) {

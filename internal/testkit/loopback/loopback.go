@@ -6,8 +6,8 @@
 //
 // A port that the kernel chose for such a server is also in the range from which it takes the ports
 // of outgoing connections: while the server is stopped, any connection of any test may get it. The
-// ports chosen here lie below that range, and one test at a time has a port: tests of all packages run
-// at once, and each looks for a port that nobody listens on yet.
+// ports chosen here lie below that range, and one test at a time has a port: tests of all packages
+// run at once, and each looks for a port without a listener.
 package loopback
 
 import (

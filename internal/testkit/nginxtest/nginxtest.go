@@ -57,7 +57,7 @@ type Server struct {
 type Config func(addr, dir string) string
 
 // Start runs nginx with that many workers, 0 for a single process, and returns once it listens. If
-// nginx is missing the test fails and says how to install it.
+// nginx is missing the test fails with advice on how to install it.
 func Start(tb testing.TB, workers int, config Config) *Server {
 	tb.Helper()
 	nginx, err := exec.LookPath("nginx")

@@ -26,7 +26,7 @@ const binaries = "/usr/lib/postgresql/15/bin"
 // nobody runs the server where the test is root, which PostgreSQL refuses to be.
 const nobody = 65534
 
-// Server is a running PostgreSQL. It is safe for concurrent use, but for Kill and Start.
+// Server is a running PostgreSQL. It is safe for concurrent use, except for Kill and Start.
 type Server struct {
 	url     string
 	dir     string

@@ -39,13 +39,13 @@ func Build(t testing.TB, name string) string {
 	}
 }
 
-// Compile compiles the command of a folder, such as ./cmd/leat, into the folder dir, and returns the
-// path of the program, which has the name of the command's folder. The error says what the compiler
-// printed. Concurrent calls need folders of their own.
+// Compile compiles the command of a folder, such as ./cmd/leat, into the folder dir, and returns
+// the path of the program, which has the name of the command's folder. The error contains the
+// compiler's output. Concurrent calls need folders of their own.
 //
-// Like what is shipped, the program has neither the race detector, whatever the test has, nor cgo, so
-// that `make build`, linters and all tests share compiled packages. It has no symbols, so that it
-// links in half the time; traces keep their names and lines.
+// Like the shipped ones, the program has neither the race detector, whatever the test has, nor cgo,
+// so that `make build`, linters and all tests share compiled packages. It has no symbols, so that
+// it links in half the time; traces keep their names and lines.
 func Compile(ctx context.Context, dir, command string) (string, error) {
 	at, err := filepath.Abs(command)
 	if err != nil {

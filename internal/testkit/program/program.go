@@ -48,7 +48,7 @@ func Start(t testing.TB, command *exec.Cmd) *Program {
 
 func (p *Program) name() string { return filepath.Base(p.command.Path) }
 
-// Await polls until ready returns true. It fails the test, and says what the program printed, if the
+// Await polls until ready returns true. It fails the test, with the program's output, if the
 // program ends first, or after [await.Patience].
 func (p *Program) Await(t testing.TB, ready func() bool) {
 	t.Helper()

@@ -50,7 +50,7 @@ type Server struct {
 }
 
 // Start starts a redis-server on a port that the kernel chose and waits until it answers. If the
-// program is missing the test fails and says how to install it.
+// program is missing the test fails with advice on how to install it.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return start(t, "")

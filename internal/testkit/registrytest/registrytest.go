@@ -37,7 +37,7 @@ const (
 
 const emptyJSON = "{}"
 
-// Config says how a registry is run. The zero value is one that everybody may push to.
+// Config sets how a registry is run. The zero value lets everybody push.
 type Config struct {
 	// Username and Password are asked for by basic authentication. Empty: by none.
 	Username, Password string
@@ -48,7 +48,8 @@ type Config struct {
 	Notify, NotifyAuthorization string
 }
 
-// Tokens say which tokens the registry takes (the distribution project's token specification).
+// Tokens select the tokens that the registry takes (the distribution project's token
+// specification).
 type Tokens struct {
 	Realm, Service, Issuer string
 	// JWKS is the set of keys that sign them.
@@ -142,7 +143,7 @@ type Layer struct {
 	MediaType string
 	Title     string // empty: it has none
 	Data      []byte
-	// Annotations are those of the descriptor, besides that of the title.
+	// Annotations are the descriptor's annotations besides the title.
 	Annotations map[string]string
 }
 
@@ -257,7 +258,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// answer is what the registry said.
+// answer is the registry's answer.
 type answer struct {
 	status         int
 	location, body string

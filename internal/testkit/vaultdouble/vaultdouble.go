@@ -40,12 +40,12 @@ type entry struct {
 	version int
 }
 
-// What the double's sign-in methods accept.
+// The credentials that the double's sign-in methods accept.
 const (
-	// RoleID and SecretID are those of AppRole.
+	// RoleID and SecretID are the credentials of AppRole.
 	RoleID   = "role-of-the-double"
 	SecretID = "secret-id-of-the-double"
-	// Role and Proof are those of the Kubernetes and the JWT method.
+	// Role and Proof are the credentials of the Kubernetes and the JWT method.
 	Role  = "leat"
 	Proof = "proof-of-the-pod"
 )
@@ -145,7 +145,7 @@ func (s *Server) Reads(mount, path string) int {
 	return s.reads[mount+"/"+path]
 }
 
-// Logins returns how often somebody signed in.
+// Logins returns the number of sign-ins.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -95,8 +95,7 @@ func (s *Server) Call(t testing.TB, method, path string, body, answer any) {
 	}
 }
 
-// Token returns a token with one policy, for as long as the period says and as often as it is
-// renewed.
+// Token returns a token with one policy, for as long as the period and as often as it is renewed.
 func (s *Server) Token(t testing.TB, policy string, period time.Duration) string {
 	t.Helper()
 	var answer struct {

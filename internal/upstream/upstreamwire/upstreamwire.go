@@ -4,8 +4,8 @@
 // Package upstreamwire turns definitions of repositories into what they are on the wire, and back:
 // in the documents that people write and in what the catalog hands to gitcache.
 //
-// It does not check what comes from the wire but for one thing: a duration that is not valid is an
-// error. A number that this version does not know becomes a value that the validation refuses.
+// It does not check what comes from the wire except for one thing: a duration that is not valid is
+// an error. A number that this version does not know becomes a value that the validation refuses.
 package upstreamwire
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/upstream"
 )
 
-// message is what a RepositorySpec and a RepositoryDefinition have in common.
+// message is the interface that a RepositorySpec and a RepositoryDefinition have in common.
 type message interface {
 	GetType() gitcachev1.RepositoryType
 	GetUrl() string
@@ -53,7 +53,7 @@ func Definition(m message) (upstream.Definition, error) {
 		return upstream.Definition{}, fielderr.New("poll_interval", "is not a valid duration")
 	}
 	kind := name[upstream.Type](m.GetType())
-	// People do not say it of themselves.
+	// People do not set it for themselves.
 	stored, _ := m.(interface{ GetPublicOnly() bool })
 	return upstream.Definition{
 		Type: kind, URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),

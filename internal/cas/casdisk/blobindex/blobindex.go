@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blobindex tracks which blobs a store on disk has, how much room they take, and when each was
-// last read and last checked. It evicts those that were read longest ago.
+// Package blobindex tracks which blobs a store on disk has, how much room they take, and when each
+// was last read and last checked. It evicts the least recently read ones.
 //
 // It does not touch the disk itself: where the disk has to change together with the list, it calls a
 // function of its [Config] while it holds its lock. A file that was to go and could not be removed is
@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// Config is what an [Index] works with. Its functions are called under the index's lock, so they must
-// be quick and must not call the index. All but Pinned are required.
+// Config holds the settings and functions of an [Index]. Its functions are called under the index's
+// lock, so they must be quick and must not call the index. All but Pinned are required.
 type Config struct {
 	Limit   int64                    // of the bytes that are used
 	Pinned  func(digest.Digest) bool // reports whether a blob must not be evicted; nil: none
@@ -49,7 +49,7 @@ type Entry struct {
 	recency, checks *list.Element
 }
 
-// Facts is what is known of a blob. It changes under the index's lock.
+// Facts describes a blob. It changes under the index's lock.
 type Facts struct {
 	Stored   digest.Digest // of the stored bytes; zero until they have been read
 	Verified bool          // whether this process has verified the bytes
