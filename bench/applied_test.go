@@ -40,7 +40,7 @@ var (
 const (
 	// objectsPerFolder is how many ConfigMaps a service has. A commit changes one of them.
 	objectsPerFolder = 10
-	// probe is that object, and marker the field of it that says by which commit.
+	// probe is that object, and marker its field that names the commit.
 	probe, marker = "object-00", "commit"
 	// appliedPatience bounds the wait for all agents to apply something.
 	appliedPatience = 10 * time.Minute
@@ -222,7 +222,7 @@ func watch(b *testing.B, cp *localkube.ControlPlane, seen *sightings) {
 		group.Wait()
 	})
 	group.Go(func() {
-		// A busy API server ends a watch that falls behind. The next one begins with what is there.
+		// A busy API server ends a watch that falls behind. The next one begins with the current objects.
 		err := backoff.Retry(ctx, backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second}, func(ctx context.Context) error {
 			return watchOnce(ctx, cp, seen)
 		})

@@ -55,7 +55,8 @@ const (
 type hub struct {
 	distributor, gitcache *server
 	repository            *gittest.Repo
-	// database is the URL of the distributor's, and tunnel that of the tunnel, which agents are given.
+	// database is the URL of the distributor's database, and tunnel the URL of the tunnel, which
+	// agents are given.
 	database, tunnel string
 	agents           []*agent
 	// disconnect ends the streams of all agents, and returns when their connections are closed.

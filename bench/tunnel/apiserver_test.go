@@ -13,8 +13,8 @@ import (
 )
 
 // The paths that the API server's double answers. A GET of pathBulk with the parameter "bytes" is
-// answered with that many, in a body of unknown length like those of lists and logs. A PUT discards
-// its body and answers its length.
+// answered with that many, in a body of unknown length like lists and logs. A PUT discards its body
+// and answers its length.
 const (
 	pathSmall = "/api/v1/namespaces/default/configmaps/small"
 	pathBulk  = "/api/v1/namespaces/default/configmaps/bulk"
@@ -27,8 +27,8 @@ const (
 	bulkChunk    = 128 << 10
 )
 
-// apiServerDouble returns the handler of a Kubernetes API server that supports only the requests of these
-// benchmarks. It authenticates nobody.
+// apiServerDouble returns the handler of a Kubernetes API server that supports only the requests of
+// these benchmarks. It does not authenticate.
 func apiServerDouble() http.Handler {
 	small := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default",`+
 		`"uid":"7c7e5b9e-0f0c-4b0f-9c39-1a6f6a4f1f11","resourceVersion":"123456","creationTimestamp":"2026-01-01T00:00:00Z"},`+

@@ -44,8 +44,8 @@ func runPart(ctx context.Context, args []string) error {
 	}
 }
 
-// Flow-control windows of servers. The API server has those of a kube-apiserver. A proxy's are as
-// large as those of Go's clients, so that they are not the bottleneck in either direction.
+// Flow-control windows of servers. The API server has the windows of a kube-apiserver. A proxy's
+// are as large as those of Go's clients, so that they are not the bottleneck in either direction.
 var (
 	ofAPIServer = http.HTTP2Config{
 		MaxConcurrentStreams: 100, MaxReadFrameSize: 256 << 10,

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// resourceList is what the module reads and writes.
+// resourceList is the document that the module reads and writes.
 type resourceList struct {
 	APIVersion     string           `json:"apiVersion"`
 	Kind           string           `json:"kind"`
@@ -27,7 +27,7 @@ type resourceList struct {
 	Results        []result         `json:"results,omitempty"`
 }
 
-// input is what Leat tells the module.
+// input is Leat's message to the module.
 type input struct {
 	Spec struct {
 		Path   string `json:"path"`

@@ -19,7 +19,7 @@ const notShown = "not shown yet"
 const failureCases = 48
 
 // TestTunnelFailures compares the table of the tunnel's failure cases with the tests that it names:
-// each case has one row, and each row names existing tests, or says that there is none.
+// each case has one row, and each row names existing tests, or states that there is none.
 func TestTunnelFailures(t *testing.T) {
 	t.Parallel()
 	top := root(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// imagePrograms are the images that the Dockerfile makes: those of the services and the command line,
-// the demo's Git host, and gitcache with git.
+// imagePrograms are the images that the Dockerfile makes: the images of the services and the
+// command line, the demo's Git host, and gitcache with git.
 var imagePrograms = []string{"agent", "demo-git", "distributor", "gitcache", "gitcache-git", "leat", "tunnel"}
 
 // imageSpellings are files that spell an image out, each in a way of its own. A test that no longer
@@ -34,8 +34,9 @@ var imageSpellings = []string{
 // the rendered manifests have the whole name.
 var chartRepository = regexp.MustCompile("^(  repository: leat/agent|\\| `image\\.repository` \\| `\"leat/agent\"` .*)$")
 
-// ownImage finds what looks like an image of ours: a project of our name, in a registry or without one,
-// and a program, a placeholder or a variable. A path, which goes on after it or before it, does not.
+// ownImage finds what looks like an image of ours: a project of our name, in a registry or without
+// one, and a program, a placeholder or a variable. A path, which continues after it or before it,
+// does not.
 var ownImage = regexp.MustCompile(`(?:^|://|[^\w./@-])` +
 	`((?:(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d+)?/(?:[a-z0-9._-]+/)*)?(?:leatdev/leat|leatdev|leat)/(?:[a-z]+(?:-[a-z]+)*|[A-Z]+|\$\{?\w+\}?))` +
 	`(?::([\w$][\w.${}-]*))?(?:[^\w/-]|$)`)
@@ -153,8 +154,8 @@ func TestCheckImages(t *testing.T) {
 	}
 }
 
-// TestVersionOnTheWayIsEverywhere requires that images of a checkout have its version as their tag, the Dockerfile as
-// what their programs say, and both charts as theirs.
+// TestVersionOnTheWayIsEverywhere requires that images of a checkout have its version as their tag,
+// the Dockerfile as the version of their programs, and both charts as theirs.
 func TestVersionOnTheWayIsEverywhere(t *testing.T) {
 	t.Parallel()
 	own, want := ownImages(t), app.Version()

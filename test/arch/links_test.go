@@ -23,7 +23,7 @@ type link struct {
 	anchor string
 }
 
-// markdown is what the tests of links need of a page.
+// markdown holds the parts of a page that the tests of links need.
 type markdown struct {
 	links   []link
 	anchors []string
@@ -41,7 +41,7 @@ var (
 	pageInText = regexp.MustCompile(`(?:^|[^\w/.-])(?:\.\./)*(docs/[\w./-]+\.md)`)
 )
 
-// TestLinksLeadSomewhere follows each relative link of each page, also those of generated ones: to a
+// TestLinksLeadSomewhere follows each relative link of each page, including generated ones: to a
 // file or folder that Git tracks, and to a heading of that page.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
@@ -63,8 +63,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestEveryPageIsReached follows links from README and from the index of the documentation. A page
-// that nobody can reach is not read, and nobody notices when it is no longer true.
+// TestEveryPageIsReached follows links from README and from the index of the documentation. An
+// unreachable page is not read, and its errors are not noticed.
 func TestEveryPageIsReached(t *testing.T) {
 	t.Parallel()
 	pages := readPages(t)

@@ -35,9 +35,9 @@ const (
 	recorded  = "objects of the service's inventory"
 )
 
-// reads are all reads of the cluster in the agent's code: what a file reads, by which reader, and how
-// often. A file has a row for each of its readers. docs/reference/agent/reads.md is made of those
-// that have one.
+// reads are all reads of the cluster in the agent's code: what a file reads, by which reader, and
+// how often. A file has a row for each of its readers. docs/reference/agent/reads.md is made of the
+// rows that have one.
 var reads = []struct {
 	file  string
 	by    by

@@ -140,7 +140,7 @@ type readKey struct {
 	by   by
 }
 
-// compareReads returns how the reads that the code has differ from those of the table.
+// compareReads returns how the reads that the code has differ from the table's.
 func compareReads(found map[readKey]int) (differences []string) {
 	listed := map[readKey]int{}
 	for _, row := range reads {

@@ -20,7 +20,7 @@ import (
 type room struct {
 	path  string // relative to the root
 	files []string
-	// fields and methods are those of each type declared in the package.
+	// fields and methods are the fields and methods of each type declared in the package.
 	fields, methods map[string]int
 	// arrows are the pairs of files of which the first names what the second declares. Struct
 	// fields do not count.

@@ -70,7 +70,7 @@ var realTime = map[string]string{
 }
 
 // TestNoRealTimeInTests refuses tests that bound or measure real time: such tests fail on a busy
-// machine, and say nothing about the code. Time is virtual in a testing/synctest bubble, and
+// machine, and reveal nothing about the code. Time is virtual in a testing/synctest bubble, and
 // benchmarks measure.
 func TestNoRealTimeInTests(t *testing.T) {
 	t.Parallel()
@@ -180,7 +180,8 @@ func isEntry(name string) bool {
 	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example") || name == "init"
 }
 
-// spread takes out of virtual what is used in real time, until nothing changes, and what nothing uses.
+// spread takes out of virtual functions that are used in real time, until nothing changes, and
+// unused ones.
 func (p *tests) spread() {
 	named := p.selected()
 	for changed := true; changed; {
@@ -310,7 +311,7 @@ func (p *tests) sites() []site {
 	return found
 }
 
-// judge returns what is wrong with a call that is made in real time. A ticker is allowed: it paces a
+// judge returns the defect of a call that is made in real time. A ticker is allowed: it paces a
 // loop, and the loop's end is judged where it is written.
 func (p *tests) judge(call *ast.CallExpr) string {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
@@ -336,7 +337,7 @@ func (p *tests) judge(call *ast.CallExpr) string {
 
 const tooShort = "bounds time by less than a minute, or by an unknown time"
 
-// judgeMoment returns what is wrong with a deadline such as time.Now().Add(d).
+// judgeMoment returns the defect of a deadline such as time.Now().Add(d).
 func (p *tests) judgeMoment(moment ast.Expr) string {
 	add, ok := moment.(*ast.CallExpr)
 	if !ok || len(add.Args) != 1 {

@@ -19,8 +19,8 @@
 // or a few seconds. The long form is `make attack`: it attacks one server after the other, each
 // newly started, with each attack for 30 seconds, and prints a table. To select attacks, name them:
 // make attack ATTACKTIME=10s ARGS='-run TestSecAttacks/slow_readers'. With LEAT_ATTACK_BIN=folder
-// it attacks the binaries in that folder, for instance of another version, instead of building
-// those of the checkout.
+// it attacks the binaries in that folder, for instance of another version, instead of building the
+// checkout's.
 //
 // # Adding an attack
 //
@@ -28,9 +28,9 @@
 // connections it holds, how many megabytes it may send, and a function that attacks one port until
 // its context ends. [victim.each] runs that function's loop once per connection, [victim.http1] and
 // [victim.http2] open connections, [victim.client] speaks well-formed HTTP. They count and bound
-// what is sent, and close all connections when the attack is over, so an attack ends automatically.
-// Start from a similar attack in frames_test.go, readers_test.go, bodies_test.go, bombs_test.go or
-// connections_test.go.
+// the sent bytes, and close all connections when the attack is over, so an attack ends
+// automatically. Start from a similar attack in frames_test.go, readers_test.go, bodies_test.go,
+// bombs_test.go or connections_test.go.
 //
 // Show that the attack does harm: run it against binaries from before the fix (LEAT_ATTACK_BIN), or
 // remove the bound that stops it. If nothing fails under an attack, it may be too weak: check the

@@ -24,17 +24,18 @@ type attack struct {
 	asAgent bool
 	// secure attacks only the servers with TLS.
 	secure bool
-	// absolute says that net/http is not comparable, because its handler does not do what is
-	// attacked. Only the service's limit applies.
+	// absolute means that net/http is not comparable, because its handler lacks the attacked feature.
+	// Only the service's limit applies.
 	absolute bool
 	// conns is how many connections or requests an attack holds at once at each port.
 	conns int
-	// megabytes bounds what is sent to each port in the short form. The long form may send the same
+	// megabytes bounds the bytes sent to each port in the short form. The long form may send the same
 	// amount again every lasts.
 	megabytes int64
 	// lasts is how long the short form takes. Zero: 300 ms.
 	lasts time.Duration
-	// probe returns the normal request that is sent beside this attack. Nil: that of [rig.normal].
+	// probe returns the normal request that is sent beside this attack. Nil: the request of
+	// [rig.normal].
 	probe func(t *testing.T, r *rig, s *server) ask
 	// during requires that more than half of the normal requests are answered during the attack,
 	// and not only after it.
@@ -43,7 +44,7 @@ type attack struct {
 	run func(ctx context.Context, v *victim)
 }
 
-// ports says which ports are attacked.
+// ports lists the attacked ports.
 type ports int
 
 const (

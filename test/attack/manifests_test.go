@@ -19,7 +19,7 @@ import (
 // top is the root of the checkout.
 const top = "../.."
 
-// pod is what the shipped manifests set for a service's container.
+// pod holds the settings of the shipped manifests for a service's container.
 type pod struct {
 	memory int64    // the limit, in bytes
 	env    []string // settings that are not addresses or paths: GOMEMLIMIT, sizes, numbers

@@ -28,7 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/program"
 )
 
-// pause is the time between two looks at another process.
+// pause is the time between two checks of another process.
 const pause = 50 * time.Millisecond
 
 // build compiles the command in a folder of the checkout and returns the binary. It disables cgo,

@@ -37,7 +37,7 @@ type leak struct {
 	// bearers returns what the holder can send to a program as a bearer token: the secret itself,
 	// and tokens made from it.
 	bearers func(t *testing.T, program string) []string
-	// passwords are what the holder can try at Redis.
+	// passwords are the ones that the holder can try at Redis.
 	passwords []string
 }
 

@@ -23,7 +23,7 @@ import (
 // axeSum is the SHA-256 of testdata/axe-core/axe.min.js: axe-core 4.10.3, unchanged.
 const axeSum = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb"
 
-// minContrast is what all text has, also where WCAG asks for 3 only.
+// minContrast is the contrast of all text, also where WCAG asks for 3 only.
 const minContrast = 4.5
 
 // look is how a person sees a page.
@@ -58,11 +58,11 @@ type checks struct {
 	Contrast     float64
 	// Overflow is by how many pixels the page is wider than its window.
 	Overflow int
-	// Background and Scheme are those of the page.
+	// Background and Scheme belong to the page.
 	Background, Scheme string
 }
 
-// run has axe-core look at the page. Every rule counts, those of good practice too.
+// run lets axe-core check the page. Every rule counts, including rules of good practice.
 const runAxe = `axe.run(document, {resultTypes: ['violations', 'incomplete', 'passes']}).then(r => {
 	const named = list => list.flatMap(v => v.nodes.map(n => v.id + ': ' + v.help + ': ' + n.html + ' ' + (n.failureSummary || '')));
 	const texts = r.passes.filter(p => p.id === 'color-contrast').flatMap(p => p.nodes).map(n => n.any[0].data.contrastRatio);
@@ -87,7 +87,7 @@ func axe(t *testing.T) string {
 	return string(source)
 }
 
-// show shows the page as somebody with that look sees it.
+// show shows the page as a person with that look sees it.
 func (b *tab) show(t *testing.T, l look) {
 	t.Helper()
 	b.do(t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -104,7 +104,7 @@ func (b *tab) show(t *testing.T, l look) {
 	script[string](t, b, "document.documentElement.style.fontSize = '"+l.text+"'")
 }
 
-// checkAccess has axe-core look at the page in every look.
+// checkAccess lets axe-core check the page in every look.
 func (b *tab) checkAccess(t *testing.T, source, page string) {
 	t.Helper()
 	script[bool](t, b, source+"; true") // not by the page, whose policy allows no script

@@ -102,7 +102,7 @@ func (h *hub) shell(t *testing.T, command, want string) string {
 	for !strings.Contains(compact(out.String()), compact(want)) && lines.Scan() {
 		out.WriteString(lines.Text() + "\n")
 	}
-	_ = run.Cancel() // a watch would go on
+	_ = run.Cancel() // a watch would continue
 	_ = run.Wait()
 	return out.String()
 }

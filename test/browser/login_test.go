@@ -114,7 +114,7 @@ func (l *leat) run(t *testing.T, args ...string) string {
 func TestLoginOpensTheBrowser(t *testing.T) {
 	t.Parallel()
 	h, b, dir := start(t), open(t), t.TempDir()
-	// What the command opens is handed to the browser of the tests.
+	// The page that the command opens is handed to the browser of the tests.
 	pipe, opener := filepath.Join(dir, "address"), filepath.Join(dir, "open")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

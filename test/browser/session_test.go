@@ -31,7 +31,7 @@ func callOf(procedure, body string, headers ...string) string {
 		.then(async r => ({status: r.status, body: await r.json().catch(() => ({}))}))`, procedure, all, body)
 }
 
-// answer is what a call resolves to.
+// answer is the result of a call.
 type answer struct {
 	Status int `json:"status"`
 	Body   struct {
@@ -50,8 +50,8 @@ func (h *hub) atHome(t *testing.T, b *tab) {
 	b.open(t, h.front.url(hubName)+ownPage)
 }
 
-// TestSecSessionInABrowser looks at the cookie as the browser keeps it, and uses it as the hub's own
-// pages do: it buys tokens, and is sent to clusters' paths, where it authenticates nobody.
+// TestSecSessionInABrowser reads the cookie as the browser keeps it, and uses it as the hub's own
+// pages do: it buys tokens, and is sent to clusters' paths, where it does not authenticate.
 func TestSecSessionInABrowser(t *testing.T) {
 	t.Parallel()
 	h, b := start(t), open(t)
@@ -207,8 +207,8 @@ func TestSignOutInABrowser(t *testing.T) {
 	}
 }
 
-// TestSecCookiesOfClusterHosts has the pages of one cluster's host set cookies for others. What they
-// can set reaches no cluster's page as its own, and nothing of it reaches the hub.
+// TestSecCookiesOfClusterHosts has the pages of one cluster's host set cookies for others. Cookies
+// that they can set reach no cluster's page as its own, and none of them reaches the hub.
 func TestSecCookiesOfClusterHosts(t *testing.T) {
 	t.Parallel()
 	h, b := start(t), open(t)
@@ -235,7 +235,7 @@ func TestSecCookiesOfClusterHosts(t *testing.T) {
 		t.Errorf("the page of shop/berlin has %q, want only what is set for the whole domain", got)
 	}
 	h.front.seen()
-	b.open(t, h.front.url("shop.berlin."+clusterDomain)+"/version") // a host of two labels is nobody's
+	b.open(t, h.front.url("shop.berlin."+clusterDomain)+"/version") // a host of two labels belongs to no cluster
 	h.atHome(t, b)
 	if got := script[string](t, b, "document.cookie"); got != "" {
 		t.Errorf("the hub's page has %q", got)

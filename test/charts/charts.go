@@ -33,7 +33,7 @@ const (
 	Agent = "leat-agent"
 )
 
-// Release is what a render knows besides values.
+// Release holds the facts of a render besides values.
 type Release struct {
 	Name, Namespace string
 }
@@ -97,7 +97,7 @@ func Documents(texts map[string]string) []string {
 		for document := range strings.SplitSeq(texts[name], "\n---\n") {
 			var content map[string]any
 			if err := yaml.Unmarshal([]byte(document), &content); err != nil || len(content) > 0 {
-				documents = append(documents, document) // a reader reports what is malformed
+				documents = append(documents, document) // a reader reports the malformed part
 			}
 		}
 	}

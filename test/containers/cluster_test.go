@@ -69,7 +69,7 @@ func startCluster(t *testing.T, e *engine, folder string) *cluster {
 			t.Fatal(err)
 		}
 	}
-	// What a person may do in a cluster is decided by that cluster, too.
+	// The rights of a person in a cluster also depend on that cluster.
 	if _, err := e.run(t, nil, c.kubectl, "--kubeconfig", c.local.KubeconfigPath(), "create", "clusterrolebinding", "admin", "--clusterrole=cluster-admin", "--user=admin"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ spec:
 }
 
 // checkKubectl reads and watches the cluster with the real kubectl and the kubeconfig that leat
-// prints. What changes while it watches arrives at once, though it is less than any buffer holds.
+// prints. Changes during the watch arrive at once, though they are smaller than any buffer.
 func (c *cluster) checkKubectl(t *testing.T) {
 	kubeconfig := c.kubeconfig(t, "berlin")
 	watch := exec.CommandContext(t.Context(), c.kubectl, "--kubeconfig", kubeconfig, "get", "configmap", "shop", "--watch", "--output", `jsonpath={.data.value}{"\n"}`)
@@ -263,7 +263,7 @@ func (c *cluster) answers(t *testing.T, header http.Header) {
 }
 
 // checkKills ends the process of each container in turn, as the kernel does for want of memory,
-// while requests go on. The engine starts it again, and then a further commit arrives.
+// during requests. The engine starts it again, and then a further commit arrives.
 func (c *cluster) checkKills(t *testing.T) {
 	header, secret := http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}}, c.webhookSecret(t)
 	const keys = "/.well-known/jwks.json"

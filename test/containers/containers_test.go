@@ -3,7 +3,7 @@
 
 // Package containers runs the images and docker-compose.yml as they are shipped, on a real engine,
 // and delivers a commit through them. `make containers` starts the engine and runs these tests in
-// its network. Those of images compile beside those of the stack, which mostly wait.
+// its network. The tests of images compile beside the tests of the stack, which mostly wait.
 package containers_test
 
 import (
@@ -33,7 +33,7 @@ const origin = "https://127.0.0.1:8443"
 // ours are the images of the hub's services and of the agent.
 var ours = []string{"gitcache", "distributor", "tunnel", "agent"}
 
-// TestSecImagesContainOnlyTheProgram lists what is in each image.
+// TestSecImagesContainOnlyTheProgram lists the content of each image.
 func TestSecImagesContainOnlyTheProgram(t *testing.T) {
 	t.Parallel()
 	e := requireEngine(t)
@@ -201,8 +201,8 @@ func (e *engine) checkBackup(t *testing.T) {
 	}
 }
 
-// checkRestart stops the stack, looks at how its processes ended, and brings it up again with what
-// it kept.
+// checkRestart stops the stack, checks how its processes ended, and brings it up again with what it
+// kept.
 func (e *engine) checkRestart(t *testing.T, c *cluster) {
 	e.do(t, "stop", "--timeout", "300") // a process that a busy machine holds up is not killed
 	for _, service := range e.services {

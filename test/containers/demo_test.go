@@ -170,7 +170,7 @@ func (d *demo) checkLogs(t *testing.T) {
 	}
 }
 
-// forwarding is what kubectl prints once it listens.
+// forwarding matches the line that kubectl prints once it listens.
 var forwarding = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:\d+)`)
 
 // checkPortForward fetches a page of a pod.

@@ -28,9 +28,9 @@ var stack, builds sync.Mutex
 // engine runs the clients of the engine that `make containers` started.
 type engine struct {
 	docker, compose string
-	// services are those of the compose file that are brought up.
+	// services are the services of the compose file that are brought up.
 	services []string
-	// own says how the images are named that `make containers` has built.
+	// own holds the names of the images that `make containers` has built.
 	own supply.Own
 	// env are the variables that every command gets besides the test's own.
 	env []string
@@ -167,7 +167,7 @@ func (e *engine) address(t *testing.T, service, network string) string {
 	return e.ask(t, "inspect", "--format", fmt.Sprintf(`{{ (index .NetworkSettings.Networks "leat_%s").IPAddress }}`, network), container(service))
 }
 
-// files returns the paths in an image, with the owners and modes of those that others could use.
+// files returns the paths in an image, with the owners and modes of the ones that others could use.
 func (e *engine) files(t *testing.T, image string) []string {
 	t.Helper()
 	id := e.ask(t, "create", image)

@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// TestMachinesWithoutAnEngineAreTold runs the first step of `make containers`, and that of `make
-// node`, on machines that cannot start an engine or a node. It prints what is missing in one line, and
-// ends with a code of its own.
+// TestMachinesWithoutAnEngineAreTold runs the first step of `make containers`, and the first step
+// of `make node`, on machines that cannot start an engine or a node. It prints the missing parts in
+// one line, and ends with a code of its own.
 func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 	t.Parallel()
-	// What tools/system.sh looks for.
+	// The programs that tools/system.sh looks for.
 	installed := map[string]string{"id": "echo 0", "unshare": "echo unshare failed: Operation not permitted >&2; exit 1"}
 	for program := range strings.FieldsSeq("git redis-server postgres curl openssl nginx zstd ssh gpg sshd ps dockerd runc busybox ip iptables") {
 		installed[program] = "exit 1"
@@ -29,9 +29,9 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 	noLayers["unshare"] = `until [ "$1" = true ] || [ "$1" = /bin/sh ]; do shift; done; "$@"`
 	noLayers["mount"] = "echo mount: permission denied >&2; exit 32"
 	for name, c := range map[string]struct {
-		// args are those of ready.sh.
+		// args are the arguments of ready.sh.
 		args []string
-		// programs are those of PATH, besides the usual ones, with their scripts.
+		// programs are the programs of PATH, besides the usual ones, with their scripts.
 		programs map[string]string
 		// want is a pattern.
 		want string

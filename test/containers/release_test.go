@@ -101,7 +101,7 @@ func releasedImage(t *testing.T, file string) v1.Image {
 	return nil
 }
 
-// layerOf returns what is in the one layer of an image.
+// layerOf returns the content of the one layer of an image.
 func layerOf(t *testing.T, image v1.Image) map[string]string {
 	t.Helper()
 	layers, err := image.Layers()
@@ -116,7 +116,7 @@ func layerOf(t *testing.T, image v1.Image) map[string]string {
 	return contentsOf(t, content)
 }
 
-// contents returns what is in an image of the engine.
+// contents returns the content of an image of the engine.
 func (e *engine) contents(t *testing.T, image string) map[string]string {
 	t.Helper()
 	id := e.ask(t, "create", image)
@@ -131,8 +131,8 @@ func (e *engine) contents(t *testing.T, image string) map[string]string {
 	return contentsOf(t, f)
 }
 
-// contentsOf returns the mode, the owner and the sum of each file of a tar, by its path, without those that an engine
-// makes in every container.
+// contentsOf returns the mode, the owner and the sum of each file of a tar, by its path, without
+// files that an engine makes in every container.
 func contentsOf(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	found := map[string]string{}

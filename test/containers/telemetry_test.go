@@ -25,7 +25,7 @@ import (
 // image: Grafana's page is not built from Go modules.
 var observers = []string{"collector", "traces", "metrics"}
 
-// What people open on this machine.
+// The ports that people open on this machine.
 const (
 	tracesURL  = "http://127.0.0.1:16686"
 	metricsURL = "http://127.0.0.1:9090"

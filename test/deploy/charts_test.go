@@ -43,7 +43,7 @@ type installation struct {
 	values string // YAML
 }
 
-// installations are those that the tests render, lint and install.
+// installations are the ones that the tests render, lint and install.
 func installations() map[string]installation {
 	return map[string]installation{
 		"trial": {chart: charts.Hub, values: `
@@ -342,7 +342,7 @@ func helmProgram(t *testing.T) func(args ...string) (string, error) {
 	}
 }
 
-// TestHubStandsDisruptions looks at what keeps the hub up while pods come and go.
+// TestHubStandsDisruptions checks what keeps the hub up while pods come and go.
 func TestHubStandsDisruptions(t *testing.T) {
 	t.Parallel()
 	objects := render(t, installations()["ha"])
@@ -470,7 +470,8 @@ func podTemplates(t *testing.T, objects map[string][]byte) map[string]corev1.Pod
 	return found
 }
 
-// TestSettingsOfChartsExist compares the variables that charts set with those that programs read.
+// TestSettingsOfChartsExist compares the variables that charts set with the variables that programs
+// read.
 func TestSettingsOfChartsExist(t *testing.T) {
 	t.Parallel()
 	known := settings(t)

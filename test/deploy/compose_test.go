@@ -22,14 +22,14 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none. All
-// services are in the project, including those that `up` does not start.
+// loadCompose reads docker-compose.yml with the variables of a file .env; a fresh clone has none.
+// All services are in the project, including services that `up` does not start.
 func loadCompose(t *testing.T, env ...string) *types.Project {
 	t.Helper()
 	return loadProfiles(t, []string{"tools", "observe", "demo"}, env...)
 }
 
-// loadProfiles is [loadCompose] for the services of these profiles, and those of none.
+// loadProfiles is [loadCompose] for the services of these profiles, and the ones without a profile.
 func loadProfiles(t *testing.T, profiles []string, env ...string) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(env), cli.WithProfiles(profiles))
@@ -127,7 +127,7 @@ var readers = map[string]string{
 
 // TestSecComposeServicesReadTheirOwnSecrets requires that a service can read the volume with its own
 // secrets and no other one, that it starts after these are made, and that only its group may read
-// them. The service init alone has all volumes, and that of the authority's key.
+// them. The service init alone has all volumes, and the volume of the authority's key.
 func TestSecComposeServicesReadTheirOwnSecrets(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
@@ -176,8 +176,7 @@ func TestSecComposeServicesReadTheirOwnSecrets(t *testing.T) {
 	}
 }
 
-// secretSetting is what the name of a variable contains that holds a secret. Names of files end
-// otherwise.
+// secretSetting matches the name of a variable that holds a secret. Names of files end otherwise.
 var secretSetting = regexp.MustCompile(`(SECRETS?|PASSWORD|TOKEN|KEYS?|DATABASE_URL|REDIS_URL)$`)
 
 // TestSecComposeHasNoSecretInEnvironments requires that `docker inspect` shows no secret, and that
@@ -249,7 +248,7 @@ func TestComposeNeedsNoSettings(t *testing.T) {
 }
 
 // TestComposeServicesHaveHealthChecks requires that `up --wait` waits for every service that can
-// report its health, and that services start after those that they cannot start without.
+// report its health, and that services start after the services that they cannot start without.
 func TestComposeServicesHaveHealthChecks(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
@@ -271,7 +270,7 @@ func TestComposeServicesHaveHealthChecks(t *testing.T) {
 }
 
 // TestComposeBuildsEachImageOnce requires that no two services build one tag, which fails where the
-// engine keeps images in containerd, and that an image of ours is never downloaded: that of a registry
+// engine keeps images in containerd, and that an image of ours is never downloaded: a registry's
 // may be of another commit.
 func TestComposeBuildsEachImageOnce(t *testing.T) {
 	t.Parallel()
@@ -445,7 +444,7 @@ func TestComposeObservesWithWhatWasTested(t *testing.T) {
 		"collector": {"tools/containers/otelcol", "go.opentelemetry.io/collector/otelcol", func(major, minor, patch int) string {
 			return fmt.Sprintf("otel/opentelemetry-collector:%d.%d.%d", major, minor, patch)
 		}},
-		// Its modules are those of version 1, whose last program was released with 2.13.
+		// Its modules are from version 1, whose last program was released with 2.13.
 		"traces": {"tools/containers/jaeger", "github.com/jaegertracing/jaeger", func(_, minor, patch int) string {
 			return fmt.Sprintf("jaegertracing/jaeger:2.%d.%d", minor-63, patch)
 		}},

@@ -50,7 +50,7 @@ func TestComposeFileIsValid(t *testing.T) {
 	project := loadCompose(t)
 	known := settings(t)
 	for _, own := range regexp.MustCompile(`= "(LEAT_[A-Z_]+)"`).FindAllSubmatch(read(t, top, "cli", "internal", "session", "session.go"), -1) {
-		known = append(known, string(own[1])) // those of the command line
+		known = append(known, string(own[1])) // the command line's
 	}
 	for _, service := range project.Services {
 		for name := range service.Environment {

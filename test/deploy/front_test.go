@@ -130,7 +130,7 @@ func TestSecFrontLeadsWhereTheRoutesLead(t *testing.T) {
 		return routed[longest]
 	}
 	for prefix := range routed {
-		if !strings.HasPrefix(prefix, "/leat.") { // a service has no path but those of its calls
+		if !strings.HasPrefix(prefix, "/leat.") { // a service has no path but its calls'
 			want[prefix], want[prefix+"x"] = leads(prefix), leads(prefix+"x")
 		}
 		want[prefix+"/x"] = leads(prefix + "/x")

@@ -86,7 +86,7 @@ func stagesOf(t *testing.T) map[string]string {
 }
 
 // TestDockerfileNeedsNothingElse requires that a build obtains nothing that is not pinned, works
-// behind a module proxy of one's own, and that images say what they are.
+// behind a module proxy of one's own, and that images are labelled.
 func TestDockerfileNeedsNothingElse(t *testing.T) {
 	t.Parallel()
 	dockerfile := string(read(t, top, "Dockerfile"))

@@ -215,7 +215,7 @@ func (c *cluster) mustHelm(t *testing.T, in installation, namespace string, args
 	return out
 }
 
-// secrets returns the Secrets of a namespace, without those of Helm, and the public keys.
+// secrets returns the Secrets of a namespace, without Helm's, and the public keys.
 func (c *cluster) secrets(t *testing.T, namespace string) map[string]map[string][]byte {
 	t.Helper()
 	t.Helper()
@@ -244,7 +244,7 @@ func (c *cluster) serviceKeys(t *testing.T, namespace string) string {
 func TestSecChartsFitTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	c.namespace(t, "hub") // where render says that objects are
+	c.namespace(t, "hub") // where render puts objects
 	bad := `{apiVersion: v1, kind: Pod, metadata: {name: bad, namespace: hub}, spec: {containers: [{name: a, image: b}]}}`
 	c.mustRun(t, "", "create", "serviceaccount", "default", "-n", "hub")
 	if out, err := c.run(t, bad, "create", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(out, "violates PodSecurity") {
@@ -297,9 +297,9 @@ func withVolumes(spec corev1.PodSpec) corev1.PodSpec {
 	return spec
 }
 
-// TestSecChartKeepsSecrets installs a hub with the real Helm, upgrades it, replaces a secret as
-// docs/operations/keys.md says, removes the hub and installs it again. Each secret is made once: a
-// new distributor's secret would not open the database.
+// TestSecChartKeepsSecrets installs a hub with the real Helm, upgrades it, replaces a secret as in
+// docs/operations/keys.md, removes the hub and installs it again. Each secret is made once: a new
+// distributor's secret would not open the database.
 func TestSecChartKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

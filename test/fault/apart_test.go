@@ -14,8 +14,9 @@ import (
 )
 
 // TestACommitArrivesFromReplicasThatWereApart cuts a replica of gitcache off from the owner of a repository while a
-// commit is fetched. The event of it reaches the distributor through that replica, which answers the question that
-// follows from its own mirror, and without the commit. Nobody tells of the commit again.
+// commit is fetched. The event of it reaches the distributor through that replica, which answers
+// the question that follows from its own mirror, and without the commit. The commit is not
+// announced again.
 func TestACommitArrivesFromReplicasThatWereApart(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()

@@ -24,7 +24,7 @@ import (
 
 var beganLooking = regexp.MustCompile(`this replica looks at the fleet sources".*"term":[0-9]+`)
 
-// terms returns how often a replica began to look at the fleet sources.
+// terms returns how often a replica began to read the fleet sources.
 func terms(t *testing.T, p *process) int {
 	t.Helper()
 	log, err := os.ReadFile(p.log)
@@ -51,9 +51,9 @@ func sites(n int) map[string]string {
 	return map[string]string{"fleet/clusters.yaml": documents.String()}
 }
 
-// TestFleetSourceThroughAKill kills the replica that looks at the fleet sources, once while it has a commit to
-// apply, and once while removals wait for a person, who then agrees at the other replica. Each commit is applied
-// completely, and what was agreed to is removed, once.
+// TestFleetSourceThroughAKill kills the replica that reads the fleet sources, once while it has a
+// commit to apply, and once while removals wait for a person, who then agrees at the other replica.
+// Each commit is applied completely, and the confirmed objects are removed, once.
 func TestFleetSourceThroughAKill(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, scale{repositories: 1, lease: 2 * time.Second, poll: 5 * time.Second}, 2, 1, 5*time.Second)

@@ -37,7 +37,7 @@ const adminToken = "leat_the-admin-token-of-this-test"
 type hub struct {
 	*fleet
 	distributors []*process
-	// settings are added to those of each distributor.
+	// settings are added to each distributor's.
 	settings []string
 	resync   time.Duration
 	clusters int

@@ -21,7 +21,8 @@ type fault struct {
 	happen func(t *testing.T, f *fleet)
 }
 
-// faults returns all kinds of faults. Each lasts as long as it says, up to three lease times.
+// faults returns all kinds of faults. Each lasts as long as its own duration, up to three lease
+// times.
 func faults() []fault {
 	return []fault{
 		{"kill", func(t *testing.T, f *fleet) {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// pause is the time between two looks at another process.
+	// pause is the time between two checks of another process.
 	pause = 50 * time.Millisecond
 	// callTimeout bounds one call. A call may never be answered if its replica, or one that this
 	// depends on, is frozen.
@@ -70,7 +70,7 @@ type process struct {
 	dir                     string // the data folder
 	redis                   *wire  // its connection to Redis
 	door                    *wire  // where other replicas of gitcache reach it
-	// probed is the setting of the address that answers probes. Empty: that of the internal listener.
+	// probed is the setting of the address that answers probes. Empty: the internal listener's.
 	probed string
 	env    []string
 	cmd    *exec.Cmd

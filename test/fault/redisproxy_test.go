@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// wire is one replica's connection to Redis, or that of the other replicas to it: a TCP proxy that can be cut, slowed
-// down and redirected.
+// wire is one replica's connection to Redis, or the connection of the other replicas to it: a TCP
+// proxy that can be cut, slowed down and redirected.
 type wire struct {
 	listener net.Listener
 

@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// reader is a person's program that asks two replicas in turn, while these are replaced. It does what a
-// careful client may do: where an answer says that a retry is right, it asks the other replica, once.
+// reader is a person's program that asks two replicas in turn, while these are replaced. It does
+// what a careful client may do: where an answer permits a retry, it asks the other replica, once.
 type reader struct {
 	name  string
 	calls [2]func(ctx context.Context) error
@@ -90,8 +90,8 @@ func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s", r.status,
 // errNoAnswer is in the chain of the error of a request that a replica has not answered.
 var errNoAnswer = errors.New("no answer")
 
-// canRetry reports whether a program may make a read again after this error: clients of Connect do after
-// unavailable, and those of Kubernetes after a broken connection or a Retry-After.
+// canRetry reports whether a program may make a read again after this error: clients of Connect do
+// after unavailable, and clients of Kubernetes after a broken connection or a Retry-After.
 func canRetry(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errNoAnswer) || connect.CodeOf(err) == connect.CodeUnavailable || errors.As(err, &refused) && refused.saysRetry
@@ -132,7 +132,7 @@ func open(ctx context.Context, client *http.Client, url, token string) (*http.Re
 	return response, nil
 }
 
-// configMap is what the tests read of a ConfigMap, and of a list.
+// configMap holds the fields that the tests read of a ConfigMap, and of a list.
 type configMap struct {
 	Metadata struct{ ResourceVersion string }
 	Data     map[string]string
@@ -187,7 +187,7 @@ func (v *viewer) watch(ctx context.Context, version string) (reached string, err
 			Object configMap
 		}
 		if err := decoder.Decode(&event); err != nil {
-			return version, nil // watches end, and another one goes on
+			return version, nil // watches end, and another one continues
 		}
 		if event.Type != "ADDED" && event.Type != "MODIFIED" {
 			return version, fmt.Errorf("got the event %s at version %s: %v", event.Type, version, event.Object)

@@ -79,7 +79,7 @@ type upgrade struct {
 	viewer   *viewer
 	session  *session
 	token    atomic.Value // of a person, for the tunnel
-	// isAgentAway is true while the agent is replaced, when nobody can reach its cluster.
+	// isAgentAway is true while the agent is replaced, when its cluster is unreachable.
 	isAgentAway atomic.Bool
 }
 

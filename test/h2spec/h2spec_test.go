@@ -59,7 +59,7 @@ var exempt = map[string]map[string]string{
 	},
 }
 
-// settings are almost those of the tunnel.
+// settings are almost the tunnel's.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: 16 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100, PingAfter: time.Minute,

@@ -84,7 +84,8 @@ func (h *trial) serveMetrics(t *testing.T) *atomic.Int64 {
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	manifest := strings.NewReplacer("ADDRESS", h.address, "PORT", port).Replace(metricsAPI)
 	h.apply(t, manifest)
-	// Before the server ends: the cluster deletes no namespace while it cannot list what is in one.
+	// Before the server ends: the cluster deletes no namespace while it cannot list the content of
+	// one.
 	t.Cleanup(func() { h.kubectl(t, "delete", "apiservice/v1beta1.metrics.k8s.io", "--wait=false") })
 	h.kubectl(t, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", patience)
 	return use

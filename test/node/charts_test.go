@@ -22,7 +22,7 @@ type release struct {
 	values string
 	// service is the one whose setting the upgrade changes, and setting is that value of the chart.
 	service, setting string
-	// keeps are the objects that uninstalling leaves behind, besides those that the test made.
+	// keeps are the objects that uninstalling leaves behind, besides the test's own objects.
 	keeps []string
 }
 
@@ -39,7 +39,7 @@ func TestCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		values string
 		keeps  []string
-		// hasDatabases reports whether Redis and PostgreSQL are somebody else's.
+		// hasDatabases reports whether Redis and PostgreSQL belong to others.
 		hasDatabases bool
 		// also runs while the hub does.
 		also func(*testing.T, *release)
@@ -148,8 +148,8 @@ func (r *release) checkSetting(t *testing.T, want string) {
 	}
 }
 
-// objects returns the names of what is in the namespace, without events, and without what Kubernetes
-// puts into every namespace.
+// objects returns the names of the objects in the namespace, without events, and without what
+// Kubernetes puts into every namespace.
 func (r *release) objects(t *testing.T) []string {
 	t.Helper()
 	kinds := strings.Fields(r.kubectl(t, "api-resources", "--namespaced", "--verbs=list", "--output", "name"))

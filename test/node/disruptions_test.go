@@ -21,11 +21,11 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// services are those of the hub that have several replicas, with their workloads.
+// services are the services of the hub that have several replicas, with their workloads.
 var services = map[string]string{"gitcache": "statefulset/gitcache", "distributor": "statefulset/distributor", "tunnel": "deployment/tunnel"}
 
-// calls are reads of each service that go on while the hub is disturbed, one after the other, each by
-// a connection of its own.
+// calls are reads of each service that continue while the hub is disturbed, one after the other,
+// each by a connection of its own.
 type calls struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -120,8 +120,7 @@ func (c *calls) end(t *testing.T) {
 	}
 }
 
-// checkRestarts replaces all pods of each service, as `kubectl rollout restart` does, while reads go
-// on.
+// checkRestarts replaces all pods of each service, as `kubectl rollout restart` does, during reads.
 func (h *trial) checkRestarts(t *testing.T) {
 	c := h.call(t)
 	for _, workload := range services {
@@ -133,8 +132,8 @@ func (h *trial) checkRestarts(t *testing.T) {
 	c.end(t)
 }
 
-// checkDrain drains the node of the hub's services while reads go on. The node is the only one, so
-// the pods that were evicted have no other: budgets refuse the second of each service, until the node
+// checkDrain drains the node of the hub's services during reads. The node is the only one, so the
+// pods that were evicted have no other: budgets refuse the second of each service, until the node
 // takes pods again.
 func (h *trial) checkDrain(t *testing.T) {
 	c := h.call(t)
@@ -229,8 +228,8 @@ func (h *trial) checkProbes(t *testing.T) {
 	}
 }
 
-// checkRedis takes Redis away. Nothing of the hub is unready without it, reads go on, and the next
-// commit arrives once it is back, with nothing in it.
+// checkRedis takes Redis away. Nothing of the hub is unready without it, reads continue, and the
+// next commit arrives once it is back, with nothing in it.
 func (h *trial) checkRedis(t *testing.T) {
 	c := h.call(t)
 	h.kubectl(t, "--namespace", "leat", "scale", "deployment/redis", "--replicas=0")

@@ -95,7 +95,7 @@ func (h *trial) install(t *testing.T) {
 	if !found {
 		t.Fatal("docs/operations/kubernetes.md has no commands for a trial")
 	}
-	// Without TLS, kubectl would send no credentials to the tunnel; the page says so.
+	// Without TLS, kubectl would send no credentials to the tunnel; the page mentions it.
 	const mode = "--set database.mode=trial"
 	if !strings.Contains(commands, mode) || !strings.Contains(string(page), "`--set tls.mode=generated`") {
 		t.Fatalf("got the commands\n%swhich the test cannot change to use TLS", commands)
@@ -163,7 +163,7 @@ spec: { cluster: berlin, namespace: hello, sources: [{ repository: hello, ref: {
 	h.arrives(t, "second")
 }
 
-// arrives blocks until the only pod is that of the commit, by its own log.
+// arrives blocks until the only pod is the commit's, by its own log.
 func (h *trial) arrives(t *testing.T, text string) {
 	t.Helper()
 	await.Success(t, "the log of a pod of the commit "+text, func(context.Context) error {

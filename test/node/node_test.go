@@ -113,7 +113,7 @@ func (n *node) namespace(t *testing.T, name string, labels ...string) {
 	}
 }
 
-// rolledOut blocks until each workload runs as its spec says.
+// rolledOut blocks until each workload runs its spec.
 func (n *node) rolledOut(t *testing.T, namespace string, workloads ...string) {
 	t.Helper()
 	for _, workload := range workloads {
@@ -121,7 +121,7 @@ func (n *node) rolledOut(t *testing.T, namespace string, workloads ...string) {
 	}
 }
 
-// pod holds those parts of a pod that the tests look at.
+// pod holds those parts of a pod that the tests read.
 type pod struct {
 	Metadata struct {
 		Name, DeletionTimestamp string

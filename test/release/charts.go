@@ -24,7 +24,7 @@ func (m *maker) packChart(name string) error {
 		return err
 	}
 	c.Metadata.Version, c.Metadata.AppVersion = m.version.Number(), m.version.Number()
-	// Helm writes these times, which are those of the checkout's files.
+	// Helm writes these times, which are the times of the checkout's files.
 	c.ModTime, c.SchemaModTime = m.checkout.time, m.checkout.time
 	for _, files := range [][]*common.File{c.Raw, c.Templates, c.Files} {
 		for _, file := range files {

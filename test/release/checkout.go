@@ -23,7 +23,7 @@ type checkout struct {
 	top string
 	// commit is the commit's full name.
 	commit string
-	// time is the commit's. What a release dates has this time, and not that of the machine.
+	// time is the commit's. All dates of a release are this time, and not the machine's.
 	time time.Time
 	// isTagged reports whether the commit has the tag of the version that is made.
 	isTagged bool
@@ -33,8 +33,7 @@ type checkout struct {
 var errNotCommitted = errors.New("the checkout has changes that are not committed; commit or remove them")
 
 // readCheckout returns the checkout for a release of the version. It fails if something is not
-// committed, and if tags say that the commit is another version, or that the version is another
-// commit.
+// committed, and if the tags give the commit another version, or the version another commit.
 func readCheckout(ctx context.Context, top string, version Version) (checkout, error) {
 	// The machine's settings may hide files that Git does not track.
 	changes, err := git(ctx, top, "status", "--porcelain", "--untracked-files=all")

@@ -18,13 +18,13 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// Platform is what a program is compiled for.
+// Platform is the target of a compilation.
 type Platform struct{ OS, Arch string }
 
 // String returns the platform in the form linux/amd64.
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// Platforms returns those of a whole release.
+// Platforms returns the platforms of a whole release.
 func Platforms() []Platform {
 	return []Platform{
 		{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
@@ -34,9 +34,9 @@ func Platforms() []Platform {
 // CommandLine names the program of the command line.
 const CommandLine = "leat"
 
-// Programs returns the names of the programs of a whole release, which are also those of their images
-// in the repository leat. The names of the programs of services begin with leat- where they are on
-// their own, outside of an image.
+// Programs returns the names of the programs of a whole release, which are also the names of their
+// images in the repository leat. The names of the programs of services begin with leat- where they
+// are on their own, outside of an image.
 func Programs() []string { return []string{"agent", "distributor", "gitcache", CommandLine, "tunnel"} }
 
 // program is a program, and how the Dockerfile makes its image.
@@ -73,8 +73,9 @@ func (p program) runsOn(platform Platform) bool {
 	return p.name == CommandLine || platform.OS == "linux"
 }
 
-// settings are those of go that change a program. A release fixes them, whatever the machine's are.
-// GOFLAGS repeats a flag of the Dockerfile, because an empty value would not override go's own file.
+// settings are the settings of go that change a program. A release fixes them, whatever the
+// machine's are. GOFLAGS repeats a flag of the Dockerfile, because an empty value would not
+// override go's own file.
 func settings(platform Platform) []string {
 	return []string{
 		"GOOS=" + platform.OS, "GOARCH=" + platform.Arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOFIPS140=off",

@@ -53,9 +53,9 @@ func subject(name, sum string) artifact {
 	return artifact{Name: name, Digest: map[string]string{"sha256": sum}}
 }
 
-// writeProvenance writes one statement about what is made of a set. source is the URL of the
-// repository. The statement holds no time and no number of the run, so the same commit gives the same
-// bytes.
+// writeProvenance writes one statement about the products of a set. source is the URL of the
+// repository. The statement holds no time and no number of the run, so the same commit gives the
+// same bytes.
 func (m *maker) writeProvenance(kind set, source, goVersion string) error {
 	ref := m.checkout.commit
 	if m.checkout.isTagged {

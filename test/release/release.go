@@ -6,8 +6,8 @@
 // Git, the Go module proxy, and no container engine.
 //
 // The same commit and the same version of Go give the same bytes, in any folder of any machine. The
-// Dockerfile says how programs are compiled and what is in images, see package recipe; so the images
-// are those that an engine makes of it. Nothing is signed.
+// Dockerfile defines how programs are compiled and the content of images, see package recipe; so
+// the images equal the ones that an engine makes of it. Nothing is signed.
 package release
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// Params says what is released.
+// Params selects what to release.
 type Params struct {
 	// Top is the root of a checkout without changes.
 	Top string
@@ -130,7 +130,7 @@ type maker struct {
 	version  Version
 	checkout checkout
 	report   func(line string)
-	// own says how images are named.
+	// own holds the names of images.
 	own supply.Own
 	// folder is where the files of the release gather.
 	folder string
@@ -138,7 +138,7 @@ type maker struct {
 	work string
 	// sums are the checksums of the files so far, by their names.
 	sums map[string]string
-	// made is what the statements of provenance are about.
+	// made is the subject of the statements of provenance.
 	made map[set][]artifact
 }
 
@@ -276,8 +276,8 @@ func releaseIn(folder string) ([]string, error) {
 	return names, nil
 }
 
-// publish moves a release into a folder, in place of the one that is there. The checksums go last and
-// come first, so that they list at each moment what is in the folder; see releaseIn.
+// publish moves a release into a folder, in place of the one that is there. The checksums go last
+// and come first, so that they list at each moment the content of the folder; see releaseIn.
 func publish(from, folder string) error {
 	old, err := releaseIn(folder)
 	if err != nil {

@@ -34,7 +34,7 @@ import (
 // top is the root of the tree.
 const top = "../.."
 
-// version is what the tests release.
+// version is the version that the tests release.
 const version = "v1.2.3-rc.1"
 
 // committed is the time of the commit that the tests release.
@@ -120,7 +120,8 @@ func own(t *testing.T) supply.Own {
 	return o
 }
 
-// params are those of a small release: one program, for the platform on which the test can run it.
+// params are the parameters of a small release: one program, for the platform on which the test can
+// run it.
 func params(t *testing.T, dir string) release.Params {
 	t.Helper()
 	parsed, err := release.ParseVersion(version)
@@ -251,7 +252,7 @@ func checkProgram(t *testing.T, file string) {
 	}
 }
 
-// checkSums verifies the checksums with sha256sum, as the pages say.
+// checkSums verifies the checksums with sha256sum, as on the pages.
 func checkSums(t *testing.T, folder string, count int) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", release.Sums)
@@ -262,7 +263,7 @@ func checkSums(t *testing.T, folder string, count int) {
 	}
 }
 
-// inventory is what the tests read of an SBOM.
+// inventory holds the fields that the tests read of an SBOM.
 type inventory struct {
 	BOMFormat string
 	Metadata  struct{ Component component }
@@ -463,7 +464,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 }
 
 // TestReleaseReplacesAnother makes a release where another version is, keeps that one while the new
-// one cannot be made, and refuses to delete what is not part of a release.
+// one cannot be made, and refuses to delete files that are not part of a release.
 func TestReleaseReplacesAnother(t *testing.T) {
 	t.Parallel()
 	dir := checkout(t)

@@ -44,9 +44,9 @@ func statedSizes(t *testing.T) map[string]float64 {
 	return stated
 }
 
-// TestImagesHaveTheirStatedSizes makes the image of each program for the processor of this machine, and
-// compares it with the page. What makes one a tenth larger is to be found before a node pulls it. The
-// row of one that is a tenth smaller would let it grow back.
+// TestImagesHaveTheirStatedSizes makes the image of each program for the processor of this machine,
+// and compares it with the page. The cause of a growth by a tenth is to be found before a node
+// pulls it. The row of one that is a tenth smaller would let it grow back.
 func TestImagesHaveTheirStatedSizes(t *testing.T) {
 	t.Parallel()
 	stated := statedSizes(t)

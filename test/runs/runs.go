@@ -44,9 +44,10 @@ type Outcome struct {
 	Runs, Failures int
 }
 
-// Report is what a run did.
+// Report is the outcome of a run.
 type Report struct {
-	// Tests and Again count tests with subtests: all of them, and those that ran again because they failed.
+	// Tests and Again count tests with subtests: all of them, and the ones that ran again because they
+	// failed.
 	Tests, Again int
 	// Flaky tests failed, and passed in the end. Failed tests failed in the end. Both are in the order of
 	// their names, and hold a test with subtests only if it failed by itself.
@@ -67,7 +68,7 @@ type event struct {
 	Elapsed               float64 // seconds
 }
 
-// record is what became of a test.
+// record is the outcome of a test.
 type record struct {
 	outcome    Outcome
 	passedLast bool

@@ -15,8 +15,8 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	// What gotestsum writes of a run in which a/TestOne/deep fails and then passes, a/TestTwo fails three
-	// times, and b does not compile.
+	// The output of gotestsum for a run in which a/TestOne/deep fails and then passes, a/TestTwo fails
+	// three times, and b does not compile.
 	const events = `
 {"Action":"fail","Package":"m/a","Test":"TestOne/deep","Elapsed":1}
 {"Action":"fail","Package":"m/a","Test":"TestOne","Elapsed":1}

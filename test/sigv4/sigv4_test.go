@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 )
 
-// TestSignaturesAreThoseOfAWS signs requests by Leat's code and by that of AWS, which no service links.
+// TestSignaturesAreThoseOfAWS signs requests by Leat's code and by AWS's, which no service links.
 func TestSignaturesAreThoseOfAWS(t *testing.T) {
 	t.Parallel()
 	const id, key, region = "AKIDEXAMPLE", "secret/+with=signs", "eu-central-1"

@@ -42,8 +42,8 @@ func (h *hub) clusterStatus(t *testing.T) *fleetv1.ClusterStatus {
 
 // TestRestoredHubPrunesNothing loses a hub with its database and its Redis while an agent is
 // connected, and restores it from a backup that is older than a service: the agent applies nothing
-// again, and keeps the service that the hub does not know, also if it loses its disk, until
-// somebody releases the cluster.
+// again, and keeps the service that the hub does not know, also if it loses its disk, until a
+// person releases the cluster.
 func TestRestoredHubPrunesNothing(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

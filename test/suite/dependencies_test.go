@@ -49,8 +49,8 @@ func chartFiles(t *testing.T, url string) map[string]string {
 	return texts
 }
 
-// TestChartInGitWithDependencies delivers a chart whose dependency is in another repository. It is not
-// allowed at first, and goes on being delivered after its repository is gone.
+// TestChartInGitWithDependencies delivers a chart whose dependency is in another repository. It is
+// not allowed at first, and is still delivered after its repository is gone.
 func TestChartInGitWithDependencies(t *testing.T) {
 	h := startHub(t)
 	charts, repo := startCharts(t), h.upstream.Repo(t, "deploy")

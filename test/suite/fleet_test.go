@@ -55,7 +55,7 @@ type simulated struct {
 	service distributorv1connect.DistributorServiceClient
 }
 
-// deployed is what a simulated agent would apply.
+// deployed lists the objects that a simulated agent would apply.
 type deployed struct {
 	digest string
 	data   map[string]any // of the chart's one ConfigMap
@@ -63,8 +63,8 @@ type deployed struct {
 }
 
 // TestHundredClustersShareOneChart gives 100 clusters one chart, each with values, labels and a
-// secret of its own. The archive leaves its repository once and gitcache once, every cluster has the
-// same bundle, and the objects differ exactly as the values say.
+// secret of its own. The archive leaves its repository once and gitcache once, every cluster has
+// the same bundle, and the objects differ exactly by the values.
 func TestHundredClustersShareOneChart(t *testing.T) {
 	h := startContent(t, nil)
 	h.waitReady(t, h.gitcache, h.distributor)

@@ -47,7 +47,7 @@ import (
 
 const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	// pause is the time between two looks at the hub.
+	// pause is the time between two questions to the hub.
 	pause = 50 * time.Millisecond
 )
 
@@ -119,8 +119,8 @@ func startHub(t *testing.T) *hub {
 	return h
 }
 
-// startServices starts everything except an agent. The settings are added to those of gitcache,
-// distributor and tunnel.
+// startServices starts everything except an agent. The settings are added to the settings of
+// gitcache, distributor and tunnel.
 func startServices(t *testing.T, settings map[string]string) *hub {
 	t.Helper()
 	h := startContent(t, settings)

@@ -24,10 +24,10 @@ import (
 	"github.com/leatdev/leat/internal/testkit/signtest"
 )
 
-// TestChartFromARegistry follows a chart of a registry that demands signatures to the cluster, while
-// nobody polls: what is pushed arrives because the registry says so. A version that another key signed
-// is refused, and the last good one stays. Then the registry goes, and services that are new are
-// served from the mirror.
+// TestChartFromARegistry follows a chart of a registry that demands signatures to the cluster,
+// without polls: a pushed version arrives because the registry announces it. A version that another
+// key signed is refused, and the last good one stays. Then the registry goes, and services that are
+// new are served from the mirror.
 func TestChartFromARegistry(t *testing.T) {
 	h := startHub(t)
 	const secret = "a secret that only the registry knows"
@@ -83,9 +83,9 @@ func serviceAt(name string, ref *typev1.GitRef) *fleetv1.Document {
 	return d
 }
 
-// TestRegistryIsPolled pushes a version that a service's range matches to a registry that notifies
-// nobody: the next poll delivers it. Then the registry goes, and a cluster that joins is served from the
-// mirror.
+// TestRegistryIsPolled pushes a version that a service's range matches to a registry without
+// notifications: the next poll delivers it. Then the registry goes, and a cluster that joins is
+// served from the mirror.
 func TestRegistryIsPolled(t *testing.T) {
 	h := startHub(t)
 	registry := registrytest.Start(t, registrytest.Config{})

@@ -32,8 +32,8 @@ func failedWith(reason errorsv1.Reason, words ...string) func(*fleetv1.ServiceSt
 }
 
 // TestBadInputIsAState makes common mistakes. Each mistake appears as a state with a reason and a
-// message that says what to do, the last good state stays applied, and correcting the mistake heals
-// the service.
+// message with advice, the last good state stays applied, and correcting the mistake heals the
+// service.
 func TestBadInputIsAState(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -66,7 +66,8 @@ type vault struct {
 	put        func(path, password string)
 }
 
-// shopChart is the chart of the story: what it says differs by region, and its password comes from Vault.
+// shopChart is the chart of the story: its text differs by region, and its password comes from
+// Vault.
 var shopChart = map[string]string{
 	"shop/Chart.yaml":     "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
 	"shop/values.yaml":    "greeting: Hello\ncurrency: EUR\nport: 80\n",
@@ -94,8 +95,8 @@ spec:
 `,
 }
 
-// fleetOfShops returns the documents that a fleet source follows. Everything of the story is in them, but for the
-// token of Vault.
+// fleetOfShops returns the documents that a fleet source follows. Everything of the story is in
+// them, except the token of Vault.
 func fleetOfShops(vaultURL, repositoryURL, labelsOfLima, greeting string) map[string]string {
 	return map[string]string{
 		"fleet/clusters.yaml": `apiVersion: leat.dev/v1
@@ -183,8 +184,8 @@ type shops struct {
 
 // tellStoryOfAFleet has one story: Git describes three clusters, a chart with values of regions and secrets
 // of a Vault; a bad commit halts in the canary and goes back, while one cluster is offline; the fix waits for an
-// approval, a cluster joins meanwhile, and the one that was offline catches up; then the template is edited, the
-// hub is killed in the middle and goes on, and a secret is rotated.
+// approval, a cluster joins meanwhile, and the one that was offline catches up; then the template
+// is edited, the hub is killed in the middle and continues, and a secret is rotated.
 func tellStoryOfAFleet(t *testing.T, engine string, v vault) {
 	settings := map[string]string{asProcess: "1", "LEAT_ALLOW_LOCAL_AGENTS": "true"}
 	if engine == "postgres" {
@@ -245,7 +246,7 @@ func tellStoryOfAFleet(t *testing.T, engine string, v vault) {
 	s.waitRollout(t, 3, "waiting for an approval", waitsForPerson)
 	s.waitShop(t, "berlin", "Welcome EUR eu-1-of-the-story 81")
 
-	// The hub is killed, and goes on where it was.
+	// The hub is killed, and continues where it was.
 	h.distributor.stop()
 	h.distributor.start(t)
 	h.waitReady(t, h.distributor)
@@ -361,7 +362,7 @@ func (s *shops) waitTaken(t *testing.T, services int32) {
 	})
 }
 
-// waitRollout waits until a rollout is as the condition says.
+// waitRollout waits until a rollout meets the condition.
 func (s *shops) waitRollout(t *testing.T, number int64, what string, condition func(*fleetv1.Rollout) bool) {
 	t.Helper()
 	await.Poll(t, fmt.Sprintf("rollout %d to be %s", number, what), pause, func() (bool, string) {

@@ -109,8 +109,8 @@ func changes(t *testing.T, response *http.Response, last string) []change {
 	}
 }
 
-// TestTunnelToARealAPIServer compares the events that many viewers of one watch receive with those
-// of the API server itself, and follows a trace to it. It is not parallel, because the environment
+// TestTunnelToARealAPIServer compares the events that many viewers of one watch receive with the
+// API server's own, and follows a trace to it. It is not parallel, because the environment
 // configures exporters.
 func TestTunnelToARealAPIServer(t *testing.T) {
 	collected, traced := otlptest.Traces(t), map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// ImageContent is what an inventory of an image lists.
+// ImageContent is the content of an image, for its inventory.
 type ImageContent struct {
 	// Name is the repository, such as registry.example.com/team/web.
 	Name, Version string
 	// Digest is the SHA-256 of the image's index, in hexadecimal digits.
 	Digest string
-	// Programs are those of its platforms, and Files the other files with content, which are the same
-	// for all platforms.
+	// Programs are the programs of its platforms, and Files the other files with content, which are
+	// the same for all platforms.
 	Programs []ImageProgram
 	Files    []ImageFile
 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Own says how the images that are built from this repository are named.
+// Own holds the names of the images that are built from this repository.
 type Own struct {
-	// Repository is what all names begin with: a registry, and a path in it.
+	// Repository begins all names: a registry, and a path in it.
 	Repository string
-	// Tag is the tag of the images of a checkout. Those of a release have its version.
+	// Tag is the tag of the images of a checkout. Images of a release have its version.
 	Tag string
 }
 

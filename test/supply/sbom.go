@@ -62,8 +62,8 @@ type dependency struct {
 
 // WriteSBOM writes the inventory of a program that Go built, as CycloneDX 1.5 in JSON: its own
 // hash, and each module with the version and checksum that the linker recorded in it. version is
-// that of the program; if it is empty, the inventory has the one that Go recorded. The same program
-// gives the same document.
+// the program's; if it is empty, the inventory has the one that Go recorded. The same program gives
+// the same document.
 func WriteSBOM(w io.Writer, program, version string) error {
 	main, libraries, properties, err := readProgram(program, "main")
 	if err != nil {
@@ -116,8 +116,8 @@ func sumOf(name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readProgram returns the component of a program that Go built, those of the modules in it, sorted,
-// and the settings with which it was built.
+// readProgram returns the component of a program that Go built, the components of the modules in
+// it, sorted, and the settings with which it was built.
 func readProgram(program, ref string) (main component, libraries []component, settings []property, err error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

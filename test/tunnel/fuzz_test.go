@@ -224,8 +224,8 @@ func sum(body []byte) string {
 	return fmt.Sprintf("%d bytes %s", len(body), hex.EncodeToString(hash[:8]))
 }
 
-// unequal are headers that may differ: those of one hop, Expect, which each hop of HTTP/2 answers
-// itself, those that hub and agent are documented to set or remove, and the time.
+// unequal are headers that may differ: headers of one hop, Expect, which each hop of HTTP/2 answers
+// itself, headers that hub and agent are documented to set or remove, and the time.
 var unequal = []string{
 	"Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Expect", "Date",
 	"Authorization", "Traceparent", "Leat-Error-Origin", "Proxy-Connection",

@@ -162,7 +162,7 @@ func TestKubectl(t *testing.T) {
 		k("get", "pods", "--watch", "--selector=app=box").stops("box"),
 		k("delete", "job", "once", "--cascade=foreground", "--wait"),
 		k("delete", "deployment", "web", "--timeout=240s"),
-		k("wait", "--for=delete", "pod", "--selector=app=web", "--timeout=240s").mute(), // those that still exist
+		k("wait", "--for=delete", "pod", "--selector=app=web", "--timeout=240s").mute(), // the remaining ones
 		k("delete", "configmap,secret", "--selector=app=web"),
 		k("delete", "configmap", "absent").fails(1),
 		k("delete", "pod", "box", "--now"),

@@ -76,7 +76,7 @@ func startPrometheus(t *testing.T) (address, config string) {
 
 // TestSlowPrometheus uses a real Prometheus in a cluster as people do, at the replica of the hub
 // that has the agent and over a hop: both halves of the service proxy, with redirects, forms,
-// compression, and events that arrive while their answer goes on.
+// compression, and events that arrive during their answer.
 func TestSlowPrometheus(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("LEAT_SLOW") == "" {

@@ -150,7 +150,7 @@ const unauthenticated = "unauthenticated"
 
 func (a answer) reason() string { return a.header.Get("Leat-Error-Reason") }
 
-// traceIDs are what tells two equal answers apart.
+// traceIDs distinguish two equal answers.
 var traceIDs = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
 // without returns the answer as a text, with the name of the cluster and the ids of the request left

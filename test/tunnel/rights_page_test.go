@@ -13,13 +13,13 @@ import (
 type rightsRow struct {
 	// name is the call or the request.
 	name string
-	// cells are what people are answered, by the name of their column.
+	// cells are the answers to people, by the name of their column.
 	cells map[string]string
 }
 
 // rightsTable returns the rows below a heading of docs/reference/rights.md, which a test of the
 // distributor generates from the options of the calls and from the built-in roles. The tests here
-// hold the page against a running hub: what it promises is what people are answered.
+// hold the page against a running hub: people's answers must match it.
 func rightsTable(t *testing.T, heading string) []rightsRow {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/rights.md")

@@ -36,15 +36,15 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// member is a person of the table, whom bindings know by three names: a user of the hub, somebody of
-// the provider corp, and a job that the trust rule ci lets in.
+// member is a person of the table, whom bindings know by three names: a user of the hub, a person
+// of the provider corp, and a job that the trust rule ci lets in.
 type member struct {
 	name string
-	// column is the one of docs/reference/rights.md that says what the person may do.
+	// column is the one of docs/reference/rights.md with the person's rights.
 	column string
-	// binding is what the person has, without its users. Nil: nothing.
+	// binding is the person's binding, without its users. Nil: nothing.
 	binding *fleetv1.AccessBindingSpec
-	// isBrief is true for somebody who comes with an API token alone.
+	// isBrief is true for a person who comes with an API token alone.
 	isBrief bool
 }
 
@@ -56,7 +56,7 @@ const (
 	ownProject   = "shop"
 	ownCluster   = "shop.berlin"         // as paths name it
 	ownHost      = "shop--berlin"        // as hosts name it
-	absent       = "shop.munich"         // a cluster that nobody has, with a name as long
+	absent       = "shop.munich"         // an unknown cluster, with a name as long
 	absentHost   = "shop--munich"        // its host
 	ownReference = "shop/berlin"         // as people name it
 	otherProject = "other"               // has nothing to do with the cluster
@@ -73,7 +73,7 @@ func projects(names ...string) *fleetv1.ProjectSelection {
 }
 
 // members are the people of the columns: each role by each kind of scope that contains the cluster,
-// and what is not enough.
+// and insufficient ones.
 func members() []member {
 	const admin = typev1.AccessRole_ACCESS_ROLE_ADMIN
 	labels := &fleetv1.ClusterSelection{Labels: &fleetv1.LabelSelector{MatchLabels: map[string]string{labelKey: "yes"}}}
@@ -225,7 +225,7 @@ func (v *visitors) byWorkload(t *testing.T, name string) string {
 	return answer.AccessToken
 }
 
-// job is what the CI system signs for a job.
+// job holds the claims that the CI system signs for a job.
 func (v *visitors) job(t *testing.T, name string) string {
 	t.Helper()
 	now := time.Now()

@@ -173,8 +173,8 @@ func verdictOf(q question, a answer) string {
 	return a.verdict()
 }
 
-// check compares an answer with the page, and one that hides the cluster with that for a cluster which
-// nobody has.
+// check compares an answer with the page, and one that hides the cluster with the answer for an
+// unknown cluster.
 func (s *rights) check(t *testing.T, c caller, q question, want string) {
 	t.Helper()
 	got := s.try(t, c, q)
@@ -273,7 +273,7 @@ func (s *rights) tunnelCalls(t *testing.T) {
 func verdictOfCall(a answer) string {
 	switch {
 	case strings.Contains(a.body, `"permission_denied"`), a.status == http.StatusNotFound && !strings.Contains(a.body, `"not_found"`):
-		return "no" // not_found is the answer about an object, and a plain 404 that of a path which is not served
+		return "no" // not_found is the answer about an object, and a plain 404 the answer about a path which is not served
 	case a.status == http.StatusOK, strings.Contains(a.body, `"not_found"`):
 		return "yes"
 	}
@@ -385,9 +385,9 @@ func (s *rights) hosts(t *testing.T) {
 	}
 }
 
-// cookies brings the cookie of a browser's session to the tunnel, as a page would and as others would.
-// It counts for nobody there: the hub's own page trades it for a token at the distributor, and no other
-// page can.
+// cookies brings the cookie of a browser's session to the tunnel, as a page would and as others
+// would. It has no effect there: the hub's own page trades it for a token at the distributor, and
+// no other page can.
 func (s *rights) cookies(t *testing.T) {
 	cookie := s.signIn(t, "admin-of-the-cluster")
 	q := question{name: "list pods", method: http.MethodGet, path: "/api/v1/pods"}

@@ -134,9 +134,9 @@ func (s *sessions) request(t *testing.T, client *http.Client, method, way, name 
 }
 
 // TestKeysRotateUnderSessions replaces the sealing key and the signing key of the hub while people hold
-// watches open through both replicas of the tunnel, and others make requests: nothing fails, no watch
-// ends, and what is created afterwards reaches all of them. There are 4 sessions of each kind, or 100 in
-// the long form.
+// watches open through both replicas of the tunnel, and others make requests: nothing fails, no
+// watch ends, and objects created afterwards reach all of them. There are 4 sessions of each kind,
+// or 100 in the long form.
 func TestKeysRotateUnderSessions(t *testing.T) {
 	t.Parallel()
 	r, n := theRig(t), 4

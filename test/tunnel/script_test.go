@@ -62,8 +62,8 @@ func (r *rig) newWay(t *testing.T, name, namespace string) *way {
 // direct is the way directly to the API server, with the same identity as through the tunnel.
 const direct = "direct"
 
-// compare runs a script by all ways at once, and compares the output of each step with that of the
-// direct way.
+// compare runs a script by all ways at once, and compares the output of each step with the direct
+// way's.
 func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
 	t.Helper()
 	said := make(map[string][]string)
@@ -233,7 +233,7 @@ var volatile = []struct {
 }
 
 // longText is the length from which a text is compared by its hash: nothing in it may differ, and
-// nobody would read it.
+// it is too long to read.
 const longText = 64 << 10
 
 // longEnd is how much of the end of a long text is shown if the command failed: its errors are there.

@@ -69,8 +69,8 @@ func streamSteps(protocol string, env []string) []step {
 	}
 	for i := range steps {
 		// On a busy machine the end of the connection may overtake earlier data, also directly: in SPDY
-		// inside kubectl. In WebSocket the API server resets the connection if a ping of kubectl has come that
-		// it has not read, and the reset drops what is under way.
+		// inside kubectl. In WebSocket the API server resets the connection if a ping of kubectl has come
+		// that it has not read, and the reset drops the data under way.
 		steps[i].lossy = steps[i].until == ""
 	}
 	return steps

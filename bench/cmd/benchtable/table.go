@@ -114,7 +114,7 @@ func write(out io.Writer, results []*result) error {
 	return b.Flush()
 }
 
-// ratio returns our time divided by that of the peer of the same kind.
+// ratio returns our time divided by the time of the peer of the same kind.
 func (r *result) ratio(all []*result) string {
 	if r.side != ours {
 		return ""

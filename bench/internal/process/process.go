@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package process runs the parts of a benchmark in separate processes, so that the cost of each can
-// be distinguished from that of its callers.
+// be distinguished from the cost of its callers.
 package process
 
 import (

@@ -28,7 +28,7 @@ import (
 // containerdName is the annotation from which containerd takes the name of an image that it imports.
 const containerdName = "io.containerd.image.name"
 
-// epoch is the time of all files in layers: that of the Dockerfile, see there.
+// epoch is the time of all files in layers: the same as in the Dockerfile, see there.
 var epoch = time.Unix(0, 0)
 
 // Image is an image for several platforms.
@@ -37,7 +37,7 @@ type Image struct {
 	Name, Tag string
 	// Created is the time at which the image counts as made.
 	Created time.Time
-	// Config says how a container runs. Its labels are also the annotations of the index.
+	// Config is how a container runs. Its labels are also the annotations of the index.
 	Config Config
 	// Variants are those for the platforms, in the order of the index.
 	Variants []Variant
@@ -103,15 +103,15 @@ func Write(w io.Writer, scratch string, image Image) (digest.Digest, error) {
 	return id, archive.Tar(w, image.Created, entries)
 }
 
-// Size returns the bytes of the compressed layer of a variant, which is what a registry stores and a
-// node pulls; its documents have a few hundred more. It keeps the layer in the folder scratch, and
+// Size returns the bytes of the compressed layer of a variant, which a registry stores and a node
+// pulls; its documents have a few hundred more. It keeps the layer in the folder scratch, and
 // leaves it there.
 func Size(scratch string, variant Variant) (int64, error) {
 	layer, _, err := blobs{scratch: scratch, entries: map[digest.Digest]archive.Entry{}}.layer(variant.Files)
 	return layer.Size, err
 }
 
-// blobs are those of a layout. A blob that two variants share is in it once.
+// blobs are the blobs of a layout. A blob that two variants share is in it once.
 type blobs struct {
 	scratch string
 	entries map[digest.Digest]archive.Entry

@@ -25,7 +25,7 @@ import (
 	"github.com/leatdev/leat/test/release/ocilayout"
 )
 
-// image has two variants with the same files but for the program.
+// image has two variants with the same files except the program.
 func image() ocilayout.Image {
 	i := ocilayout.Image{Name: "registry.example.com/team/x:1.2.3", Tag: "1.2.3", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	i.Config.User, i.Config.WorkingDir, i.Config.Entrypoint = "65532:65532", "/", []string{"/bin/x"}

@@ -31,7 +31,7 @@ type stage struct {
 	instructions []instruction
 }
 
-// fromLine is what follows FROM. The groups are the base and the name.
+// fromLine matches the text after FROM. The groups are the base and the name.
 var fromLine = regexp.MustCompile(`^(\S+)(?:\s+(?i:AS)\s+(\S+))?$`)
 
 // stagesOf returns the stages of a Dockerfile.

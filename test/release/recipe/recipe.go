@@ -5,9 +5,9 @@
 // image without a container engine: how its program is compiled, which files are in it, and how it
 // runs.
 //
-// It understands what the Dockerfile uses for images that are made from nothing, and fails at
-// everything else. What it skipped would be in the images of an engine, and not in those of a
-// release.
+// It understands the instructions of the Dockerfile for images that are made from nothing, and
+// fails at everything else. Skipped instructions would be in the images of an engine, and not in
+// those of a release.
 package recipe
 
 import (
@@ -30,13 +30,14 @@ import (
 // out is the folder of a stage that becomes the root of an image.
 const out = "/out/"
 
-// defaultPath is what an engine sets in images that are made from nothing, as BuildKit does.
+// defaultPath is the value that an engine sets in images that are made from nothing, as BuildKit
+// does.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Image is how an image is made.
 type Image struct {
 	Compile Compile
-	// Files is everything in the root, sorted by path, so that folders precede what is in them.
+	// Files is everything in the root, sorted by path, so that folders precede their content.
 	Files  []File
 	Config ocilayout.Config
 }
@@ -93,7 +94,7 @@ type reader struct {
 	stages []stage
 	args   map[string]string
 	image  Image
-	// files are those of the folder out, by their paths in the image.
+	// files are the files of the folder out, by their paths in the image.
 	files map[string]File
 	// isDated reports whether the files of that folder have the fixed time, as their layer does here.
 	isDated bool
@@ -369,7 +370,7 @@ func (r *reader) install(args []string) error {
 	return r.add(f)
 }
 
-// add adds a file, whose path is still that in the building stage. What is done after the times are
+// add adds a file, whose path is still the one in the building stage. Changes after the times are
 // set would have the time of the build.
 func (r *reader) add(f File) error {
 	name, isBelow := strings.CutPrefix(f.Path, out)

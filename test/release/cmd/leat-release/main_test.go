@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestArguments requires that wrong arguments say what is missing, and that help is no failure.
+// TestArguments requires that wrong arguments name what is missing, and that help is no failure.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
