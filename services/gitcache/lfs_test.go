@@ -33,7 +33,7 @@ func (r *replica) bundle(t *testing.T, name string, snap resolved, path string) 
 	return unpack(t, snap.GetDigest(), stored)
 }
 
-// resolved is what resolving gives.
+// resolved is the result of resolving.
 type resolved interface {
 	GetDigest() string
 	GetCommit() string

@@ -40,7 +40,7 @@ var (
 	attributeForm = regexp.MustCompile("`([a-z._]+)`(?: \\(([a-z_, ]+)\\))?")
 )
 
-// readTable reads the table as Prometheus would name what is in it.
+// readTable reads the table as Prometheus would name its metrics.
 func readTable(t *testing.T) map[string]documented {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
@@ -153,7 +153,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesMetricsThatExist looks at the rules and the advice in README.md.
+// TestReadmeNamesMetricsThatExist checks the rules and the advice in README.md.
 func TestReadmeNamesMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")

@@ -193,7 +193,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("got the requests %v, want one list and one archive", got)
 	}
 
-	// Both the owner and the registry go. What was copied is served by those that are left.
+	// Both the owner and the registry go. The remaining replicas serve the copied content.
 	await.Success(t, "the copies of the third version", func(context.Context) error { return copied(t, replicas[:2], third) })
 	counts.Close()
 	replicas[2].stop()
@@ -254,8 +254,8 @@ func TestAChartIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// TestArtifactsOfSources refuses charts, layers and refs where a repository has none, and says what an
-// artifact lacks.
+// TestArtifactsOfSources refuses charts, layers and refs where a repository has none, and names
+// what an artifact lacks.
 func TestArtifactsOfSources(t *testing.T) {
 	t.Parallel()
 	registry, redis, server := registrytest.Start(t, registrytest.Config{}), redistest.Start(t), gittest.New(t)

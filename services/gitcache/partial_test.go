@@ -138,8 +138,8 @@ func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 	}
 }
 
-// TestPartialCloneWithoutUpstream says what keeps the content from being fetched, and serves what
-// is there.
+// TestPartialCloneWithoutUpstream reports why the content cannot be fetched, and serves existing
+// content.
 func TestPartialCloneWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -124,7 +124,7 @@ func TestRefsThatVanish(t *testing.T) {
 	if got := r.resolve(t, source("demo", "main", "app")); got.GetCommit() != forced {
 		t.Errorf("after a force-push: got %s, want %s", got.GetCommit(), forced)
 	}
-	// What was delivered once stays: by its digest, and by its commit.
+	// Delivered content stays available: by its digest, and by its commit.
 	if _, _, err := r.download(t, &gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: gone.GetDigest(), Commit: gone.GetCommit(), Path: "app"}); err != nil {
 		t.Errorf("the bundle of a deleted branch: %v", err)
 	}

@@ -159,7 +159,7 @@ func TestTakeover(t *testing.T) {
 	if got.GetCommit() != second || got.GetDigest() != before.GetDigest() {
 		t.Errorf("got %v from the new owner, want digest %s at %s", got, before.GetDigest(), second)
 	}
-	// What was evicted, or never was here, is built again from the mirror.
+	// A bundle that was evicted, or never was here, is built again from the mirror.
 	if _, _, err := other.download(t, &gitcachev1.DownloadBundleRequest{
 		Repository: "demo", Digest: before.GetDigest(), Commit: before.GetCommit(), Path: "app",
 	}); err != nil {

@@ -32,7 +32,7 @@ func serving(t testing.TB, clients int, polls int64) (polled int64, requests int
 		cfg.Serve.AnonymousRequests = 8000
 	})
 	def := definition("demo", repo.URL())
-	def.PollInterval = nil // that of the service
+	def.PollInterval = nil // the service's
 	r.put(t, def)
 	r.state(t, "demo", ready)
 
@@ -109,7 +109,7 @@ func BenchmarkUpstreamRequests(b *testing.B) {
 			for b.Loop() {
 				polled, requests = serving(b, clients, 20)
 			}
-			perPoll := float64(requests-1) / float64(polled) // but for the clone's objects
+			perPoll := float64(requests-1) / float64(polled) // except the clone's objects
 			b.ReportMetric(perPoll, "requests/poll")
 			b.ReportMetric(perPoll*pollsPerHour, "requests/h")
 		})

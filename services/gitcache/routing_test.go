@@ -17,9 +17,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// TestHolderAnswersWhileNobodyOwns takes the lease away from everybody: a replica with a mirror
-// answers reads, also those that reach one without, and says how old its answer is. What needs an
-// owner says that there is none.
+// TestHolderAnswersWhileNobodyOwns takes the lease away from all replicas: a replica with a mirror
+// answers reads, also reads that reach one without, and reports the age of its answer. Calls that
+// need an owner report that there is none.
 func TestHolderAnswersWhileNobodyOwns(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -98,7 +98,7 @@ func TestSignedArtifacts(t *testing.T) {
 	for _, r := range replicas {
 		r.wantDelivered(t, inRange("1.x"), late)
 	}
-	// The tag moves to what nobody signed: the last good one stays, also after a restart.
+	// The tag moves to an unsigned commit: the last good one stays, also after a restart.
 	registry.Push(t, "team/web", "1.2.0", registrytest.ChartType,
 		registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: tarball(t, webChart("1.2.0-unsigned"))})
 	replicas[0].look(t, "web")

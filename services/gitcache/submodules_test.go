@@ -230,7 +230,7 @@ func TestSubmoduleWaits(t *testing.T) {
 func allowLocal(cfg *gitcache.Config) { cfg.AllowLocalUpstreams = true }
 
 // TestSecSubmodulesKeepToTheirFolders checks that the parent's credential is sent only to its own
-// host, and there only to its own folder and to those that an operator names. A committer to one
+// host, and there only to its own folder and to folders that an operator names. A committer to one
 // repository does not get another one bundled.
 func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ type trust struct {
 	tel     *telemetry.Telemetry
 	// self is the signed name of this replica, by which other replicas call it.
 	self string
-	// verifier accepts the distributor's calls, and those of other replicas to this one.
+	// verifier accepts the distributor's calls, and calls of other replicas to this one.
 	verifier identity.Verifier
 }
 

@@ -193,7 +193,7 @@ func TestPolicyComesLater(t *testing.T) {
 	r.refresh(t, "demo")
 	r.wantCommit(t, branch("side"), bad)
 
-	server.Stop() // everything that follows is judged from what is mirrored
+	server.Stop() // everything that follows is judged from the mirror
 	r.put(t, verified(def, byCommit, signer.PublicKey()))
 	r.state(t, "demo", func(s *gitcachev1.RepositoryState) bool { return s.GetProblem().GetReason() == signatureRejected })
 	r.wantCommit(t, branch("main"), good)

@@ -65,7 +65,7 @@ func TestWebhookAtAnyReplica(t *testing.T) {
 			return a.resolve(t, source("demo", "main", "app")).GetCommit() == pushed
 		})
 	}
-	// What one replica took is no news at another.
+	// A delivery that one replica took is not news at another.
 	fetches := a.refresh(t, "demo").GetFetches()
 	for _, r := range []*replica{a, b} {
 		if code := r.notify(t, webhookSecret, repo.URL(), repo.Resolve(t, "main")); code != http.StatusAccepted {

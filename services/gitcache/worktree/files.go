@@ -42,8 +42,8 @@ type opener struct{ files *files }
 // Open implements content.Opener.
 func (o opener) Open(context.Context, string) (content.Reader, error) { return o.files, nil }
 
-// files reads a folder as a mirror's only commit. The id of a tree or a file is its path; that of the
-// root is ".". No symbolic link is followed. It is for one goroutine.
+// files reads a folder as a mirror's only commit. The id of a tree or a file is its path; the
+// root's is ".". No symbolic link is followed. It is for one goroutine.
 type files struct {
 	root *os.Root
 	// chains are the rules of .gitignore files, by folder. Nil: the root is not a repository's.

@@ -5,11 +5,11 @@
 // selects, checks and packs what mirrors hold. The command line renders from such bundles what a
 // cluster would get after a push.
 //
-// The content is that of the files, whether they are committed or not. In a Git repository, the
-// files that its .gitignore files name are left out, since a commit has them only if somebody
-// insisted; other ignore settings of Git are not read. The folder charts of a chart counts even if it
-// is ignored: helm dependency build puts there what gitcache packs for a commit. Git's own files never
-// count, nor do sockets, pipes and devices. A submodule is the folder that is checked out.
+// The content comes from the files, whether they are committed or not. In a Git repository, the
+// files that its .gitignore files name are left out, since a commit has them only if a person
+// insisted; other ignore settings of Git are not read. The folder charts of a chart counts even if
+// it is ignored: helm dependency build puts there what gitcache packs for a commit. Git's own files
+// never count, nor do sockets, pipes and devices. A submodule is the folder that is checked out.
 package worktree
 
 import (
@@ -81,7 +81,7 @@ type Bundle struct {
 }
 
 // Read bundles what a source selects of the folder root, which stands for its repository. The
-// source's ref is not looked at. The bundle is in memory, compressed. Errors of the content are
+// source's ref is ignored. The bundle is in memory, compressed. Errors of the content are
 // *reason.Problem.
 func Read(ctx context.Context, root string, source *typev1.Source) (Bundle, error) {
 	selected, err := selection.New(selection.Spec{

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 
-// folder makes a folder with these files. A content that begins with "->" is that of a link.
+// folder makes a folder with these files. A content that begins with "->" means a link.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -173,8 +173,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestDependenciesOfCharts packs a dependency of the same repository, counts what helm dependency build
-// has put into charts although Git ignores it, and names the command for what is missing.
+// TestDependenciesOfCharts packs a dependency of the same repository, counts what helm dependency
+// build has put into charts although Git ignores it, and names the command for missing ones.
 func TestDependenciesOfCharts(t *testing.T) {
 	t.Parallel()
 	const chart = "{apiVersion: v2, name: shop, version: 1.0.0, dependencies: [{name: web, version: 1.0.0, repository: \"https://charts.example.com\"}]}"

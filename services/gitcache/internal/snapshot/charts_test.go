@@ -405,7 +405,7 @@ func TestRefusedChartsAreLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestDamagedDependency gives up the mirror of the charts, instead of that of the Git repository.
+// TestDamagedDependency gives up the mirror of the charts, instead of the Git repository's.
 func TestDamagedDependency(t *testing.T) {
 	t.Parallel()
 	s := newShelf(at("shop/", chartOf(t, "shop", "1.0.0", dependency{"web", "^1", "1.2.0", "shared"})))
@@ -417,8 +417,9 @@ func TestDamagedDependency(t *testing.T) {
 	}
 }
 
-// TestWhichChartsCount completes the chart at the source's path, and others only where the repository
-// lists repositories. What has no dependencies costs nothing, and what renders no chart is not refused.
+// TestWhichChartsCount completes the chart at the source's path, and others only where the
+// repository lists repositories. A chart without dependencies costs nothing, and a source that
+// renders no chart is not refused.
 func TestWhichChartsCount(t *testing.T) {
 	t.Parallel()
 	lacking := chartOf(t, "shop", "1.0.0", dependency{"web", "^1", "1.2.0", "shared"})

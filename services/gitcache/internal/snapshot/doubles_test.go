@@ -40,8 +40,8 @@ func plain(files map[string]string) commit {
 	return c
 }
 
-// repo is a repository in memory that counts what is read of it. Its ids depend on content alone,
-// as Git's do.
+// repo is a repository in memory that counts its reads. Its ids depend on content alone, as Git's
+// do.
 type repo struct {
 	commits map[string]commit
 	takes   time.Duration // every listing of a tree

@@ -38,7 +38,7 @@ type Snapshot struct {
 	FileCount   int           `json:"files"`
 }
 
-// Folder names what is selected of a commit.
+// Folder names the selected part of a commit.
 type Folder struct {
 	UID string // the repository's
 	// Commit is a commit's id or, of an artifact repository, the text of an artifact's id.

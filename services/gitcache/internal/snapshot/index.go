@@ -96,7 +96,7 @@ func checksum(text string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 16)
 }
 
-// Get returns what is known of the content that a key of a repository names.
+// Get returns the record of the content that a key of a repository names.
 func (x *Index) Get(uid, id string) (Snapshot, bool) { return x.known.Get(treeKey{uid, id}) }
 
 // Put remembers a snapshot. It is not synced: a digest that a crash takes is computed again.

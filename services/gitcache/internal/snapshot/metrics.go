@@ -49,8 +49,8 @@ func (m *metrics) resolved(ctx context.Context, started time.Time, result string
 // The values of the attribute leat.resolve.result.
 const (
 	resolveKnown  = "known"  // from memory
-	resolveBuilt  = "built"  // after a look at the content
-	resolveFailed = "failed" // what is selected is not there, cannot be a bundle, or could not be read
+	resolveBuilt  = "built"  // after reading the content
+	resolveFailed = "failed" // the selection is not there, cannot be a bundle, or could not be read
 )
 
 func (m *metrics) built(ctx context.Context, started time.Time, err error) {

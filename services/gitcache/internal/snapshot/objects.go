@@ -18,16 +18,16 @@ import (
 
 // Objects holds what repositories keep outside Git. It may be used concurrently.
 type Objects interface {
-	// Open opens what a pointer of a repository stands for. lfs.ErrAbsent: it has to be obtained
-	// first.
+	// Open opens the object that a pointer of a repository stands for. lfs.ErrAbsent: it has to be
+	// obtained first.
 	Open(uid string, p lfs.Pointer) (io.ReadCloser, error)
 	// Obtain gets objects, from the server at url where that is not empty. It waits until they are
 	// here. Errors are *lfs.MissingError, *lfs.FileError, the context's.
 	Obtain(ctx context.Context, uid, url string, wants []lfs.Want) error
 }
 
-// pointerIn returns the pointer that a file is. Where it is ordinary content ok is false, and head
-// is what was read of it.
+// pointerIn returns a file's pointer. If the file is ordinary content, ok is false, and head holds
+// the bytes that were read of it.
 func pointerIn(l leaves.Leaf, file content.File) (p lfs.Pointer, ok bool, head []byte, err error) {
 	if file.Size >= lfs.MaxPointerBytes {
 		return p, false, nil, nil
@@ -46,7 +46,7 @@ func pointerIn(l leaves.Leaf, file content.File) (p lfs.Pointer, ok bool, head [
 	return p, err == nil, head, nil
 }
 
-// objects are those of Git LFS that one bundle needs.
+// objects are the objects of Git LFS that one bundle needs.
 type objects struct {
 	store   Objects // nil: pointers are not supported
 	mirrors *leaves.Reader
@@ -132,7 +132,7 @@ func (o objects) serverURL(ctx context.Context, of *leaves.Place) (string, error
 	}
 	defer func() { _ = r.Close() }()
 	settings, err := readConfig(ctx, r, of.Commit, ".lfsconfig")
-	if errors.Is(err, gitconfig.ErrSyntax) { // git-lfs would not go on; the usual server may still have it
+	if errors.Is(err, gitconfig.ErrSyntax) { // git-lfs would stop here; the usual server may still have it
 		return "", nil
 	}
 	return gitconfig.Last(settings, "lfs", "", "url"), err

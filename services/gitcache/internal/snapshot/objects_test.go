@@ -69,8 +69,8 @@ func builderWith(t *testing.T, r *repo, o *objects, limits bundle.Limits) *snaps
 	return b
 }
 
-// TestPointersAreReplaced builds the same bundle as from the contents themselves, and asks for what
-// is absent in one go.
+// TestPointersAreReplaced builds the same bundle as from the contents themselves, and asks for all
+// absent objects in one go.
 func TestPointersAreReplaced(t *testing.T) {
 	t.Parallel()
 	r := &repo{commits: map[string]commit{
@@ -96,7 +96,7 @@ func TestPointersAreReplaced(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsNotFetched refuses by what pointers say.
+// TestTooLargeIsNotFetched refuses by the sizes in pointers.
 func TestTooLargeIsNotFetched(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}
@@ -128,7 +128,7 @@ func TestMissingObjectsAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// extendedPointer is one that nobody but its author can resolve.
+// extendedPointer is one that only its author can resolve.
 func extendedPointer() string {
 	return strings.Replace(gittest.LFSPointer("x"), "oid ", "ext-0-x sha256:"+gittest.LFSOID("y")+"\noid ", 1)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
-// outline hashes what a selection of a commit depends on, reading no more than the trees above what
-// is named: the ids of the named folders and files, and of the ignore files above them. Ignore
+// outline hashes the inputs of a selection of a commit, reading no more than the trees above the
+// named files: the ids of the named folders and files, and of the ignore files above them. Ignore
 // files further down are part of their folder's id.
 type outline struct {
 	reader    content.Reader
 	selection *selection.Selection
 	hash      *selection.Hash
-	found     map[string]bool // of what is named
+	found     map[string]bool // of the named one
 }
 
 // outlineKey names a selection of a commit, with the rules for its charts.

@@ -24,8 +24,8 @@ type packer struct {
 	out     *bundle.Writer
 }
 
-// addAll writes the leaves. At the first object that is not here it stops writing, and lists those
-// of all further leaves instead.
+// addAll writes the leaves. At the first object that is not here it stops writing, and lists the
+// objects of all further leaves instead.
 func (p *packer) addAll(ctx context.Context, all []leaves.Leaf) error {
 	for i, l := range all {
 		if ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (p *packer) addSymlink(l leaves.Leaf, file content.File) error {
 	if err != nil {
 		return fmt.Errorf("read %q: %w", l.Path, err)
 	}
-	if l.CopyOf != nil { // the link stands elsewhere than in the repository
+	if l.CopyOf != nil { // the link is elsewhere than in the repository
 		if err := bundle.CheckTarget(strings.TrimPrefix(l.Path, l.Prefix), string(target)); err != nil {
 			return &leaves.UnsupportedError{
 				Path:   l.Path,
@@ -103,7 +103,7 @@ func (p *packer) addFile(l leaves.Leaf, file content.File) error {
 	)
 }
 
-// addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is
+// addObject writes the object behind a pointer. lfs.ErrAbsent: nothing was written, because it is
 // not here.
 func (p *packer) addObject(l leaves.Leaf, pointer lfs.Pointer) error {
 	object, err := p.objects.store.Open(l.UID, pointer)

@@ -32,7 +32,7 @@ func newPipeline(compressed io.WriteCloser) *pipeline {
 	go func() { // ends with finish
 		_, err := io.CopyBuffer(io.MultiWriter(p.hasher, compressed), source, make([]byte, aheadBytes))
 		err = errors.Join(err, compressed.Close())
-		_ = source.CloseWithError(err) // what is still written fails for this reason
+		_ = source.CloseWithError(err) // later writes fail for this reason
 		p.done <- err
 	}()
 	return p

@@ -18,8 +18,8 @@ import (
 )
 
 // planner finds out which leaves of a commit are selected, without reading any of them. The walk
-// goes from the top down and is bounded three times: by the entries that are looked at, by the
-// leaves that are selected, and by depth.
+// goes from the top down and is bounded three times: by the entries that are visited, by the leaves
+// that are selected, and by depth.
 type planner struct {
 	rules     rules
 	selection *selection.Selection
@@ -43,8 +43,8 @@ type gitlink struct {
 // within returns the path in the repository that has the link.
 func (j gitlink) within() string { return strings.TrimPrefix(j.path, j.from.Prefix) }
 
-// walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so
-// that all are fetched at once, and ends with a *content.AbsentError.
+// walkAll walks one repository. Where ignore files are absent it continues as if they were empty,
+// so that all are fetched at once, and ends with a *content.AbsentError.
 func (p *planner) walkAll(ctx context.Context, at selection.At, tree string) error {
 	err := p.walk(ctx, at, tree, leaves.MaxDepth)
 	if len(p.absent) > 0 && ctx.Err() == nil {
@@ -127,8 +127,8 @@ func (p *planner) withRules(ctx context.Context, at selection.At, entries []cont
 	return at.WithRules(rules), nil
 }
 
-// checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: more
-// likely than that nobody wants its content is that a pattern matches too much.
+// checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: a
+// pattern that matches too much is more likely than an unwanted folder.
 func (p *planner) checkEmpty(ctx context.Context, commit string) error {
 	empty := append(p.selection.Folders(), p.selection.Path())
 	for _, l := range p.selected {

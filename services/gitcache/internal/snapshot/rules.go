@@ -22,15 +22,15 @@ const (
 	rememberSize  = 8 << 10
 )
 
-// rules remembers what small ignore files say, so that a commit that does not change them costs no
-// look at them. It may be used concurrently.
+// rules remembers the rules of small ignore files, so that a commit that does not change them does
+// not read them. It may be used concurrently.
 type rules struct {
 	known *lru.Cache[treeKey, *ignore.Rules]
 }
 
 func newRules() rules { return rules{newCache[treeKey, *ignore.Rules](rememberRules)} }
 
-// of returns what an ignore file says.
+// of returns the rules of an ignore file.
 func (r rules) of(
 	ctx context.Context, uid string, from content.Reader, path string, e content.Entry,
 ) (*ignore.Rules, error) {

@@ -226,8 +226,7 @@ func TestEndlessTreesEnd(t *testing.T) {
 	}
 }
 
-// TestUnchangedSelectionReadsNoBlob commits again and again, and counts what is read of each
-// commit.
+// TestUnchangedSelectionReadsNoBlob commits again and again, and counts the reads of each commit.
 func TestUnchangedSelectionReadsNoBlob(t *testing.T) {
 	t.Parallel()
 	now := plain(map[string]string{

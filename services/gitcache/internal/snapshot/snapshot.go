@@ -16,7 +16,7 @@
 //     of a Git tree changes exactly when its content does, so a commit that leaves the named folders
 //     alone has the outline, and the digest, of the commit before.
 //  2. Otherwise the leaves, the selected files, are listed. The [Index] knows digests by their ids,
-//     too: a commit that changes nothing selected costs a look at trees, and none at files.
+//     too: a commit that changes nothing selected reads trees, and no files.
 //  3. Otherwise the bundle is built: read from the mirrors, hashed and compressed to a temporary
 //     file, and put into a content-addressed store. That store may drop it; it is then built again.
 //
@@ -62,10 +62,10 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )
 
-// Params are what a [Builder] works with. All are required but those with a default.
+// Params are the parts of a [Builder]. All are required but those with a default.
 type Params struct {
 	Mirrors content.Opener
-	// Objects are those of Git LFS. Nil: pointers are not supported.
+	// Objects are the objects of Git LFS. Nil: pointers are not supported.
 	Objects Objects
 	// Blobs fetches what partial mirrors lack. Nil: no mirror is partial.
 	Blobs leaves.Blobs
@@ -76,9 +76,9 @@ type Params struct {
 	Store  cas.Store
 	Index  *Index
 	Limits bundle.Limits // zero: bundle.DefaultLimits
-	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that
-	// hold each other many times over make endless ones of a few bytes; where they are ignored, no
-	// other limit stops the walk.
+	// Visits is how many entries of trees are visited for one bundle; zero: 1 000 000. Trees that hold
+	// each other many times over make endless ones of a few bytes; where they are ignored, no other
+	// limit stops the walk.
 	Visits  int
 	TempDir string // where bundles are spooled while their digest is not known
 	Builds  int    // at once; zero: 2
@@ -95,11 +95,12 @@ type Builder struct {
 	charts   *charts.Completer
 	building *semaphore.Weighted
 	metrics  *metrics
-	// What these remember never changes; each drops the answers that were asked for longest ago.
+	// Their entries never change; each drops the answers that were asked for longest ago.
 	outlines outlines
 	rules    rules
 	refused  *lru.Cache[treeKey, error]
-	// dependencies are those of selections with charts, by outline. Outlines without are not here.
+	// dependencies are the dependencies of selections with charts, by outline. Outlines without are
+	// not here.
 	dependencies *lru.Cache[treeKey, charts.Dependencies]
 
 	compressor bundle.Compressor

@@ -58,7 +58,7 @@ func newRepo() *repo {
 	return &repo{commits: map[string]commit{"c1": first, "c2": second, "c3": plain(map[string]string{"app/a.yaml": "a: 3\n"})}}
 }
 
-// folder selects what a spec says.
+// folder selects by a spec.
 func folder(t *testing.T, commit string, spec selection.Spec) snapshot.Folder {
 	t.Helper()
 	s, err := selection.New(spec)
@@ -163,7 +163,7 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 				t.Errorf("%s: got path %q, want it in the repository", name, bad.Path)
 			}
 		}
-		if _, blobs := r.reads(); blobs > 2 { // a pointer is looked at once more for its size
+		if _, blobs := r.reads(); blobs > 2 { // a pointer is read once more for its size
 			t.Errorf("%s: got %d blobs read, want the verdict remembered", name, blobs)
 		}
 	}

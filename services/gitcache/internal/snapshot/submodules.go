@@ -35,8 +35,8 @@ type Submodules interface {
 	// *submodule.UnavailableError, and mirror.ErrUnknownRepository.
 	Locate(l submodule.Link) (uid string, err error)
 	// Obtain makes the mirror hold the link's commit, and waits for that a bounded time. Errors are
-	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and those of the store
-	// for definitions.
+	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and errors of the store for
+	// definitions.
 	Obtain(ctx context.Context, l submodule.Link) error
 	leaves.Discarder
 }
@@ -48,8 +48,8 @@ type submoduleWalk struct {
 	planner    *planner
 }
 
-// run puts the trees of submodules into their places, one after the other, and those of
-// their submodules. What is not mirrored yet is a *leaves.AbsentError about all that could be seen.
+// run puts the trees of submodules into their places, one after the other, and of their submodules.
+// It reports missing mirrors as a *leaves.AbsentError about all that could be seen.
 func (w submoduleWalk) run(ctx context.Context) error {
 	p := w.planner
 	var absent []submodule.Link
@@ -87,7 +87,7 @@ func (w submoduleWalk) run(ctx context.Context) error {
 	return nil
 }
 
-// link returns what the commit that has a gitlink says of it, in .gitmodules.
+// link returns the entry for a gitlink in .gitmodules of its commit.
 func (w submoduleWalk) link(ctx context.Context, j gitlink) (submodule.Link, error) {
 	l := submodule.Link{Root: j.from.Root().UID, Parent: j.from.UID, Path: j.path, Commit: j.commit}
 	r, err := w.mirrors.Open(ctx, j.from.UID)

@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
-// modules are repositories by the URLs that .gitmodules has for them. Those that are upstream are
-// mirrored when asked for.
+// modules are repositories by the URLs that .gitmodules has for them. Upstream ones are mirrored
+// when asked for.
 type modules struct {
 	mirrored, upstream map[string]*repo // the one that is bundled is mirrored as "uid"
 
@@ -190,7 +190,7 @@ func TestDamagedSubmodules(t *testing.T) {
 }
 
 // TestSecPlacesOfSubmodulesAreBounded links one submodule in more places of a commit than any
-// bundle needs. Each place costs a look at all of .gitmodules.
+// bundle needs. For each place all of .gitmodules is read.
 func TestSecPlacesOfSubmodulesAreBounded(t *testing.T) {
 	t.Parallel()
 	links := map[string]string{}

@@ -111,8 +111,8 @@ func (d *Draft) obtain(ctx context.Context, f mirror.File, open opener) error {
 	return errors.Join(receive(d.Limit(pack.ContextReader{Context: ctx, Reader: body}), f, path), body.Close())
 }
 
-// isUsable reports whether a file of the previous generation is what the other replica has. Names
-// and sizes prove it, unless the generation is doubted: then only the digest does.
+// isUsable reports whether a file of the previous generation equals the other replica's. Names and
+// sizes prove it, unless the generation is doubted: then only the digest does.
 func (d *Draft) isUsable(ctx context.Context, path string, f mirror.File) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() != f.Size || !d.isDoubted {
@@ -122,7 +122,7 @@ func (d *Draft) isUsable(ctx context.Context, path string, f mirror.File) bool {
 	return err == nil && own == f
 }
 
-// receive writes a file under its name once it is whole, durable and what f says.
+// receive writes a file under its name once it is whole, durable and as in f.
 func receive(body io.Reader, f mirror.File, path string) error {
 	return durable.Write(path, temporaryPack, func(w io.Writer) error {
 		hash := digest.NewHasher()

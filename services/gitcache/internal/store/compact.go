@@ -31,9 +31,9 @@ var errOvertaken = errors.New("mirror was replaced meanwhile")
 
 // Compact implements [mirror.Storage].
 //
-// A fetch leaves a pack of its own. When there are more than a few, those that are small beside the
-// others become one; see planGeometric. Large packs are linked. From time to time objects that no
-// ref reaches are dropped; see choose.
+// A fetch leaves a pack of its own. When there are more than a few, the small ones become one; see
+// planGeometric. Large packs are linked. From time to time objects that no ref reaches are dropped;
+// see choose.
 //
 // Everything happens in a new generation. Until the state names it the old one counts; what a crash
 // leaves of either is swept when the mirror is loaded next.
@@ -101,8 +101,8 @@ func (c *compaction) run(ctx context.Context, enter func(context.Context) (leave
 }
 
 // choose decides what to do. Once a week, if refs moved, it finds out what they reach. Objects that
-// neither the refs nor those of a week ago reach are dropped, if they are a good part of the
-// mirror. A commit therefore stays for a week at least, because somebody may still name it by its
+// neither the refs nor the refs of a week ago reach are dropped, if they are a good part of the
+// mirror. A commit therefore stays for a week at least, because a caller may still name it by its
 // id.
 func (c *compaction) choose(ctx context.Context) error {
 	c.plan = planGeometric(c.packs)
@@ -177,8 +177,8 @@ func (c *compaction) merge(ctx context.Context) error {
 	return c.plan.keep.checkIndex(filepath.Join(params.Dir, made.Name+".idx"))
 }
 
-// commit makes the new generation the current one, with what was fetched in the meantime. Nobody
-// else writes the mirror while it runs.
+// commit makes the new generation the current one, with content that was fetched in the meantime.
+// There is no other writer of the mirror while it runs.
 func (c *compaction) commit(ctx context.Context) (state, error) {
 	if c.store.generations.get(c.uid) != c.from {
 		return state{}, errOvertaken
@@ -188,7 +188,7 @@ func (c *compaction) commit(ctx context.Context) (state, error) {
 		return state{}, err
 	}
 	if c.plan.keep != nil && now.content().Fingerprint() != c.state.content().Fingerprint() {
-		return state{}, errOvertaken // a ref may lead again to what is not kept
+		return state{}, errOvertaken // a ref may lead again to a dropped object
 	}
 	if err := c.linkNew(); err != nil {
 		return state{}, err

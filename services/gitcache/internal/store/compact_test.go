@@ -17,9 +17,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 )
 
-// TestWhatIsDeliveredIsKept has a policy hold a branch back, and compacts the mirror. What stays is
-// what the refs name, what is delivered instead, and what the refs named a week ago. A commit that
-// none of them reaches goes.
+// TestWhatIsDeliveredIsKept has a policy hold a branch back, and compacts the mirror. Commits stay
+// that the refs name, that are delivered instead, and that the refs named a week ago. A commit that
+// none of them reaches is dropped.
 func TestWhatIsDeliveredIsKept(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")

@@ -33,7 +33,7 @@ type disk struct {
 	arriving int64              // bytes reserved by drafts; those already written are counted here, too
 }
 
-// account is what one mirror takes. The current generation counts, and no other.
+// account is the disk space of one mirror. The current generation counts, and no other.
 type account struct {
 	bytes  int64
 	packs  int       // zero until the mirror is loaded

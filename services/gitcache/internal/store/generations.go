@@ -72,8 +72,8 @@ func (g *generations) leave(dir string) (isRemovable bool) {
 	return isRemovable
 }
 
-// retire reports whether the folder is to be removed now. Otherwise the leave of its last user says
-// so.
+// retire reports whether the folder is to be removed now. Otherwise the leave of its last user
+// reports it.
 func (g *generations) retire(dir string) (isRemovable bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

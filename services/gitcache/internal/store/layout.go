@@ -40,17 +40,17 @@ var (
 
 func packFolder(generation string) string { return filepath.Join(generation, "objects", "pack") }
 
-// config is what the configuration file of a generation says. Both are fixed when the generation is
-// made: mirrors of another kind need another generation.
+// config is the content of the configuration file of a generation. Both are fixed when the
+// generation is made: mirrors of another kind need another generation.
 type config struct {
 	isSHA256  bool // how objects are named
 	isPartial bool // blobs may be absent
 }
 
 const (
-	// partialMark stands in the configuration of a partial generation. It is a word of ours: on
-	// seeing what marks a partial clone for git, the git command would ask an upstream for what is
-	// missing, which nothing but the owner of the lease may do.
+	// partialMark is set in the configuration of a partial generation. It is a word of ours: on seeing
+	// git's own mark of a partial clone, the git command would ask an upstream for missing objects,
+	// which nothing but the owner of the lease may do.
 	partialMark = "[leat]\n\tpartial = true\n"
 	sha256Mark  = "[extensions]\n\tobjectformat = sha256\n"
 
@@ -172,7 +172,7 @@ func sweep(home, generation string) error {
 	return errors.Join(err, sweepPacks(filepath.Join(home, generation)))
 }
 
-// sweepPacks removes files of a generation that nobody finished writing.
+// sweepPacks removes files of a generation that were not written to their end.
 func sweepPacks(dir string) error {
 	leftovers, err := filepath.Glob(filepath.Join(packFolder(dir), temporaryPack+"*"))
 	for _, path := range leftovers {

@@ -50,8 +50,8 @@ func (r reader) Close() error {
 	return r.Reader.Close()
 }
 
-// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted
-// among the readers, and does not keep dir from being removed.
+// Objects opens the bare repository in dir, such as a draft's, for reading. It is not counted among
+// the readers, and does not keep dir from being removed.
 func (s *Store) Objects(dir string) (*history.Reader, error) {
 	cfg, err := readConfig(dir)
 	if err != nil {

@@ -86,7 +86,7 @@ func totalObjects(packs []packFile) (sum int64) {
 	return sum
 }
 
-// plan says which packs become one, and which stay.
+// plan decides which packs become one, and which stay.
 type plan struct {
 	link  []packFile
 	merge []packFile // none: there is nothing to do

@@ -14,11 +14,11 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// keptPrefix is where the git command finds what is delivered for a ref that is held back. It also
-// keeps tools that drop unreachable objects from dropping these.
+// keptPrefix is where the git command finds the delivered object of a ref that is held back. It
+// also keeps tools that drop unreachable objects from dropping these.
 const keptPrefix = "refs/leat/"
 
-// allRefs returns the refs, by name, and with those that are held back also what is delivered
+// allRefs returns the refs, by name, and with held ones also the objects that are delivered
 // instead.
 func allRefs(refs mirror.Refs) mirror.Refs {
 	all := slices.Clone(refs)

@@ -14,23 +14,23 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// state is what state.json says: the mirror as of its last fetch that moved refs. A replica whose
-// policy is not the content's verifies the refs again before it delivers any.
+// state is the content of state.json: the mirror as of its last fetch that moved refs. A replica
+// whose policy is not the content's verifies the refs again before it delivers any.
 type state struct {
 	Generation string `json:"generation"`
 	mirror.Content
 	Packs map[string]int64 `json:"packs"` // name → bytes of every pack and index; in the place of Content's
 }
 
-// freshness is what fresh.json says: a later poll found nothing new. It is a file of its own
+// freshness is the content of fresh.json: a later poll found nothing new. It is a file of its own
 // because it is written after every such poll, and the state of a large mirror is large.
 type freshness struct {
 	FreshAt time.Time `json:"fresh_at"`
 	Epoch   uint64    `json:"epoch"`
 }
 
-// examination is what examined.json says: when Compact last looked for objects that no ref reaches,
-// and what the refs were then.
+// examination is the content of examined.json: when Compact last looked for objects that no ref
+// reaches, and what the refs were then.
 type examination struct {
 	At   time.Time `json:"at"`
 	Tips []string  `json:"tips"`
@@ -62,8 +62,7 @@ func (s state) bytes() int64 {
 	return sum
 }
 
-// tips returns the objects that refs name, and those that are delivered instead of what is held
-// back.
+// tips returns the objects that refs name, and the objects that are delivered instead of held ones.
 func tips(refs mirror.Refs) []string {
 	var ids []string
 	for _, ref := range allRefs(refs) {

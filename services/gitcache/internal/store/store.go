@@ -10,7 +10,7 @@
 //   - A change that a method has reported as done survives a crash. After an error, and after a
 //     crash at any instant, the mirror holds what it held before.
 //   - The generation that a reader of Open reads stays on disk until the reader is closed.
-//   - Bytes are received only while all mirrors, what is being received included, take no more than
+//   - Bytes are received only while all mirrors, including bytes that are being received, take no more than
 //     Limits.DiskBytes. Indexes count once their packs are committed, and retired generations that
 //     are still read do not count.
 //
@@ -29,12 +29,12 @@
 // Packs never change under their names. A draft adds packs to the current generation or fills a new
 // one; nothing in it counts before its commit. A commit syncs the packs, writes packed-refs and
 // HEAD for other tools, gives a new generation its lasting name, and last replaces state.json. A
-// crash before that last step leaves the old state, which names only what is still there. Load
-// removes the rest.
+// crash before that last step leaves the old state, which names only existing packs. Load removes
+// the rest.
 //
 // # Concurrency
 //
-// The caller lets one goroutine at a time write a mirror, as mirror.Storage says; readers and other
+// The caller lets one goroutine at a time write a mirror, see mirror.Storage; readers and other
 // mirrors are free. Compact is the exception: it builds its draft beside such a writer, and
 // excludes writers only for the commit.
 //
@@ -72,7 +72,7 @@ const defaultReaders = 8
 // kept.
 var ErrForeign = errors.New("mirror is for another back end")
 
-// Params are what a [Store] works with.
+// Params are the parts of a [Store].
 type Params struct {
 	// Dir holds one folder per repository. It is made if it does not exist.
 	Dir string
@@ -81,8 +81,8 @@ type Params struct {
 	// Large opens a blob of the bare repository in dir that is too large to be held in memory. It
 	// may be called concurrently.
 	Large func(ctx context.Context, dir, id string) (content.File, error)
-	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and
-	// into those that lack blobs. Mirrors that it could not continue with are left to others.
+	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and into
+	// mirrors that lack blobs. Mirrors that it could not continue with are left to others.
 	SHA256, Partial bool
 
 	Limits Limits
@@ -164,8 +164,8 @@ func (s *Store) makeCurrent(uid, dir string, st state) {
 	s.generations.set(uid, dir)
 }
 
-// retire removes the generations of a mirror that nobody needs any more: all but those to keep. One
-// that is in use goes with its last user.
+// retire removes the generations of a mirror that are not needed any more: all but those to keep.
+// One that is in use goes with its last user.
 func (s *Store) retire(ctx context.Context, home string, keep ...string) {
 	entries, err := os.ReadDir(home)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) leave(ctx context.Context, dir string) {
 	}
 }
 
-// removeGeneration frees the room. What stays is swept when the mirror is loaded next.
+// removeGeneration frees the room. A remaining folder is swept when the mirror is loaded next.
 func (s *Store) removeGeneration(ctx context.Context, dir string) {
 	s.descriptions.forget(dir)
 	if err := os.RemoveAll(dir); err != nil {

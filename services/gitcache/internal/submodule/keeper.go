@@ -148,8 +148,8 @@ func (k *Keeper) Discard(uid string) {
 	}
 }
 
-// Run keeps the definitions of submodules in step with those of their roots, until ctx is done. It
-// returns nil.
+// Run keeps the definitions of submodules in step with their roots, until ctx is done. It returns
+// nil.
 func (k *Keeper) Run(ctx context.Context) error {
 	for backoff.Wait(ctx, backoff.Jitter(tidyEvery, 0.5)) == nil {
 		if err := k.Tidy(ctx); err != nil && ctx.Err() == nil {

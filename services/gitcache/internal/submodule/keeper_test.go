@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
-// registry is what replicas share, in memory: definitions, and the events about those that went.
+// registry is shared by the replicas, in memory: definitions, and the events about deleted ones.
 type registry struct {
 	mirror.EventLog
 	set  *mirroring.Set
@@ -93,13 +93,13 @@ func (r *registry) child(t *testing.T) mirror.Definition {
 	return mirror.Definition{}
 }
 
-// TestTidy follows changes of the root, and deletes what is left of it.
+// TestTidy follows changes of the root, and deletes its remains.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	root := mirror.Definition{Name: "demo", UID: "uid", Version: 1, Definition: upstream.Definition{URL: "https://git.example.com/group/demo.git"}}
 	k, r := newKeeper(t, root)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody fetches here: it is enough that the repository is defined
+	cancel() // nothing is fetched here: it is enough that the repository is defined
 	link := submodule.Link{Root: "uid", Parent: "uid", Path: "lib", URL: "../lib.git", Commit: strings.Repeat("1", 40)}
 	if err := k.Obtain(ctx, link); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the caller's cancellation", err)

@@ -7,7 +7,7 @@
 // A submodule becomes a repository of its own in the registry, owned, fetched, followed and kept
 // like any other, that belongs to the repository whose bundles need it: its root. Each root has its
 // own, even where two name the same URL: what one root's credential opens is not for another's
-// readers. Nobody can put or delete such a repository; it is changed with its root, and deleted
+// readers. Callers cannot put or delete such a repository; it is changed with its root, and deleted
 // with it.
 package submodule
 
@@ -22,8 +22,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// pollInterval is long because a commit names what is needed: the mirror is fetched again when it
-// lacks that.
+// pollInterval is long because a commit names its needs: the mirror is fetched again when it lacks
+// that.
 const pollInterval = 6 * time.Hour
 
 // Link is a submodule as a commit has it.

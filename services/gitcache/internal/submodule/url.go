@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// usualPorts are those that a URL need not name.
+// usualPorts are the ports that a URL need not name.
 var usualPorts = map[string]string{"https": "443", "http": "80", "ssh": "22"}
 
 // origin is who answers at a URL.

@@ -40,7 +40,7 @@ func (w *wait) run(ctx context.Context) error {
 	}
 }
 
-// late is what there is to say when the time is over.
+// late is the error for the end of the time.
 func (w *wait) late(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -93,8 +93,8 @@ func (w *wait) holds(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// refresh has the upstream asked once for what the mirror lacks. What it lacks after that does not
-// exist there.
+// refresh has the upstream asked once for what the mirror lacks. A commit that it lacks after that
+// does not exist there.
 func (w *wait) refresh(ctx context.Context) error {
 	if w.refreshed {
 		const said = "No branch or tag of its repository leads to that commit. Push it there, or change the link."

@@ -78,7 +78,7 @@ func TestAdmission(t *testing.T) {
 	if diff := cmp.Diff(f.have.Refs, loaded.Refs); diff != "" || loaded.Policy != "p1" || loaded.Refs[0].Delivered() != first {
 		t.Errorf("got policy %q and refs (-want +got):\n%s", loaded.Policy, diff)
 	}
-	// What is delivered is reachable for tools that drop what is not.
+	// Delivered objects are reachable for tools that drop unreachable ones.
 	want := first + " refs/leat/heads/main\n"
 	if got := f.git(t, "for-each-ref", "--format=%(objectname) %(refname)", "refs/leat"); got != want {
 		t.Errorf("got %q, want %q", got, want)

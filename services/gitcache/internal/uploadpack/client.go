@@ -4,16 +4,16 @@
 // Package uploadpack talks to upstreams: it speaks Git's upload-pack protocol, over smart HTTP and
 // SSH, for all back ends.
 //
-// What it promises:
+// Its promises:
 //
 //   - Nothing is sent before the guard of a fetch has agreed, nor once it no longer does.
 //   - A credential goes to the host of the repository's URL alone, over TLS or SSH unless the
 //     credential allows plain HTTP. It goes to no redirect, no proxy, no log and no error.
-//   - No file, agent or environment variable of the user that the process runs as is looked at,
+//   - No file, agent or environment variable of the user that the process runs as is used,
 //     except for the proxy variables.
 //   - Every answer is bounded, whatever an upstream sends: packets, lists of refs, capabilities,
 //     acknowledgements, redirects and words for people. Package pack bounds the packs.
-//   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence that says what to
+//   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence of advice what to
 //     do. Words of the upstream are quoted without anything that looks like a credential.
 //
 // A [Session] is one conversation: it is dialled, advertises once, and fetches at most once. Calls
@@ -40,7 +40,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
-// Config says how to reach upstreams.
+// Config sets how to reach upstreams.
 type Config struct {
 	// Dir is for files that live as long as one call.
 	Dir string
@@ -51,16 +51,15 @@ type Config struct {
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
 	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags
-	// alone, and may name objects by SHA-256. Those that do not know it are talked to in the first
-	// version.
+	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags alone,
+	// and may name objects by SHA-256. Others are talked to in the first version.
 	Version2 bool
-	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other
-	// hosts than their root's, of redirects, and of stores that an LFS server names. It also judges all
+	// Guard judges the addresses of URLs that no administrator wrote: of submodules at other hosts
+	// than their root's, of redirects, and of stores that an LFS server names. It also judges all
 	// addresses of definitions with PublicOnly, and then refuses private networks.
 	Guard dialguard.Guard
 	// Root returns the repository with that UID, to which submodules refer as their root. It returns
-	// false while the root is unknown; its submodules are then treated as those of a root with
+	// false while the root is unknown; its submodules are then treated like submodules of a root with
 	// PublicOnly. Nil: every root is unknown.
 	Root func(uid string) (root mirror.Root, ok bool)
 }
@@ -149,9 +148,9 @@ func (c *Client) target(def mirror.Definition) (target, error) {
 	return parseTarget(def)
 }
 
-// newRoute returns the route for a definition: through its own proxy, or through that of the
-// environment. Addresses in URLs other than written are checked before they are dialled, and so are
-// those of a definition that is confined to public addresses, and of the proxy that it names.
+// newRoute returns the route for a definition: through its own proxy, or through the environment's.
+// Addresses in URLs other than written are checked before they are dialled, and so are the
+// addresses of a definition that is confined to public addresses, and of the proxy that it names.
 func (c *Client) newRoute(
 	def mirror.Definition, p mirror.FetchParams, environment func(*http.Request) (*url.URL, error), written ...string,
 ) (*route.Route, error) {
@@ -183,8 +182,8 @@ func (c *Client) isPublicOnly(def mirror.Definition) bool {
 	return !ok || root.PublicOnly
 }
 
-// written returns the URLs that an administrator wrote for a definition: its own URL and those of
-// its token hosts, or the URL of its root if it is a submodule.
+// written returns the URLs that an administrator wrote for a definition: its own URL and the URLs
+// of its token hosts, or the URL of its root if it is a submodule.
 func (c *Client) written(def mirror.Definition) []string {
 	if def.ParentUID == "" {
 		urls := []string{def.URL}

@@ -13,7 +13,7 @@ import (
 // maxHaves bounds the commits that a request names as known.
 const maxHaves = 2048
 
-// Objects is what a comparison needs of a mirror. A reader of package history implements it.
+// Objects is the port of a comparison to a mirror. A reader of package history implements it.
 type Objects interface {
 	// Kind returns an object's kind, "commit" for one, and "" for an object that is not there.
 	Kind(id string) (string, error)

@@ -109,7 +109,7 @@ func TestClientCertificate(t *testing.T) {
 	f := newFixture(t, server.URL+pathOf(t, repo.URL()))
 	f.def.CAPEM = certificatePEM(server.Certificate()) + p.pem
 	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
-	f.def.Credential = clientPair(t) // of somebody else
+	f.def.Credential = clientPair(t) // of another user
 	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	f.def.Credential = pair
 	f.fetch(t)

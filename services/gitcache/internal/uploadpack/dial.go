@@ -111,7 +111,7 @@ func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() er
 	return strings.TrimRight(got.Href, "/"), got.Header, nil
 }
 
-// grant is what git-lfs-authenticate prints.
+// grant is the output of git-lfs-authenticate.
 type grant struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`

@@ -16,10 +16,10 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// The errors of this package. Those that know what a person has to do about them are a
-// [problemError], which explain asks. For all others, such as those of the network, of libraries
-// and of the disk, explain finds the words itself. An error that repeats words of the upstream has
-// a method words, whose text is masked before a person sees it.
+// The errors of this package. The ones that know the remedy are a [problemError], which explain
+// asks. For all others, such as errors of the network, of libraries and of the disk, explain finds
+// the words itself. An error that repeats words of the upstream has a method words, whose text is
+// masked before a person sees it.
 
 // ErrBroken marks an answer that is not, or not completely, what the Git protocol prescribes.
 var ErrBroken = errors.New("broken git protocol")
@@ -68,8 +68,8 @@ func (e *strayError) Unwrap() error { return ErrBroken }
 
 func (e *strayError) words() string { return e.got }
 
-// remoteError is what the upstream wrote for people before it gave up: in an error packet, or on
-// the error stream over SSH.
+// remoteError is the upstream's text for people before it gave up: in an error packet, or on the
+// error stream over SSH.
 type remoteError struct {
 	said  string
 	cause error

@@ -183,8 +183,8 @@ func isUntrusted(err error) bool {
 	return failed || unknown || wrongHost
 }
 
-// hostOf returns the host that a failed conversation was with: that of the request, which may have
-// been redirected or go to an LFS server, or else that of the definition.
+// hostOf returns the host that a failed conversation was with: the host of the request, which may
+// have been redirected or go to an LFS server, or else of the definition.
 func hostOf(err error, def mirror.Definition) string {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		if address, err := url.Parse(failed.URL); err == nil && address.Host != "" {

@@ -103,7 +103,7 @@ func checkRefs(t *testing.T, o *Offer) {
 	}
 }
 
-// FuzzMirroredNames compares the names of branches and tags that are mirrored with those that
+// FuzzMirroredNames compares the names of branches and tags that are mirrored with the ones that
 // go-git finds valid.
 func FuzzMirroredNames(f *testing.F) {
 	for _, name := range []string{
@@ -244,7 +244,7 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// unquote reads one word as a shell does; what is not one word comes back as "".
+// unquote reads one word as a shell does; other text comes back as "".
 func unquote(word string) string {
 	var out strings.Builder
 	for quoted := false; word != ""; word = word[1:] {

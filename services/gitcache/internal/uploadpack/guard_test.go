@@ -94,9 +94,10 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 	}
 }
 
-// TestSecPublicOnly fetches for definitions whose authors may not choose where gitcache calls. No URL of
-// theirs reaches a private network or this machine: not the repository's own, nor that of its proxy, of
-// its submodules or of an app's API. A network that the operator lists may be reached.
+// TestSecPublicOnly fetches for definitions whose authors may not choose where gitcache calls. No
+// URL of theirs reaches a private network or this machine: not the repository's own, nor the URL of
+// its proxy, of its submodules or of an app's API. A network that the operator lists may be
+// reached.
 func TestSecPublicOnly(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

@@ -22,7 +22,7 @@ const (
 	requestType  = "application/x-git-upload-pack-request"
 	resultType   = "application/x-git-upload-pack-result"
 
-	// maxSaid bounds what is read of the words beside an HTTP status.
+	// maxSaid bounds the reading of the words beside an HTTP status.
 	maxSaid = 1 << 10
 )
 
@@ -112,8 +112,7 @@ func (c *httpChannel) do(ctx context.Context, method, address string, body io.Re
 	return newReply(resp.Body, resp.Body, true), *resp.Request.URL, nil
 }
 
-// checkResponse returns an error that says what a response is that does not have the wanted content
-// type.
+// checkResponse returns an error that describes a response without the wanted content type.
 func checkResponse(resp *http.Response, want string) error {
 	if resp.StatusCode != http.StatusOK {
 		failed := newStatusError(resp)

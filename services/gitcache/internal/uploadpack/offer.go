@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Offer is what an upstream lists: its branches, tags and HEAD. An empty repository is an offer
+// Offer is the listing of an upstream: its branches, tags and HEAD. An empty repository is an offer
 // without refs.
 type Offer struct {
 	Refs          mirror.Refs
@@ -115,13 +115,13 @@ func (o *Offer) guessDefaultBranch() string {
 	return o.Refs[i].Name
 }
 
-// Content returns the content of a mirror that holds what is offered.
+// Content returns the content of a mirror that holds the offer.
 func (o *Offer) Content() mirror.Content {
 	return mirror.Content{Refs: o.Refs, Head: o.Head, DefaultBranch: o.DefaultBranch}
 }
 
-// Equals reports whether a mirror holds exactly what is offered. It does not compare commits: those
-// follow from the objects.
+// Equals reports whether a mirror holds exactly the offer. It does not compare commits: they follow
+// from the objects.
 func (o *Offer) Equals(have mirror.Content) bool {
 	return o.Head == have.Head && o.DefaultBranch == have.DefaultBranch &&
 		slices.EqualFunc(o.Refs, have.Refs, func(a, b mirror.Ref) bool { return a.Name == b.Name && a.Object == b.Object })

@@ -22,7 +22,7 @@ const (
 	delimiterPacket = "0001"
 )
 
-// agent is what upstreams are told about this client, and agentWord the same without spaces, as a
+// agent is the name of this client for upstreams, and agentWord the same without spaces, as a
 // capability has it.
 const (
 	agent     = "git/2.0 (leat)"

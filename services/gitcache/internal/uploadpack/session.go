@@ -114,7 +114,7 @@ func (s *Session) readAdvertisement(r *bufio.Reader) (*Offer, error) {
 
 // Fetch returns the pack that answers the request. The caller closes it before the session. The
 // pack ends with io.EOF only where the upstream ended it; whether it is complete is for its reader
-// to say.
+// to decide.
 func (s *Session) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
 	sent, err := s.fetch(ctx, r)
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, co
 	if err != nil {
 		return nil, err
 	}
-	noProxy := http.ProxyURL(nil) // those of the environment are for the web
+	noProxy := http.ProxyURL(nil) // the environment's are for the web
 	way, err := c.newRoute(t.def, p, noProxy, c.written(t.def)...)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, co
 
 // sshConfig authenticates the client with the credential's key, and the server by its known_hosts.
 // It asks the server for host keys of the types that known_hosts has, as the ssh command does:
-// otherwise a server with several keys could show one that nobody noted.
+// otherwise a server with several keys could show one that is not in the list.
 func sshConfig(t target, dir string) (*ssh.ClientConfig, error) {
 	signer, err := parseKey(t.def.Credential)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *sshChannel) isStateless() bool { return false }
 
 // Close ends the conversation and the connection.
 func (s *sshChannel) Close() error {
-	_, _ = io.WriteString(s.stdin, flushPacket) // where nothing was fetched, this is how to say so
+	_, _ = io.WriteString(s.stdin, flushPacket) // where nothing was fetched, this reports it
 	s.stop()
 	return s.client.Close()
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// strictFront stands before a real server and lets only those requests for packs through that judge
-// finds nothing wrong with. It sees the request's body.
+// strictFront is a proxy before a real server and lets only those requests for packs through that
+// judge finds nothing wrong with. It sees the request's body.
 func strictFront(t *testing.T, repo *gittest.Repo, judge func(body string) (fault string)) string {
 	t.Helper()
 	path := pathOf(t, repo.URL())

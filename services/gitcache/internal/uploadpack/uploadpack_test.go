@@ -74,7 +74,7 @@ func (f *fixture) reopen(t *testing.T) {
 }
 
 // TestOnGit runs the tests of conversations once more on the back end git, which asks for version 2
-// of the protocol. What it leaves out is about gogit alone.
+// of the protocol. The omitted tests are about gogit alone.
 func TestOnGit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T){

@@ -192,7 +192,7 @@ func TestQuietAfterRefusal(t *testing.T) {
 
 func TestContextEndsFetch(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never says a word
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never sends a byte
 	if err != nil {
 		t.Fatal(err)
 	}

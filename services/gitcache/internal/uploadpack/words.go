@@ -42,8 +42,8 @@ var (
 	objectID   = regexp.MustCompile(`^[0-9a-f]+$`)
 )
 
-// masked returns the beginning of foreign words, on one line, without credentials: those of the
-// definition, and whatever looks like one, for the upstream may repeat a credential that the
+// masked returns the beginning of foreign words, on one line, without credentials: the
+// definition's, and whatever looks like one, for the upstream may repeat a credential that the
 // definition does not hold.
 func masked(said string, def mirror.Definition) string {
 	const enough, mask = 200, "***"

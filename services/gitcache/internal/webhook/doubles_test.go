@@ -44,10 +44,10 @@ const (
 type hub struct {
 	repositories []mirror.Definition
 	meter        metric.Meter
-	// fail is what Refresh returns.
+	// fail is the result of Refresh.
 	fail func(name string) error
 
-	// shared is what Remember returns an error instead of, where it is set.
+	// shared, if set, makes Remember return an error.
 	shared error
 
 	verified  atomic.Int32 // senders whose proof was accepted

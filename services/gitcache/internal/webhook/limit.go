@@ -15,8 +15,8 @@ import (
 
 const (
 	// sourceRate and sourceBurst bound what one address sends, in deliveries a second. A Git host
-	// sends those of all its repositories from few addresses, and a load balancer all of them from
-	// one.
+	// sends the deliveries of all its repositories from few addresses, and a load balancer all of them
+	// from one.
 	sourceRate, sourceBurst = 20, 300
 	// targetRate and targetBurst bound the deliveries about one repository. Those within the
 	// debounce time share a fetch.
@@ -25,8 +25,8 @@ const (
 	maxLimits = 10_000
 )
 
-// limits is one limit for each of many keys. It forgets those that came longest ago: memory is
-// bounded first, and their allowance is the first to be whole again, which is what a new one has.
+// limits is one limit for each of many keys. It forgets the oldest ones: memory is bounded first,
+// and their allowance is the first to be whole again, like a new one's.
 type limits struct {
 	rate  rate.Limit
 	burst int

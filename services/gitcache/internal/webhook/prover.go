@@ -28,9 +28,9 @@ func newProver(definitions func() []mirror.Definition, defaultSecret secret.Text
 	return &prover{definitions: definitions, defaultSecret: defaultSecret, verifying: semaphore.NewWeighted(verifying)}
 }
 
-// proven is what a claim gives access to.
+// proven is the access that a claim proves.
 type proven struct {
-	any          bool // some secret fits, if only that of no repository
+	any          bool // some secret fits, if only one without a repository
 	repositories []mirror.Definition
 }
 

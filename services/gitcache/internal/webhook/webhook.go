@@ -4,9 +4,9 @@
 // Package webhook receives notices of pushes from Git hosts, and has the repositories they name
 // fetched at once instead of at their next poll.
 //
-// What it promises:
+// Its promises:
 //
-//   - A webhook only ever makes the service look at an upstream earlier. Its refs and commits are
+//   - A webhook only ever makes the service poll an upstream earlier. Its refs and commits are
 //     not believed.
 //   - A delivery is proven by a secret before its body is parsed. It concerns no repository whose
 //     secret is another, and its sender does not learn whether any repository was meant.
@@ -59,7 +59,7 @@ const (
 // Deliveries records, for all replicas, which deliveries one of them has received. Its methods may
 // be called concurrently.
 type Deliveries interface {
-	// Remember keeps an id for as long as keep says. False: some replica keeps it already.
+	// Remember keeps an id for the time keep. False: some replica keeps it already.
 	Remember(ctx context.Context, id string, keep time.Duration) (bool, error)
 	// Forget lets an id count as new again.
 	Forget(ctx context.Context, id string) error
@@ -113,7 +113,7 @@ func New(p Params) (*Handler, error) {
 	}, nil
 }
 
-// outcome is what became of a delivery; the values are those of a metric.
+// outcome is the outcome of a delivery; the values are those of a metric.
 type outcome string
 
 const (
@@ -138,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, known := provider.Of(r.PathValue("provider"))
 	label := r.PathValue("provider")
 	if !known {
-		label = "unknown" // anything may stand there
+		label = "unknown" // anything may be there
 	}
 	result, err := outcomeUnknown, error(rpcerr.NotFound("webhook provider", r.PathValue("provider")))
 	if known {
@@ -170,11 +170,10 @@ func acknowledge(w http.ResponseWriter, result outcome) {
 		status = http.StatusOK
 	}
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, "{}\n") // a sender that hung up has nobody to tell
+	_, _ = io.WriteString(w, "{}\n") // a sender that hung up needs no answer
 }
 
-// receive judges one delivery, and queues what it asks for. The error is what the sender is
-// answered.
+// receive judges one delivery, and queues its fetches. The error is the answer to the sender.
 func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provider) (outcome, error) {
 	if wait := h.sources.take(sourceOf(r)); wait > 0 {
 		return outcomeLimited, limited(wait)

@@ -25,7 +25,7 @@ type chart struct {
 	above  *chart        // the chart that it is packed for; nil for one that the source selects
 }
 
-// maxCharts is the most charts of one bundle that are looked at. Each costs reading two files.
+// maxCharts is the most charts of one bundle that are read. Each costs reading two files.
 const maxCharts = 1000
 
 // chartsIn returns the charts among the files that count: the one at path and, unless it is alone,
@@ -69,7 +69,7 @@ func (c *chart) text(name string) leaves.Leaf {
 	return c.files[i]
 }
 
-// textNames are the files that say what a chart depends on.
+// textNames are the files that list a chart's dependencies.
 var textNames = []string{chartdep.ChartFile, chartdep.LockFile, chartdep.RequirementsFile, chartdep.RequirementsLock}
 
 func (c *chart) texts() []leaves.Leaf {

@@ -4,17 +4,18 @@
 // Package charts completes Helm charts: it packs the dependencies that a chart in Git names and lacks
 // into the folder charts of its copy in a bundle.
 //
-// A dependency is an artifact of another repository, or another folder of the same repository. What
-// is packed is the same on every replica, as if it had been committed: which version is packed is
-// pinned by the chart's lock file, and package chartdep reads it. What cannot be packed is an error
-// that names the chart's file and the dependency.
+// A dependency is an artifact of another repository, or another folder of the same repository. The
+// packed files are the same on every replica, as if it had been committed: which version is packed
+// is pinned by the chart's lock file, and package chartdep reads it. A dependency that cannot be
+// packed is an error that names the chart's file and the dependency.
 //
 // Everything that it reads was written by committers. Its limits bound what one bundle costs, and a
 // dependency stays in its repository, and in its folder of the bundle.
 //
-// A [Completer] keeps nothing between calls, and may be used concurrently. What it needs and
-// does not find in a mirror is a [leaves.AbsentError], with all that it could see. Its caller remembers
-// the [Dependencies] of a selection, and asks [Completer.KeyNow] which content they make now.
+// A [Completer] keeps nothing between calls, and may be used concurrently. If a mirror lacks
+// something, it returns a [leaves.AbsentError], with everything that it could see to be absent. Its
+// caller remembers the [Dependencies] of a selection, and asks [Completer.KeyNow] which content
+// they make now.
 package charts
 
 import (
@@ -50,9 +51,9 @@ func (c *Completer) Complete(ctx context.Context, mirrors *leaves.Reader, b Bund
 	return p.done, err
 }
 
-// KeyNow returns the [Completion.Key] of a selection for what its dependencies are now: the folders
-// in that commit, and the artifacts that the Finder finds. Errors are those of the Finder, and what
-// reading the mirror fails with.
+// KeyNow returns the [Completion.Key] of a selection for its current dependencies: the folders in
+// that commit, and the artifacts that the Finder finds. It returns the errors of the Finder, and of
+// reading the mirror.
 func (c *Completer) KeyNow(ctx context.Context, uid, commit, outline string, d Dependencies) (string, error) {
 	found, err := find(ctx, c.Finder, d.needs)
 	if err != nil {

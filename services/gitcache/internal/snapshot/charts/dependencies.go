@@ -8,10 +8,11 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
-// Artifacts are what needs turned out to be, by [chartdep.Need.Key].
+// Artifacts are the found artifacts of needs, by [chartdep.Need.Key].
 type Artifacts map[chartdep.Need]chartdep.Artifact
 
-// Dependencies are what the bundle of a selection holds beside the content that its outline covers.
+// Dependencies are the content that the bundle of a selection holds beside the content that its
+// outline covers.
 type Dependencies struct {
 	folders []string        // of the repository that is bundled; rising
 	needs   []chartdep.Need // each once, with a file that names it

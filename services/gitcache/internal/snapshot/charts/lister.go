@@ -16,7 +16,7 @@ import (
 type lister struct {
 	reader   content.Reader
 	place    *leaves.Place
-	visits   *int // how many more entries may be looked at
+	visits   *int // how many more entries may be read
 	maxFiles int  // of the bundle
 	room     int  // how many more leaves it may have
 	listed   []leaves.Leaf

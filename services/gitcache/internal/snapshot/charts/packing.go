@@ -38,8 +38,8 @@ type packing struct {
 	unfetched []wanted
 }
 
-// run packs what all charts that count lack. Where something has to be found or fetched first, it
-// looks at all of them before it returns a *leaves.AbsentError.
+// run packs the missing dependencies of all charts that count. Where something has to be found or
+// fetched first, it visits all of them before it returns a *leaves.AbsentError.
 func (p *packing) run(ctx context.Context) error {
 	charts, err := chartsIn(p.bundle.Leaves, p.bundle.Selection.Path(), p.bundle.Repositories == "")
 	if err != nil {

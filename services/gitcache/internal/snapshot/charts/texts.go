@@ -19,7 +19,7 @@ import (
 // YAML takes a second for some ten megabytes.
 const maxChartTexts = 16 << 20
 
-// textReader reads the files of charts that say what these depend on.
+// textReader reads the files of charts that list their dependencies.
 type textReader struct {
 	mirrors *leaves.Reader
 	bytes   int // that were read
@@ -77,7 +77,7 @@ func (r *textReader) readLeaf(ctx context.Context, l leaves.Leaf) ([]byte, error
 }
 
 // packedNames returns whether the chart's folder charts holds a chart of a name: a folder whose
-// Chart.yaml says so, or an archive.
+// Chart.yaml has the name, or an archive.
 func (r *textReader) packedNames(ctx context.Context, one *chart) (func(name string) bool, error) {
 	in := strings.TrimPrefix(one.at+"/"+chartsFolder, "/")
 	names := map[string]bool{}

@@ -67,8 +67,8 @@ func Sort(all []Leaf) {
 }
 
 // Place is a repository whose content a bundle holds, at a commit. Places form a tree: below the
-// repository that is bundled are its submodules, and below these are theirs. What is packed for a
-// chart is a place, too: an artifact, or another folder of the same commit.
+// repository that is bundled are its submodules, and below these are theirs. Content that is packed
+// for a chart is a place, too: an artifact, or another folder of the same commit.
 type Place struct {
 	UID, Commit string
 	Prefix      string          // of its paths in the repository that is bundled; empty for that one itself
@@ -96,7 +96,7 @@ func (p *Place) Root() *Place {
 }
 
 // ReadText reads a file that a person wrote, such as one with ignore rules or settings, and closes
-// it. It returns false for one of more than 256 KiB, which nobody writes.
+// it. It returns false for one of more than 256 KiB, which is never written by hand.
 func ReadText(file content.File) (text []byte, ok bool, err error) {
 	text, err = io.ReadAll(io.LimitReader(file, maxText+1))
 	return text, len(text) <= maxText, errors.Join(err, file.Close())

@@ -60,7 +60,7 @@ func (m *mirror) Close() error {
 	return nil
 }
 
-// TestCheckListsAllThatIsAbsent looks at one mirror after the other, and fetches for all of them at
+// TestCheckListsAllThatIsAbsent visits one mirror after the other, and fetches for all of them at
 // once.
 func TestCheckListsAllThatIsAbsent(t *testing.T) {
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestAbsentContentWithoutBlobs(t *testing.T) {
 	}
 }
 
-// TestBlame discards the mirror that is damaged, unless it is that of the repository itself.
+// TestBlame discards the mirror that is damaged, unless it is the repository's own.
 func TestBlame(t *testing.T) {
 	t.Parallel()
 	damage := fmt.Errorf("read: %w", content.ErrDamaged)

@@ -27,7 +27,7 @@ type Discarder interface {
 	Discard(uid string)
 }
 
-// AbsentError ends a step of a build that needs what is kept outside the mirrors.
+// AbsentError ends a step of a build that needs content outside the mirrors.
 type AbsentError struct {
 	// Fetch fetches all of it that the step could see, and waits for that. It is called with no
 	// mirror open and outside the bound of builds, because it may take long.

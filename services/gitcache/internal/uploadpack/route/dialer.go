@@ -16,7 +16,7 @@ const DialTimeout = 15 * time.Second
 type dialer struct {
 	net.Dialer
 	guard    func() error
-	received func(bytes int) // nil: nobody counts
+	received func(bytes int) // nil: no counter
 }
 
 func newDialer(guard func() error, received func(bytes int)) *dialer {

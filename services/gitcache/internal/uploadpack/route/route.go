@@ -3,7 +3,7 @@
 
 // Package route connects to upstreams, directly or through a proxy.
 //
-// What it promises:
+// Its promises:
 //
 //   - The guard of the caller agrees before every connection and before every write. A replica that
 //     was frozen past its lease therefore sends nothing when it wakes up.
@@ -32,11 +32,11 @@ import (
 	"github.com/leatdev/leat/internal/dialguard"
 )
 
-// Params says where a route may lead.
+// Params bound where a route may lead.
 type Params struct {
 	// Guard agrees before any byte is sent. Its error is returned as it is.
 	Guard func() error
-	// Received is called with the number of bytes that arrived. Nil: nobody counts them.
+	// Received is called with the number of bytes that arrived. Nil: they are not counted.
 	Received func(bytes int)
 	// Written are the URLs that an administrator wrote. Their hosts and ports are dialled whatever
 	// address they have.
@@ -73,7 +73,7 @@ func New(p Params) *Route {
 }
 
 // Dial connects to host:port. The scheme of the protocol decides which proxy leads there. Errors
-// are the guard's, those of dialguard, and others, which match ErrProxy if the proxy is the cause.
+// are the guard's, dialguard's, and others, which match ErrProxy if the proxy is the cause.
 func (r *Route) Dial(ctx context.Context, scheme, address string) (net.Conn, error) {
 	via, err := r.proxyFor(&http.Request{URL: &url.URL{Scheme: scheme, Host: address}})
 	switch {

@@ -19,7 +19,7 @@ import (
 // maxSkew is how far the time of a generic webhook may be from this replica's.
 const maxSkew = 5 * time.Minute
 
-// Claim is what a delivery's headers offer as a proof that its sender knows a secret.
+// Claim is the proof in a delivery's headers that its sender knows a secret.
 type Claim struct {
 	// mac is an HMAC-SHA-256 with the secret as its key, over prefix and body. Nil: token counts.
 	mac    []byte

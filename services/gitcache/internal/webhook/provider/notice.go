@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is what a delivery is about.
+// Kind is the subject of a delivery.
 type Kind int
 
 // The kinds of deliveries.
@@ -22,7 +22,7 @@ const (
 // Notice is a delivery in Leat's words.
 type Notice struct {
 	Kind Kind
-	// urls are all that the delivery calls the repository by, as they stand there.
+	// urls are all that the delivery calls the repository by, verbatim.
 	urls []string
 	// path is the end of the repository's path, for a provider that may send no URL at all; empty
 	// otherwise.

@@ -96,7 +96,7 @@ type registryEvent struct {
 	} `json:"request"`
 }
 
-// harborData is what Harbor's webhooks say of what happened.
+// harborData is the event in Harbor's webhooks.
 type harborData struct {
 	Resources [maxEvents]struct {
 		URL string `json:"resource_url"` // host/name:tag, or host/name@digest

@@ -18,15 +18,15 @@ import (
 type Provider struct {
 	// claim reads what proves the delivery; false: there is nothing of the sort, or it is stale.
 	claim func(r *http.Request, now time.Time) (Claim, bool)
-	// headers name the event, the first that is set, and events are those that matter. Without
-	// headers the body alone says what the delivery is about.
+	// headers name the event, the first that is set, and events are the ones that matter. Without
+	// headers the body alone names the event.
 	headers []string
 	events  map[string]Kind
-	// field of the body names the event, too, and fieldEvents are those that matter. Nil: the headers
-	// say it all.
+	// field of the body names the event, too, and fieldEvents are the ones that matter. Nil: the
+	// headers suffice.
 	field       func(*payload) string
 	fieldEvents map[string]Kind
-	// urls are what the body calls the repository by.
+	// urls are the URLs of the repository in the body.
 	urls func(*payload) []string
 	// mayOmitURLs reports whether the project and the name of the repository may be all there is.
 	mayOmitURLs bool
@@ -37,8 +37,8 @@ type Provider struct {
 	sendsBarePings bool
 }
 
-// hubEvents are those of GitHub, and of Gitea after it. A push event also tells of branches and
-// tags that were made or deleted; the others repeat it.
+// hubEvents are the events of GitHub, and of Gitea after it. A push event also tells of branches
+// and tags that were made or deleted; the others repeat it.
 var hubEvents = map[string]Kind{"ping": KindPing, "push": KindRefs, "create": KindRefs, "delete": KindRefs}
 
 // providers are the providers by their names in the URL.
@@ -51,7 +51,7 @@ var providers = map[string]Provider{
 		claim:   signature("", "X-Gitea-Signature", "X-Forgejo-Signature"),
 		headers: []string{"X-Gitea-Event", "X-Forgejo-Event"}, events: hubEvents, urls: hubURLs,
 	},
-	// Webhooks of projects and groups, and system hooks, whose header says nothing.
+	// Webhooks of projects and groups, and system hooks, whose header names no event.
 	"gitlab": {
 		claim:       gitlabToken,
 		headers:     []string{"X-Gitlab-Event"},
