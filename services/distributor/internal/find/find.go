@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package find answers questions about many objects: which of them a filter selects, how many there are of
-// each phase, and which stand in a window of a listing.
+// Package find answers questions about many objects: which of them a filter selects, how many there
+// are of each phase, and which are in a window of a listing.
 //
-// An Index keeps one Row of each object. It follows the fleet by the keys that changed, and reads the
-// rows of those when somebody asks next, once for everybody. An idle fleet therefore costs nothing. A
-// query reads a copy of the index that does not change, without a lock. Queries that are alike share one
-// Result as long as nothing changes: see Views.
+// An Index keeps one Row of each object. It follows the fleet by the keys that changed, and reads
+// their rows at the next query, once for all callers. An idle fleet therefore costs nothing. A
+// query reads a copy of the index that does not change, without a lock. Queries that are alike
+// share one Result as long as nothing changes: see Views.
 //
 // The package decides nothing about who may see what: a Viewer brings that.
 package find
@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Phases of clusters. Those of services and repositories are their own.
+// Phases of clusters. Services and repositories have phases of their own.
 const (
 	Connected    = "CONNECTED"
 	Disconnected = "DISCONNECTED"
@@ -30,7 +30,7 @@ const (
 	NotJoined = "NOT_JOINED"
 )
 
-// Row is what is known of one object. It never changes.
+// Row describes one object. It never changes.
 type Row struct {
 	Object catalog.Object
 	// Phase is empty where the kind has none, or it is not known.
@@ -44,7 +44,7 @@ type Row struct {
 	Sources []catalog.Resolution
 	Report  *catalog.ServiceReport
 	Synced  bool
-	// Pin is that of a service; nil: it follows its sources, or a rollout.
+	// Pin is the pin of a service; nil: it follows its sources, or a rollout.
 	Pin *catalog.Pin
 	// LastSeenAt belongs to a cluster.
 	LastSeenAt time.Time
@@ -74,7 +74,7 @@ func Fields(kind catalog.Kind) filter.Schema {
 // subject is a row as filters see it. One subject serves for many rows, one after the other.
 type subject struct {
 	*Row
-	// kind is that of the object.
+	// kind is the kind of the object.
 	kind kind
 	// labelsOf returns the labels of a cluster that the viewer may see.
 	labelsOf func(cluster string) map[string]string
@@ -134,7 +134,7 @@ func matchLabel(labels map[string]string, key string, match func(string) bool) b
 	return ok && match(value)
 }
 
-// anyText looks at what people would look for.
+// anyText reads the texts that people would search.
 func (s *subject) anyText(match func(string) bool) bool {
 	if match(objectname.Display(s.Object.Meta().Name)) || s.anyProblem(func(p *catalog.Problem) bool { return match(p.Message) }) {
 		return true

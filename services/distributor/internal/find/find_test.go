@@ -231,7 +231,7 @@ func TestQueriesAreChecked(t *testing.T) {
 	}
 }
 
-// TestIndexReadsWhatChanged counts what is read.
+// TestIndexReadsWhatChanged counts the reads.
 func TestIndexReadsWhatChanged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(50)
@@ -335,7 +335,7 @@ func TestSecQueriesSeeNothingHidden(t *testing.T) {
 	}
 }
 
-// TestEveryKindCanBeFound enforces that each kind says what can be asked of its objects.
+// TestEveryKindCanBeFound enforces that each kind declares the fields of its objects.
 func TestEveryKindCanBeFound(t *testing.T) {
 	t.Parallel()
 	for _, kind := range catalog.Kinds() {

@@ -17,7 +17,7 @@ import (
 type Fleet interface {
 	// Keys returns the keys of all objects.
 	Keys() []catalog.Key
-	// Describe returns what is known of an object, or nil if it does not exist.
+	// Describe returns the description of an object, or nil if it does not exist.
 	Describe(key catalog.Key) *Row
 	// Watch returns a watcher of all objects, which is notified after what Describe returns has changed.
 	Watch() *fanout.Watcher[catalog.Key]
@@ -97,7 +97,7 @@ func (x *Index) Generation() uint64 {
 func (x *Index) refreshLocked() {
 	isFirst := x.watcher == nil
 	if isFirst {
-		// The watcher comes first, so that no change falls between what is there and what follows.
+		// The watcher comes first, so that no change falls between the current objects and later changes.
 		x.watcher = x.fleet.Watch()
 	}
 	changed, hasLagged := x.watcher.Take()

@@ -11,12 +11,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// kind is what the objects of a kind have beside what all objects have.
+// kind holds the fields of a kind's objects besides the fields of all objects.
 type kind struct {
-	// fields are what filters may name, and orders those of rows.
+	// fields are the names in filters, and orders the orders of rows.
 	fields filter.Schema
 	orders []string
-	// any looks at a field as filter.Subject does, and text at what people would look for. Nil: there is nothing.
+	// any reads a field as filter.Subject does, and text the texts that people would search. Nil:
+	// there is nothing.
 	any  func(s *subject, field, key string, match func(string) bool) bool
 	text func(s *subject, match func(string) bool) bool
 }
@@ -42,7 +43,7 @@ func kindOf(named catalog.Kind) (of kind, exists bool) {
 	return plain, true
 }
 
-// standing are kinds whose objects may have a problem, and plain those that have no state.
+// standing are kinds whose objects may have a problem, and plain the kinds without a state.
 var (
 	standing = kind{fields: problemFields, orders: []string{orderAge}}
 	plain    = kind{orders: []string{orderAge}}
@@ -135,7 +136,7 @@ func anyOfService(s *subject, field, key string, match func(string) bool) bool {
 	return false
 }
 
-// anyContent looks at what is desired and at what is applied.
+// anyContent reads the desired and the applied content.
 func (s *subject) anyContent(match func(string) bool, of func(*catalog.Snapshot) string, applied func(*catalog.ServiceReport) []string) bool {
 	for _, source := range s.Sources {
 		if source.Snapshot != nil && of(source.Snapshot) != "" && match(of(source.Snapshot)) {

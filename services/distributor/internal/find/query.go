@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// DefaultSize is how many rows a window has if the query does not say.
+	// DefaultSize is how many rows a window has if the query has no size.
 	DefaultSize = 100
 	// MaxSize is the most rows that a window may have.
 	MaxSize = 500
@@ -30,7 +30,7 @@ const (
 	maxGroups    = 1000
 	// maxWork bounds the time that one query takes.
 	maxWork = 5 * time.Second
-	// pace is how many objects are looked at between two looks at the clock.
+	// pace is how many objects are visited between two readings of the clock.
 	pace = 1000
 )
 
@@ -127,9 +127,9 @@ type Viewer struct {
 	LabelsOf func(cluster string) map[string]string
 }
 
-// Result is what a query selects.
+// Result is the result of a query.
 type Result struct {
-	// Rows are those of the window.
+	// Rows are the rows of the window.
 	Rows []*Row
 	// Total counts all objects that the query selects.
 	Total  int
@@ -150,9 +150,10 @@ type Count struct {
 	N     int
 }
 
-// Select calls visit with each row that the query selects and the viewer may see, by name, until visit
-// returns false. What the viewer may not see is not compared with the filter, and so has no part in how
-// long a query takes beyond the decision about it. The error is ErrTooMuch, or the context's.
+// Select calls visit with each row that the query selects and the viewer may see, by name, until
+// visit returns false. A row that the viewer may not see is not compared with the filter, and so
+// has no part in how long a query takes beyond the decision about it. The error is ErrTooMuch, or
+// the context's.
 func (q *Query) Select(ctx context.Context, s Snapshot, v Viewer, now time.Time, visit func(*Row) bool) error {
 	began, looked := time.Now(), 0
 	seen := &subject{kind: q.about, labelsOf: v.LabelsOf}
@@ -228,7 +229,7 @@ type counter struct {
 	omitted int
 }
 
-// add counts a value, and goes on to the next one.
+// add counts a value, and continues with the next one.
 func (c *counter) add(value string) bool {
 	if n, ok := c.counts[value]; ok || len(c.counts) < maxGroups {
 		c.counts[value] = n + 1

@@ -49,8 +49,8 @@ func (w *Views) Runs() uint64 {
 	return w.runs
 }
 
-// Run returns the result of a query for callers with some rights. What a viewer sees must follow from
-// the rights alone.
+// Run returns the result of a query for callers with some rights. The view of a viewer must follow
+// from the rights alone.
 func (w *Views) Run(ctx context.Context, q *Query, rights *authz.Rights, viewer func() Viewer) (*Result, error) {
 	shared := w.of(q, rights)
 	shared.mu.Lock()

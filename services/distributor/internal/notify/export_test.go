@@ -8,7 +8,7 @@ import "github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 // ObservedKinds returns the kinds of objects whose states are followed.
 func ObservedKinds() []catalog.Kind { return observedKinds() }
 
-// StandingKinds returns those of them that have their events in a table.
+// StandingKinds returns the kinds that have their events in a table.
 func StandingKinds() []catalog.Kind { return standingKinds() }
 
 // HasStandingEvents reports whether the table has the events of a kind.

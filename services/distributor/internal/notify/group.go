@@ -15,7 +15,7 @@ import (
 // Item is a message in the outbox.
 type Item struct {
 	NotifierUID string
-	// Cause is what events must have in common to be added.
+	// Cause is the common cause of events that can be added.
 	Cause   string
 	Message notice.Message
 	// Commit is the one whose status is sent; zero for other notifiers.
@@ -23,7 +23,7 @@ type Item struct {
 	CreatedAt time.Time
 	// NextAt is when the message may be sent.
 	NextAt time.Time
-	// Attempts counts those that were begun. A message without any may still be added to.
+	// Attempts counts begun attempts. A message without any may still be added to.
 	Attempts  int
 	LastError string
 }

@@ -19,8 +19,8 @@ import (
 const (
 	// tick is how often a leader looks again.
 	tick = time.Second
-	// clustersEvery is how often all clusters are looked at: an agent that falls silent notifies
-	// nobody. allEvery is how often everything is.
+	// clustersEvery is how often all clusters are read: the silence of an agent is not announced.
+	// allEvery is how often everything is.
 	clustersEvery = 15 * time.Second
 	allEvery      = 5 * time.Minute
 	// learnEvery is how often the states of what services follow from are read.
@@ -90,7 +90,7 @@ func (d *Dispatcher) lead(ctx context.Context, term int64) error {
 			return nil // there is no notifier any more
 		}
 		timer.Reset(pause)
-		// What changes at once is looked at together.
+		// Simultaneous changes are read together.
 		if err := backoff.Wait(ctx, tick/5); err != nil {
 			return nil // the hub stops
 		}
@@ -112,14 +112,14 @@ type work struct {
 	store    Store
 	fleet    Fleet
 	term     int64
-	// all and clusters are when they were last looked at.
+	// all and clusters are when they were last read.
 	all, clusters time.Time
 	// learned is when the states that the database has were last read.
 	learned time.Time
 }
 
-// round does what is due, and returns when to look again; a negative time says that there is nothing
-// to do any more.
+// round carries out due work, and returns when to look again; a negative time means that nothing is
+// left to do.
 func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pause time.Duration, err error) {
 	now := time.Now()
 	if len(w.fleet.Notifiers()) == 0 {
@@ -160,7 +160,7 @@ func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pa
 	return tick, nil
 }
 
-// observed returns the keys of objects whose states are looked at when a change of them is announced.
+// observed returns the keys of objects whose states are read when a change of them is announced.
 func observed(keys []catalog.Key) []catalog.Key {
 	var kept []catalog.Key
 	for _, key := range keys {

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Metrics count what is sent. It is safe for concurrent use.
+// Metrics count sent messages. It is safe for concurrent use.
 type Metrics struct {
 	attempts metric.Int64Counter
 	leading  atomic.Int64

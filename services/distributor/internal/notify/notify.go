@@ -6,10 +6,10 @@
 //
 // # Promises
 //
-// What changed, and still is so when the hub looks, is told at least once, through restarts of
-// replicas and outages of receivers: a message leaves the database only when its receiver took it,
-// when it is given up, or when too many wait. Messages that were given up can be read and sent again,
-// and what was lost is counted. Every attempt to send a message has the same id.
+// A change that still holds when the hub looks is sent at least once, through restarts of replicas
+// and outages of receivers: a message leaves the database only when its receiver took it, when it
+// is given up, or when too many wait. Messages that were given up can be read and sent again, and
+// lost messages are counted. Every attempt to send a message has the same id.
 //
 // One replica observes and sends, the leader. Its writes carry its term, and one that was deposed
 // writes nothing. It may still send what its successor sends, too.
@@ -40,7 +40,7 @@ import "time"
 const (
 	// MaxWaiting bounds the messages of a notifier that wait.
 	MaxWaiting = 1000
-	// MaxDead bounds those that were given up.
+	// MaxDead bounds the messages that were given up.
 	MaxDead = 1000
 	// maxCollecting bounds the messages of a notifier that still collect events, by cause. Events of
 	// further causes share one message for each kind.
@@ -49,6 +49,6 @@ const (
 	giveUpAfter = 24 * time.Hour
 	// claimFor is how long a message that is being sent is not sent again.
 	claimFor = 2 * time.Minute
-	// maxError bounds what is kept of an error.
+	// maxError bounds the kept part of an error.
 	maxError = 512
 )

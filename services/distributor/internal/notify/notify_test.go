@@ -226,7 +226,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestErrorsStayText cuts a long error off between characters, since what is stored is shown as text.
+// TestErrorsStayText cuts a long error off between characters, since it is shown as text.
 func TestErrorsStayText(t *testing.T) {
 	t.Parallel()
 	for shift := range 4 {

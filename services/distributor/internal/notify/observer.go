@@ -18,7 +18,7 @@ import (
 // gone: agents need a while to come back after a restart of the hub.
 const presenceGrace = 2 * time.Minute
 
-// maxStep bounds the objects that are looked at before what they tell is stored.
+// maxStep bounds the objects that are read before their messages are stored.
 const maxStep = 2000
 
 // observedKinds are those whose states are followed.
@@ -50,8 +50,8 @@ func NewObserver(ctx context.Context, store Store, fleet Fleet, term int64, now 
 	}, nil
 }
 
-// LookAtAll compares all objects of the kinds with what is remembered. The first look of all finds
-// when the first notifier was made: of objects that are older, only what happens from now on is told.
+// LookAtAll compares all objects of the kinds with the memory. The first look of all finds when the
+// first notifier was made: of objects that are older, only later changes are reported.
 func (o *Observer) LookAtAll(ctx context.Context, now time.Time, kinds ...catalog.Kind) error {
 	if o.since.IsZero() {
 		since := now
@@ -68,7 +68,7 @@ func (o *Observer) LookAtAll(ctx context.Context, now time.Time, kinds ...catalo
 	return o.LookAt(ctx, now, o.fleet.Keys(kinds...))
 }
 
-// Forgetful removes the states of objects that no longer exist, after a look at all of them.
+// Forgetful removes the states of objects that no longer exist, after a comparison of all of them.
 func (o *Observer) Forgetful(ctx context.Context) error {
 	known := map[string]struct{}{}
 	for key, id := range o.ids {
@@ -111,8 +111,8 @@ func (o *Observer) LookAtHeld(ctx context.Context, now time.Time) error {
 	return o.LookAt(ctx, now, keys)
 }
 
-// LookAt compares objects with what is remembered of them, and stores what changed with the messages
-// about it. After an error nothing of the step that failed is remembered, so the next look finds it
+// LookAt compares objects with the memory of them, and stores the changes with the messages about
+// them. After an error nothing of the step that failed is remembered, so the next look finds it
 // again.
 func (o *Observer) LookAt(ctx context.Context, now time.Time, keys []catalog.Key) error {
 	if len(keys) == 0 {
@@ -164,7 +164,7 @@ func (o *Observer) step(ctx context.Context, now time.Time, keys []catalog.Key, 
 	return nil
 }
 
-// see returns what is seen of an object, without what a leader cannot know yet.
+// see returns the view of an object, without what a leader cannot know yet.
 func (o *Observer) see(key catalog.Key, now time.Time) (Seen, bool) {
 	seen, ok := o.fleet.See(key)
 	if seen.Class == Disconnected && now.Sub(o.began) < presenceGrace {

@@ -17,21 +17,21 @@ const (
 	maxAskedPause = time.Hour
 )
 
-// RefusedError says that a receiver did not take a message. Other errors of a sink mean that it was
-// not reached.
+// RefusedError means that a receiver did not take a message. Other errors of a sink mean that it
+// was not reached.
 type RefusedError struct {
 	// Message is for people, and holds no secret.
 	Message string
 	// Permanent means that the same message would be refused again.
 	Permanent bool
-	// RetryAfter is how long the receiver wants to be left alone. Zero: it does not say.
+	// RetryAfter is how long the receiver wants to be left alone. Zero: unknown.
 	RetryAfter time.Duration
 }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Message }
 
-// Verdict is what becomes of a message after an attempt.
+// Verdict is the fate of a message after an attempt.
 type Verdict struct {
 	Item Item
 	At   time.Time

@@ -145,7 +145,7 @@ func (s *Sender) send(ctx context.Context, n *catalog.Notifier, item Item) {
 	}
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	// What is not written is sent again later, with the same id.
+	// An outcome that is not written causes another delivery later, with the same id.
 	if err := s.store.Settle(writing, s.term, v); err != nil && !errors.Is(err, election.ErrDeposed) {
 		s.logger.WarnContext(ctx, "result of a notification not stored; it may be sent again", slog.String("notifier", n.Name), slog.Any("error", err))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
-// events are those of a kind of standingKinds. An empty one does not exist.
+// events are the events of a kind of standingKinds. An empty one does not exist.
 type events struct{ failing, waiting, recovered notice.Kind }
 
 // standingEvents are by the kind of the object.

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
-// Class is what an object's state means for notifiers.
+// Class is the meaning of an object's state for notifiers.
 type Class string
 
 // The classes. Unknown means that the hub cannot tell now: nothing changes by it.
@@ -44,7 +44,7 @@ func (c Class) isGood() bool { return c == Healthy || c == Connected || c == Fet
 // Commit is a commit that a service is to be made of.
 type Commit struct{ Repository, ID string }
 
-// Seen is what the hub sees of one object now.
+// Seen is the hub's present view of one object.
 type Seen struct {
 	// ID names the object and never another one that has its name later.
 	ID   string
@@ -55,7 +55,7 @@ type Seen struct {
 	// Project is the object's, and Readers are projects whose services read a repository.
 	Project string
 	Readers []string
-	// Labels are those of the object's cluster, which is in LabelProject.
+	// Labels are the labels of the object's cluster, which is in LabelProject.
 	Labels       map[string]string
 	LabelProject string
 	CreatedAt    time.Time
@@ -63,11 +63,11 @@ type Seen struct {
 	// Applied names the content that a service has applied. Empty: it has not.
 	Applied string
 	Commits []Commit
-	// Event says what it is about. Its id, kind and time are empty.
+	// Event has its subject. Its id, kind and time are empty.
 	Event notice.Event
 }
 
-// State is what is remembered of an object. Its JSON is stored.
+// State is the memory of an object. Its JSON is stored.
 type State struct {
 	Class Class `json:"class"`
 	// Bad means that the object has failed and was not well since.
@@ -91,13 +91,13 @@ type Told struct {
 	Commit   Commit
 }
 
-// Baseline returns what is remembered of an object without telling anybody.
+// Baseline returns the memory of an object without a message.
 func Baseline(seen Seen) State {
 	return State{Class: seen.Class, Bad: seen.Class.isBad(), Applied: seen.Applied}
 }
 
-// Step compares an object with what is remembered of it. It returns what to remember now, and the events
-// to tell. The zero last is an object that is new. newID makes the ids of events.
+// Step compares an object with the memory of it. It returns what to remember now, and the events to
+// tell. The zero last is an object that is new. newID makes the ids of events.
 func Step(last State, seen Seen, at time.Time, notifiers []*catalog.Notifier, newID func() string) (State, []Told) {
 	next := last
 	kinds := changes(last, seen)
@@ -149,7 +149,7 @@ func Step(last State, seen Seen, at time.Time, notifiers []*catalog.Notifier, ne
 	return next, told
 }
 
-// changes returns the kinds of events that lead from a state to what is seen.
+// changes returns the kinds of events that lead from a state to the present view.
 func changes(last State, seen Seen) []notice.Kind {
 	var kinds []notice.Kind
 	if seen.Kind == catalog.KindService && seen.Applied != "" && seen.Applied != last.Applied {
@@ -243,7 +243,7 @@ func Covers(n *catalog.Notifier, seen Seen) bool {
 	switch {
 	case !seen.Kind.InProject() && own != "": // it is the hub's
 		return false
-	case seen.Kind == catalog.KindNotifier && seen.UID == n.UID: // it could not say so
+	case seen.Kind == catalog.KindNotifier && seen.UID == n.UID: // it could not report it
 		return false
 	case !isSeen, len(s.Projects) > 0 && !slices.Contains(s.Projects, seen.Project):
 		return false

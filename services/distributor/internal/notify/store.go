@@ -18,11 +18,11 @@ type Ledger struct {
 	States map[string]State
 }
 
-// Batch is what the leader writes after a look at the fleet. It is stored whole.
+// Batch holds the leader's writes after a look at the fleet. It is stored whole.
 type Batch struct {
 	// Since replaces when observing began, unless it is zero.
 	Since time.Time
-	// States replace those of objects, by id, and Gone are forgotten.
+	// States replace the states of objects, by id, and Gone are forgotten.
 	States map[string]State
 	Gone   []string
 	// Added are messages, to be placed by [Place].
@@ -30,10 +30,10 @@ type Batch struct {
 }
 
 // Store keeps states and messages; sqlstore.Notifications implements it. Its methods may be called
-// concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and those of the
-// methods with a term election.ErrDeposed. Every write in a term counts as a beat.
+// concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and errors of
+// the methods with a term match election.ErrDeposed. Every write in a term counts as a beat.
 type Store interface {
-	// Ledger returns what is stored.
+	// Ledger returns the stored ledger.
 	Ledger(ctx context.Context) (Ledger, error)
 	// Forget deletes all states, so that observing begins again.
 	Forget(ctx context.Context, term int64) error
@@ -63,7 +63,7 @@ type Fleet interface {
 	// Learn reads the states of objects that are in the database alone. Errors match
 	// catalog.ErrUnavailable if it does not answer; what was known stays.
 	Learn(ctx context.Context) error
-	// See returns what is known of an object; false if it does not exist.
+	// See returns the view of an object; false if it does not exist.
 	See(key catalog.Key) (Seen, bool)
 	// Tally counts the services that the notifier covers and that are to be made of the commit. The
 	// URL is the repository's, empty if it is gone.
@@ -90,7 +90,7 @@ type Sink interface {
 	Send(ctx context.Context, d Delivery) (answer string, err error)
 }
 
-// Mailbag is what became of the messages of a notifier.
+// Mailbag is the state of the messages of a notifier.
 type Mailbag struct {
 	Waiting, Dead int
 	// Sent counts messages, and Lost events.
@@ -100,7 +100,7 @@ type Mailbag struct {
 	LastErrorAt time.Time
 }
 
-// Mail is what people are shown of messages; sqlstore.Notifications implements it. Errors match
+// Mail is the port by which people see messages; sqlstore.Notifications implements it. Errors match
 // catalog.ErrUnavailable if the database does not answer.
 type Mail interface {
 	// Mailbags returns what became of the messages of notifiers, by uid. Those without any are left

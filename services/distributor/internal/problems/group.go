@@ -28,9 +28,9 @@ type Group struct {
 	// Item is the first problem of the group. Its message stands for all.
 	Item
 
-	// Objects and Clusters count what is affected.
+	// Objects and Clusters count the affected ones.
 	Objects, Clusters int
-	// Services counts those of affected clusters.
+	// Services counts the services of affected clusters.
 	Services int
 	// First and Last are when the first and the last object were affected. Zero: not known.
 	First, Last time.Time
@@ -38,7 +38,7 @@ type Group struct {
 	Examples []string
 }
 
-// cause is what the problems of a group have in common.
+// cause is the common part of a group's problems.
 type cause struct {
 	severity           Severity
 	kind               catalog.Kind
@@ -115,7 +115,7 @@ func (g *Grouper) Groups(limit int) (groups []Group, omitted int) {
 	return groups, omitted
 }
 
-// rank orders kinds: the cause of much stands before its effects.
+// rank orders kinds: the cause of much comes before its effects.
 func rank(kind catalog.Kind) int {
 	return slices.Index([]catalog.Kind{
 		catalog.KindCluster, catalog.KindRepository, catalog.KindConfigBackend, catalog.KindFleetSource, catalog.KindRolloutPolicy,
@@ -137,12 +137,12 @@ func shortened(message string) string {
 
 // Normalize returns a message without what differs between objects with the same problem:
 //
-//   - the names, wherever they stand as words, become "…";
+//   - the names, wherever they are words, become "…";
 //   - words of seven and more hexadecimal digits with at least one figure, such as commits and hashes,
 //     become "#", and so does every run of figures: counts, times, addresses, ports;
 //   - the last part of names that Kubernetes makes, such as web-7d9f8b6c5d-x2x4z, becomes "#".
 //
-// Runs of spaces become one. What is left is the cause.
+// Runs of spaces become one. The rest is the cause.
 func Normalize(message string, names ...string) string {
 	var out strings.Builder
 	for word := range words(message) {
@@ -159,7 +159,7 @@ func Normalize(message string, names ...string) string {
 	return out.String()
 }
 
-// words yields the words of a message, and what stands between them. A word has letters, figures, "-",
+// words yields the words of a message, and the text between them. A word has letters, figures, "-",
 // "_" and the bytes of other scripts.
 func words(message string) func(func(string) bool) {
 	return func(yield func(string) bool) {

@@ -19,10 +19,10 @@ import (
 type Release struct {
 	Number int64
 	State  rollout.State
-	// Why says why it is not running.
+	// Why is why it is not running.
 	Why string
-	// WaitsFor is what a person has to decide; empty: it waits for nobody. Since is since when, or when the
-	// rollout ended. Zero: not known.
+	// WaitsFor is the decision that a person has to make; empty: none. Since is since when, or when
+	// the rollout ended. Zero: not known.
 	WaitsFor string
 	Since    time.Time
 }
@@ -42,8 +42,8 @@ func ReleaseOf(number int64, run *rollout.Header) Release {
 // byPerson begins the reasons of rollouts that a person took back.
 const byPerson = string(rollout.Rollback) + " by "
 
-// OfRollout returns what is wrong with the latest rollout of a policy. One that went back stays a problem
-// until the next one begins: the sources hold content that the services do not have.
+// OfRollout returns the problem of the latest rollout of a policy. One that went back stays a
+// problem until the next one begins: the sources hold content that the services do not have.
 func OfRollout(policy *catalog.RolloutPolicy, latest Release) []Item {
 	item := itemOf(policy, reason.RolloutStopped, latest.Since)
 	name := fmt.Sprintf("rollout %d", latest.Number)
@@ -69,7 +69,8 @@ func OfRollout(policy *catalog.RolloutPolicy, latest Release) []Item {
 	return []Item{item}
 }
 
-// OfSize returns what is wrong with how many services a policy covers: a rollout has rollout.MaxMembers at most.
+// OfSize returns the problem of the number of services that a policy covers: a rollout has
+// rollout.MaxMembers at most.
 func OfSize(policy *catalog.RolloutPolicy, services int) []Item {
 	message := TooLarge(services)
 	if message == "" {
@@ -80,7 +81,7 @@ func OfSize(policy *catalog.RolloutPolicy, services int) []Item {
 	return []Item{item}
 }
 
-// TooLarge says that a policy covers more services than a rollout can have; "" if it does not.
+// TooLarge reports that a policy covers more services than a rollout can have; "" if it does not.
 func TooLarge(services int) string {
 	if services <= rollout.MaxMembers {
 		return ""
@@ -89,8 +90,8 @@ func TooLarge(services int) string {
 		services, rollout.MaxMembers)
 }
 
-// OfFleetSource returns what is wrong with a fleet source, given the problem of its latest look, and how
-// many removals wait for a person.
+// OfFleetSource returns the problem of a fleet source, given the problem of its latest look, and
+// how many removals wait for a person.
 func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held int) []Item {
 	var items []Item
 	hasHeld := false
@@ -115,14 +116,14 @@ func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held i
 	return items
 }
 
-// OfBackend returns what is wrong with a back end of configurations, given the problem of its reads, how
-// many of its paths fail, and when it was last read.
+// OfBackend returns the problem of a back end of configurations, given the problem of its reads,
+// how many of its paths fail, and when it was last read.
 func OfBackend(backend *catalog.ConfigBackend, problem *catalog.Problem, failing, paths int, readAt time.Time) []Item {
 	if problem == nil {
 		return nil
 	}
 	item := itemOf(backend, problem.Reason, problem.Since)
-	item.Severity = Degraded // what was read last goes on
+	item.Severity = Degraded // the last values stay in use
 	if readAt.IsZero() {
 		item.Severity = Failed
 	}
@@ -130,8 +131,8 @@ func OfBackend(backend *catalog.ConfigBackend, problem *catalog.Problem, failing
 	return []Item{item}
 }
 
-// OfNotifier returns what is wrong with a notifier: messages that were given up, or that its receiver does
-// not take now.
+// OfNotifier returns the problem of a notifier: messages that were given up, or that its receiver
+// does not take now.
 func OfNotifier(notifier *catalog.Notifier, dead, waiting int, lastError string, lastErrorAt time.Time) []Item {
 	item := itemOf(notifier, noReason, lastErrorAt)
 	switch {
@@ -149,7 +150,7 @@ func OfNotifier(notifier *catalog.Notifier, dead, waiting int, lastError string,
 	return []Item{item}
 }
 
-// OfGlobal returns what is wrong with a global service beside its services.
+// OfGlobal returns the problem of a global service apart from its services.
 func OfGlobal(global *catalog.GlobalService, problem *catalog.Problem) []Item {
 	if problem == nil {
 		return nil

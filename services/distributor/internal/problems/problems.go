@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package problems says what is wrong with a fleet: which objects have a problem, how bad it is, and
+// Package problems finds the problems of a fleet: which objects have a problem, how bad it is, and
 // which problems have one cause. Its functions are pure.
 package problems
 
@@ -23,7 +23,7 @@ const (
 	None Severity = iota
 	// Waiting continues by itself.
 	Waiting
-	// Warning works less well than it should, or wants somebody to look at it.
+	// Warning works less well than it should, or needs a person's attention.
 	Warning
 	// Degraded runs, and is not healthy.
 	Degraded
@@ -31,29 +31,29 @@ const (
 	Failed
 )
 
-// noReason is that of problems whose message says it all.
+// noReason is the reason of problems whose message suffices.
 const noReason reason.Reason = 0
 
 // Item is one problem of one object.
 type Item struct {
 	Severity Severity
 	Kind     catalog.Kind
-	// Path is that of the object.
+	// Path is the path of the object.
 	Path string
 	// Cluster is the path of the cluster that the object is or belongs to; empty for repositories.
 	Cluster string
-	// Reason is zero if the message says it all.
+	// Reason is zero if the message suffices.
 	Reason  reason.Reason
 	Message string
 	Since   time.Time
-	// Repository, Commit and Version are those of the source that a service has its problem with, or of its
-	// first one.
+	// Repository, Commit and Version belong to the source that a service has its problem with, or of
+	// its first one.
 	Repository, Commit, Version string
 	// Filter selects objects with this problem, and perhaps others.
 	Filter string
-	// WaitsForPerson is true if it goes on when a person decides.
+	// WaitsForPerson is true if it continues when a person decides.
 	WaitsForPerson bool
-	// names are what the message may say of the object, and of nothing else.
+	// names are the names in the message that belong to the object alone.
 	names []string
 }
 
@@ -88,13 +88,13 @@ func ofGlobal(row *find.Row, _ *Uses) []Item {
 	return OfGlobal(global, row.Problem)
 }
 
-// ofState returns what is wrong with a service by its phase and its report.
+// ofState returns the problem of a service by its phase and its report.
 func ofState(row *find.Row, service *catalog.Service) []Item {
 	phase, problem := catalog.Phase(row.Phase), row.Problem
 	item := Item{Kind: catalog.KindService, Path: service.Name, Cluster: service.Spec.Cluster, Since: row.Since}
 	source := 0
 	if problem == nil {
-		// What is held back is delivered at its last good commit instead.
+		// A held ref delivers its last good commit instead.
 		for i := range row.Sources {
 			if row.Sources[i].Problem != nil {
 				source, problem = i, row.Sources[i].Problem
@@ -140,7 +140,7 @@ func orUnknown(phase string) string {
 	return phase
 }
 
-// severityOf returns how bad a service's problem is, by where the service stands.
+// severityOf returns how bad a service's problem is, by the place of the service.
 func severityOf(phase catalog.Phase, why reason.Reason) Severity {
 	switch phase {
 	case catalog.PhaseFailed:

@@ -14,7 +14,7 @@ type Uses struct {
 	clusters map[string]use
 }
 
-// use is what uses one cluster.
+// use holds the projects that use one cluster.
 type use struct {
 	services int
 	project  string // of the first service

@@ -6,10 +6,10 @@
 //
 // # Promises
 //
-// A [Run] is what its events made of it. Nothing else is looked at: no clock, no store, no
+// A [Run] is the result of its events. It depends on nothing else: no clock, no store, no
 // randomness. The same events give the same decisions on every replica and after every restart.
 //
-//   - Nobody is admitted while that would make more members unavailable than the strategy allows. Members
+//   - No member is admitted while that would make more members unavailable than the strategy allows. Members
 //     that are offline or not healthy for another reason count.
 //   - No wave begins before the one before it was healthy for its soak, and approved where it asks for that.
 //   - A run ends, or waits for a member, a person or a time that [Run.Blocked] names.
@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// DecisionKind is what the caller of a run does.
+// DecisionKind is the action of the caller of a run.
 type DecisionKind string
 
 // The kinds of decisions.
@@ -67,7 +67,7 @@ type Decision struct {
 // decider takes events into a run, and collects what it decides.
 type decider struct {
 	run *Run
-	// indexes are those of the members that the events name, in Members; -1 for others.
+	// indexes are the indexes of the members that the events name, in Members; -1 for others.
 	indexes map[string]int
 	// own are the members that this decider made, which nothing else shares.
 	own map[*Progress]struct{}

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// EventKind says what an event is about.
+// EventKind is the subject of an event.
 type EventKind string
 
 // The kinds of events.
 const (
-	// Report is what an agent says of a member: Member, Has, Health, and why it fails as Reason.
+	// Report is an agent's report of a member: Member, Has, Health, and why it fails as Reason.
 	Report EventKind = "report"
-	// Presence says whether a member's cluster can be seen: Member, Online.
+	// Presence reports whether a member's cluster can be seen: Member, Online.
 	Presence EventKind = "presence"
 	// Approve is one person's approval of what comes after a wave: Wave, Person, Reason.
 	Approve EventKind = "approve"
-	// Command is what a person, or a newer candidate, wants of the run: Verb, Person, Reason.
+	// Command is the wish of a person, or of a newer candidate, for the run: Verb, Person, Reason.
 	Command EventKind = "command"
-	// Membership says who joined and who left: Joined, Left.
+	// Membership lists members that joined and that left: Joined, Left.
 	Membership EventKind = "membership"
-	// Tick says what time it is. Decisions are made at ticks alone, so the order of what came between two
-	// of them, about different members, does not matter.
+	// Tick has the time. Decisions are made at ticks alone, so the order of events between two of
+	// them, about different members, does not matter.
 	Tick EventKind = "tick"
 )
 
-// Verb is what a Command wants.
+// Verb is the wish of a Command.
 type Verb string
 
 // The verbs.
@@ -37,7 +37,7 @@ const (
 	Pause  Verb = "pause"
 	Resume Verb = "resume"
 	Abort  Verb = "abort"
-	// Retry has a halted run go on: members that failed are given their time again.
+	// Retry makes a halted run continue: members that failed are given their time again.
 	Retry Verb = "retry"
 	// SkipWave ends the wait for the members and the soak of the current wave, once it is approved.
 	SkipWave Verb = "skip-wave"
@@ -63,16 +63,17 @@ type Event struct {
 	Left   []string  `json:"left,omitempty"`
 }
 
-// RefusedError says why a run cannot follow a person now.
+// RefusedError is why a run cannot follow a person now.
 type RefusedError struct{ Message string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Message }
 
-// AuthorError says that a person may not approve, because they wrote a part of what the run brings.
+// AuthorError means that a person may not approve, because they wrote a part of what the run
+// brings.
 type AuthorError struct {
 	Wave, Person string
-	// Groups are those of which another person has to approve; empty: anybody who may approve.
+	// Groups are the groups of which another person has to approve; empty: any approver.
 	Groups []string
 }
 
@@ -89,8 +90,9 @@ func refused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// Check returns a *RefusedError if the run cannot follow the approval or the command, and an *AuthorError if
-// the person may not approve what they wrote. Other events are never refused: what they say is so.
+// Check returns a *RefusedError if the run cannot follow the approval or the command, and an
+// *AuthorError if the person may not approve what they wrote. Other events are never refused: they
+// are facts.
 func (h *Header) Check(e Event) error {
 	switch {
 	case e.Kind != Approve && e.Kind != Command:
@@ -170,7 +172,7 @@ func (d *decider) note(e Event) {
 	case Presence:
 		if p := d.member(e.Member); p != nil && p.IsOnline != e.Online {
 			d.changing(e.Member, func(p *Progress) { p.IsOnline, p.OnlineSince = e.Online, r.Now })
-			d.breakSoak(p) // coming back, too: nobody saw it meanwhile
+			d.breakSoak(p) // coming back, too: it was not visible meanwhile
 		}
 	case Approve:
 		if r.Check(e) == nil {
@@ -259,7 +261,7 @@ func (d *decider) noteMembership(e Event) {
 	d.find()
 }
 
-// merge returns the members, which are sorted, with those that joined.
+// merge returns the members, which are sorted, with the ones that joined.
 func merge(members, joined []*Progress) []*Progress {
 	if len(joined) == 0 {
 		return members
@@ -273,8 +275,8 @@ func merge(members, joined []*Progress) []*Progress {
 	return append(all, members...)
 }
 
-// placeOf returns the place of a member that joins late: in the first wave to come whose selectors fitted
-// nobody until now and fit the member, and else after all others.
+// placeOf returns the place of a member that joins late: in the first wave to come whose selectors
+// fitted no member until now and fit the member, and else after all others.
 func (d *decider) placeOf(m Member) place {
 	r := d.run
 	at := place{index: r.late(), order: orderOf(r.Candidate.ID, Wave{}, m)}

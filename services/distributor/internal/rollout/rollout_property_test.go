@@ -67,7 +67,7 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// sums say what happened in all runs, so that a tame simulation fails.
+// sums count the events of all runs, so that a tame simulation fails.
 type sums struct {
 	Completed, RolledBack, Halted, Aborted, Replaced      int
 	Admitted, Withdrawn, Restarts, Offline, Joined, Ticks int
@@ -280,7 +280,7 @@ func (w *world) change(a *agent) {
 	}
 }
 
-// work is what an agent does in a while.
+// work is the work of an agent in a while.
 func (w *world) work(a *agent) {
 	switch {
 	case a.runs != a.wants():
@@ -389,8 +389,8 @@ func valuesOf(run rollout.Run) []rollout.Progress {
 	return values
 }
 
-// checkShared checks that an event leaves the state before it as it was, and that what differs between the two
-// states makes the one of the other: that is what is stored of a step.
+// checkShared checks that an event leaves the state before it as it was, and that the difference
+// between the two states leads from the one to the other: a step stores this difference.
 func (w *world) checkShared(before rollout.Run, members []rollout.Progress, next rollout.Run) {
 	if !slices.Equal(members, valuesOf(before)) {
 		w.t.Errorf("an event changed the run that came before it")
@@ -415,7 +415,8 @@ func (w *world) checkShared(before rollout.Run, members []rollout.Progress, next
 	}
 }
 
-// place has the model know where members have joined: late, or in a wave to come that selected nobody.
+// place tells the model where members have joined: late, or in a later wave that selected no
+// member.
 func (w *world) place(before rollout.Run, e rollout.Event) {
 	for _, m := range e.Joined {
 		i := slices.IndexFunc(w.run.Members, func(p *rollout.Progress) bool { return p.UID == m.UID })
@@ -427,7 +428,7 @@ func (w *world) place(before rollout.Run, e rollout.Event) {
 		if a.wave < before.Cursor || !w.selectsNobody(before.Strategy.Waves[a.wave]) {
 			w.t.Errorf("%s joined in wave %d, which does not wait for it", m.Name, a.wave)
 		}
-		w.begun = append(w.begun, m) // the wave selects somebody now
+		w.begun = append(w.begun, m) // the wave selects a member now
 	}
 }
 
@@ -541,7 +542,7 @@ func (w *world) checkWaves() {
 		}
 		wave := w.run.Strategy.Waves[i]
 		if w.selectsNobody(wave) && !slices.ContainsFunc(w.agents, func(a *agent) bool { return a.wave > i }) {
-			w.isSkipped[state.Name] = true // it holds nobody up; those who join from now on come after it
+			w.isSkipped[state.Name] = true // it holds no one up; later members come after it
 		}
 		if given := len(w.approvals[state.Name]); given < wave.Approval.Needed() {
 			w.t.Errorf("wave %q passed with %d approvals of %d", state.Name, given, wave.Approval.Needed())
@@ -565,7 +566,7 @@ func (w *world) isExcused(a *agent) bool {
 	return i < 0 || !w.run.Members[i].FailedAt.IsZero()
 }
 
-// checkOrder checks that the order of what is told of different members makes no difference.
+// checkOrder checks that the order of events about different members makes no difference.
 func (w *world) checkOrder(batch []rollout.Event) {
 	var told []rollout.Event
 	for _, e := range batch {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// State is where a run stands.
+// State is the state of a run.
 type State string
 
 // The states. A run in one of the last four has ended.
@@ -55,14 +55,14 @@ type Member struct {
 	// Labels are the service's.
 	Labels        map[string]string `json:"labels,omitempty"`
 	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
-	// From names the content that the member has when nothing is admitted, and To that of the candidate.
-	// Equal ones mean that the candidate does not change the member, which then only counts among those
-	// that may be unavailable.
+	// From names the content that the member has when nothing is admitted, and To the candidate's
+	// content. Equal ones mean that the candidate does not change the member, which then only counts
+	// among the ones that may be unavailable.
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Health is what a member's agent says of the content that the report is about.
+// Health is the health, by a member's agent, of the content that the report is about.
 type Health string
 
 // The kinds of health. The empty one is unknown.
@@ -78,12 +78,12 @@ type Trouble struct {
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	// FailedAt is when the member counted as failed. Zero: it did not.
 	FailedAt time.Time `json:"failedAt,omitzero"`
-	// Why is what the agent reported when the member last began to fail, or how it counted as failed. It is
+	// Why is the agent's reason when the member last began to fail, or how it counted as failed. It is
 	// kept when the member goes back, and ends when it is admitted.
 	Why string `json:"why,omitempty"`
 }
 
-// Progress is what is known of one member.
+// Progress is the progress of one member.
 type Progress struct {
 	UID     string `json:"uid"`
 	Name    string `json:"name"`
@@ -98,7 +98,7 @@ type Progress struct {
 	// never available is not missed.
 	IsFresh bool `json:"isFresh,omitempty"`
 
-	// Has names the content that the last report was about, and Health is what it said.
+	// Has names the content that the last report was about, and Health is its verdict.
 	Has      string `json:"has,omitempty"`
 	Health   Health `json:"health,omitempty"`
 	IsOnline bool   `json:"isOnline,omitempty"`
@@ -142,12 +142,12 @@ func (p *Progress) isOfflineFor(d time.Duration, now time.Time) bool {
 	return !p.IsOnline && now.Sub(p.OnlineSince) >= d
 }
 
-// WaveState is where a wave stands.
+// WaveState is the state of a wave.
 type WaveState struct {
 	Name string `json:"name"`
-	// IsEmpty is true of a wave whose selectors fitted no member of the run when it began, not even one
-	// that the candidate does not change: most often they are misspelt. Nobody shows in it that the
-	// candidate works, so the run waits there for a person, or for a member that they fit.
+	// IsEmpty is true of a wave whose selectors fitted no member of the run when it began, not even
+	// one that the candidate does not change: most often they are misspelt. No member shows in it that
+	// the candidate works, so the run waits there for a person, or for a member that they fit.
 	IsEmpty bool `json:"isEmpty,omitempty"`
 	// SoakSince is since when all members of the wave are healthy without a break.
 	SoakSince time.Time `json:"soakSince,omitzero"`
@@ -157,7 +157,7 @@ type WaveState struct {
 	// PassedAt is when the next wave could begin, and IsSkipped is true if a person had it so.
 	PassedAt  time.Time `json:"passedAt,omitzero"`
 	IsSkipped bool      `json:"isSkipped,omitempty"`
-	// Total and Arrived count its members, as Counts does those of the run.
+	// Total and Arrived count its members, as Counts does for the run.
 	Total   int `json:"total,omitempty"`
 	Arrived int `json:"arrived,omitempty"`
 }
@@ -170,19 +170,20 @@ type Given struct {
 	Seq    int64     `json:"seq"`
 }
 
-// Counts are those of the members after the last event.
+// Counts are the counts of the members after the last event.
 type Counts struct {
-	// Members are all, and Total those that the candidate changes.
+	// Members are all, and Total the ones that the candidate changes.
 	Members int `json:"members"`
 	Total   int `json:"total"`
-	// Arrived are those of them that have the candidate, healthily, and Failed those that count as failed.
+	// Arrived counts members that have the candidate and are healthy, and Failed the ones that count
+	// as failed.
 	Arrived int `json:"arrived,omitempty"`
 	Failed  int `json:"failed,omitempty"`
 	// Unavailable are the members that are not available, for any reason.
 	Unavailable int `json:"unavailable,omitempty"`
 }
 
-// Stop says why a run is not running. It is empty while the run is.
+// Stop is why a run is not running. It is empty while the run is.
 type Stop struct {
 	Why string `json:"why,omitempty"`
 	// Failures are the first of the members that failed, and Failed how many did, where the run halted or
@@ -194,7 +195,7 @@ type Stop struct {
 // Failure is a member that failed.
 type Failure struct {
 	Name string `json:"name"`
-	// Why is what its agent reported, or how it counted as failed.
+	// Why is its agent's reason, or how it counted as failed.
 	Why string `json:"why,omitempty"`
 }
 
@@ -213,13 +214,13 @@ type Header struct {
 	// Seq counts the events, and Decided the decisions.
 	Seq     int64 `json:"seq"`
 	Decided int64 `json:"decided"`
-	// Ticked is the number of the last tick: what came after it has not been looked at yet.
+	// Ticked is the number of the last tick: later events were not considered yet.
 	Ticked int64 `json:"ticked"`
 	// Cursor is the index of the current wave; it is len(Waves) once all have passed.
 	Cursor int         `json:"cursor"`
 	Waves  []WaveState `json:"waves"`
 	Counts Counts      `json:"counts"`
-	// Blocked is what the run waited for at the last tick.
+	// Blocked is the reason why the run waited at the last tick.
 	Blocked Blocked `json:"blocked,omitzero"`
 	// WakeAt is the time that the last Wake named.
 	WakeAt time.Time `json:"wakeAt,omitzero"`
@@ -232,9 +233,9 @@ type Header struct {
 type Run struct {
 	Header
 
-	// Members are sorted by wave and order; those that the candidate does not change come first. The
-	// states of a run share the members that did not change between them, so a member never changes: an
-	// event puts another one in its place.
+	// Members are sorted by wave and order; unchanged ones come first. The states of a run share the
+	// members that did not change between them, so a member never changes: an event puts another one
+	// in its place.
 	Members []*Progress `json:"members,omitempty"`
 }
 
@@ -256,7 +257,7 @@ var (
 )
 
 // Begin returns a run of the candidate. Members are sorted into their waves once: later changes of
-// labels move nobody. The error is ErrNoMembers, ErrManyMembers, or says what is wrong with a member.
+// labels move no member. The error is ErrNoMembers, ErrManyMembers, or about a member's defect.
 func Begin(c Candidate, s Strategy, members []Member, at time.Time) (Run, error) {
 	if len(members) > MaxMembers {
 		return Run{}, ErrManyMembers
@@ -293,7 +294,7 @@ func newProgress(m Member, p place, at time.Time) *Progress {
 	}
 }
 
-// compareMembers orders members by their waves. What it looks at never changes.
+// compareMembers orders members by their waves. The fields that it compares never change.
 func compareMembers(a, b *Progress) int {
 	return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Order, b.Order), cmp.Compare(a.UID, b.UID))
 }
@@ -311,7 +312,7 @@ func (h *Header) missing(wave int) int {
 	return max(h.wave(wave).Approval.Needed()-len(h.Waves[wave].Approvals), 0)
 }
 
-// late returns the index of the wave of those that joined later.
+// late returns the index of the wave of the ones that joined later.
 func (h *Header) late() int { return len(h.Waves) - 1 }
 
 // Current returns the name of the current wave; empty once all have passed.
@@ -372,8 +373,8 @@ func (r Run) clone() Run {
 	return r
 }
 
-// Differ returns the members of next that are not as in last, and the uids of those that have left since. next
-// was made of last by events, so members that did not change are the same in both.
+// Differ returns the members of next that are not as in last, and the uids of members that have
+// left since. next was made of last by events, so members that did not change are the same in both.
 func Differ(last, next Run) (changed []*Progress, left []string) {
 	before := last.Members
 	for _, p := range next.Members {

@@ -14,10 +14,11 @@ import (
 	"github.com/leatdev/leat/internal/window"
 )
 
-// BlockedBy is what a run waits for.
+// BlockedBy is the kind of thing that a run waits for.
 type BlockedBy string
 
-// What a run waits for. A run that waits for members may go on by itself, too, when their time is over.
+// The kinds of things that a run waits for. A run that waits for members may also continue by
+// itself, when their time is over.
 const (
 	ByMember BlockedBy = "member"
 	ByPerson BlockedBy = "person"
@@ -27,10 +28,10 @@ const (
 // maxNamed bounds the members that Blocked names.
 const maxNamed = 8
 
-// Blocked says what a run waits for.
+// Blocked describes what a run waits for.
 type Blocked struct {
 	By BlockedBy `json:"by,omitempty"`
-	// Names are members, or the groups of which somebody has to approve.
+	// Names are members, or the groups of which a person has to approve.
 	Names []string `json:"names,omitempty"`
 	// Until is when a time has come; zero for other waits.
 	Until time.Time `json:"until,omitzero"`
@@ -180,8 +181,8 @@ func (d *decider) forward(wake *alarm) {
 	}
 }
 
-// calendar returns the strategy's windows. Those of a stored strategy were validated; if one cannot
-// be read, nobody is admitted.
+// calendar returns the strategy's windows. Windows of a stored strategy were validated; if one
+// cannot be read, no member is admitted.
 func (r *Run) calendar() (window.Calendar, error) { return window.New(r.Strategy.Windows) }
 
 // closedUntil returns when members may be admitted again; zero if they may now.
@@ -208,8 +209,8 @@ func (r *Run) closedUntil() (until time.Time, why string) {
 	return at, "no window is open"
 }
 
-// admit admits who may be admitted now: first members of waves that have passed, then those of the
-// current one.
+// admit admits who may be admitted now: first members of waves that have passed, then members of
+// the current one.
 func (d *decider) admit(wake *alarm) {
 	r := d.run
 	waiting := d.unadmitted(wake)
@@ -355,7 +356,7 @@ func (d *decider) isApproved(w Wave, state *WaveState) bool {
 	return false
 }
 
-// block says what the run waits for, unless that is known already.
+// block sets what the run waits for, unless that is known already.
 func (d *decider) block(b Blocked) {
 	if d.run.Blocked.By == "" {
 		d.run.Blocked = b
@@ -417,7 +418,7 @@ func (d *decider) backward(wake *alarm) {
 			down++
 		}
 		p.IsAdmitted, p.IsWithdrawn, p.UnsettledSince, p.FailedAt = false, true, r.Now, time.Time{}
-		// What counts is how long it fails with what it goes back to.
+		// The time counts for which it fails with its former content.
 		p.AdmittedAt = r.Now
 		if p.isUp() {
 			p.UnsettledSince = time.Time{}
@@ -435,8 +436,8 @@ func (d *decider) backward(wake *alarm) {
 	d.end(RolledBack, r.Stop, r.TurnedBy...)
 }
 
-// latest returns the indexes of the members that go back now, the latest admitted first: those that are not
-// available anyway, and so many of the others. held counts the members that stay.
+// latest returns the indexes of the members that go back now, the latest admitted first: the
+// unavailable ones, and so many of the others. held counts the members that stay.
 func (r *Run) latest(room int) (chosen []int, held int) {
 	var up []int
 	for i, p := range r.Members {
@@ -462,8 +463,9 @@ func (r *Run) latest(room int) (chosen []int, held int) {
 	return chosen, all - room
 }
 
-// admittedLast returns those of members that were admitted at the latest times: at least n of them, and few more,
-// because members are admitted in steps. Sorting all for each step of a rollback would be too much.
+// admittedLast returns the members that were admitted at the latest times: at least n of them, and
+// few more, because members are admitted in steps. Sorting all for each step of a rollback would be
+// too much.
 func (r *Run) admittedLast(indexes []int, n int) []int {
 	steps := map[time.Time]int{}
 	for _, i := range indexes {
@@ -510,7 +512,7 @@ func (d *decider) openBack(wake *alarm) []string {
 	return open
 }
 
-// unavailable says how many members are not available, and how many may be.
+// unavailable describes how many members are not available, and how many may be.
 func unavailable(down, limit int) string {
 	return fmt.Sprintf("%s %s not available, at most %d may be", amount.Of(down, "member"), amount.Are(down), limit)
 }

@@ -18,7 +18,7 @@ const (
 	DefaultHealthTimeout         = 30 * time.Minute
 )
 
-// Names of the waves that every run has after those of its strategy.
+// Names of the waves that every run has after its strategy's.
 const (
 	// WaveRest holds the members that no wave of the strategy selects.
 	WaveRest = "rest"
@@ -26,7 +26,7 @@ const (
 	WaveLate = "late"
 )
 
-// Strategy says how members come to a candidate. Its JSON is its stored form.
+// Strategy is how members come to a candidate. Its JSON is its stored form.
 type Strategy struct {
 	Waves []Wave `json:"waves,omitempty"`
 	// MaxUnavailable bounds the members that are unavailable at one time, for any reason. Zero:
@@ -46,7 +46,8 @@ type Strategy struct {
 	PausesOnHalt bool `json:"pausesOnHalt,omitempty"`
 	// Replaces lets a newer candidate end a run. False: the newer candidate waits for its end.
 	Replaces bool `json:"replaces,omitempty"`
-	// Windows say when members are admitted; none: always. Those that deny are freezes that recur.
+	// Windows are the times when members are admitted; none: always. Denying ones are recurring
+	// freezes.
 	Windows []syncpolicy.Window `json:"windows,omitempty"`
 	Freezes []Freeze            `json:"freezes,omitempty"`
 }
@@ -72,13 +73,13 @@ type Wave struct {
 	Concurrent int `json:"concurrent,omitempty"`
 	// Soak is how long all members of the wave must be healthy without a break.
 	Soak time.Duration `json:"soak,omitempty"`
-	// Approval is what the next wave needs from people. Nil: nothing.
+	// Approval is the approval that the next wave needs from people. Nil: nothing.
 	Approval *Approval `json:"approval,omitempty"`
 }
 
 // Approval asks for people. The caller checks who they are.
 type Approval struct {
-	// Groups are those of which each person must be in one; empty: everybody who may approve.
+	// Groups are the groups of which each person must be in one; empty: every approver.
 	Groups []string `json:"groups,omitempty"`
 	// Count is how many persons have to approve. Zero: one.
 	Count int `json:"count,omitempty"`
@@ -115,20 +116,20 @@ func percentOf(percent, n int) int { return (percent*n + 99) / 100 }
 type Budget struct {
 	// Failed members are tolerated; one more halts the run.
 	Failed int `json:"failed,omitempty"`
-	// OfRun counts the members of all waves. False: those of the current wave.
+	// OfRun counts the members of all waves. False: the members of the current wave.
 	OfRun bool `json:"ofRun,omitempty"`
 	// Window counts failures of the last time only. Zero: all.
 	Window time.Duration `json:"window,omitempty"`
 }
 
-// Freeze is a span of time in which nobody is admitted. Members still go back in it.
+// Freeze is a span of time in which no member is admitted. Members still go back in it.
 type Freeze struct {
 	From   time.Time `json:"from"`
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason,omitempty"`
 }
 
-// withDefaults fills in what is not set.
+// withDefaults fills in unset fields.
 func (s Strategy) withDefaults() Strategy {
 	s.OfflineAfter = cmp.Or(s.OfflineAfter, DefaultOfflineAfter)
 	s.FailAfter = cmp.Or(s.FailAfter, DefaultFailAfter)

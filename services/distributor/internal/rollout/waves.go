@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// place is where a member stands in a run.
+// place is a member's place in a run.
 type place struct {
 	index int
 	order string
@@ -46,7 +46,7 @@ func assign(run string, waves []Wave, members []Member) []place {
 	return places
 }
 
-// takeWave gives a wave its members of those that are free, and returns the others.
+// takeWave gives a wave its members among the free ones, and returns the others.
 func takeWave(run string, index int, wave Wave, members []Member, places []place, free []int, changed int) ([]place, []int) {
 	var fitting []int
 	orders := map[int]string{}

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// Stage is where a member stands.
+// Stage is a member's stage.
 type Stage string
 
 // The stages.
@@ -25,8 +25,8 @@ const (
 	Back      Stage = "back"
 )
 
-// Explain returns where a member of the run stands, and why it does not have the candidate yet, as a
-// sentence; empty for one that has it.
+// Explain returns the stage of a member of the run, and why it does not have the candidate yet, as
+// a sentence; empty for one that has it.
 func (h *Header) Explain(p *Progress) (Stage, string) {
 	switch {
 	case !p.isChanged():
@@ -55,7 +55,7 @@ func (h *Header) Explain(p *Progress) (Stage, string) {
 	return Waiting, fmt.Sprintf("the rollout is %s", h.State)
 }
 
-// unsettled says why a member does not have what it should.
+// unsettled explains why a member does not have what it should.
 func (p *Progress) unsettled() string {
 	switch {
 	case !p.IsOnline:

@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// TestCausesOfFailures has members of another project fail, the second without a cause. What the run says names
-// them as people write them, and each says why it failed.
+// TestCausesOfFailures has members of another project fail, the second without a cause. The run's
+// texts name them as people write them, and each has its reason.
 func TestCausesOfFailures(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1e9, 0).UTC()

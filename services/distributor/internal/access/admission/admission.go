@@ -56,7 +56,7 @@ func newSecret() string {
 // TokenID names a token by a part of its hash, which reveals nothing of the token.
 func TokenID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 8)]) }
 
-// Hash returns what is stored of a token. A plain hash is enough: the tokens are long and random.
+// Hash returns the stored form of a token. A plain hash is enough: the tokens are long and random.
 func Hash(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]

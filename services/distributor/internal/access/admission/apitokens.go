@@ -26,8 +26,8 @@ const (
 	apiTokenID = "api."
 )
 
-// APITokens verifies people's API tokens against the store, and remembers those that were verified
-// lately. It is safe for concurrent use.
+// APITokens verifies people's API tokens against the store, and remembers recently verified ones.
+// It is safe for concurrent use.
 //
 // A token that was deleted may be accepted for tokenFresh more; calls then look the token up in the
 // catalog, which knows better. If the store does not answer, people who called lately can still

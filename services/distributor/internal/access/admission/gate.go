@@ -24,8 +24,8 @@ const (
 )
 
 // Gate lets callers that come all at once in one after another: past its rate it tells each when to
-// come again, and spreads them so that those who obey come at that rate. It holds nothing for those
-// who wait. It is safe for concurrent use.
+// come again, and spreads them so that obedient ones come at that rate. It holds nothing for
+// waiting callers. It is safe for concurrent use.
 type Gate struct {
 	limiter *rate.Limiter
 	line    *Line
@@ -46,7 +46,7 @@ func (g *Gate) Enter() (wait time.Duration, ok bool) {
 	return g.line.Next(), false
 }
 
-// Line gives those who have to wait their places in time. It is safe for concurrent use.
+// Line gives waiting callers their places in time. It is safe for concurrent use.
 type Line struct {
 	every time.Duration
 

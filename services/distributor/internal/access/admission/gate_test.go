@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 )
 
-// crowd is what a gate saw of those who came, by the second of their coming.
+// crowd counts the callers that a gate saw, by the second of their coming.
 type crowd struct {
 	mu       sync.Mutex
 	came, in map[int]int
@@ -69,7 +69,7 @@ func TestAStormOfReconnectsIsSpread(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const agents, rate, burst = 10_000, 500, 2_500
 				c := come(t, admission.NewGate(rate), agents, within)
-				// Nobody can be faster than the rate allows, and a little more is lost to jitter.
+				// No caller can be faster than the rate allows, and a little more is lost to jitter.
 				fastest := (agents - burst) / rate * time.Second
 				if c.last < fastest-time.Second || c.last > 2*fastest {
 					t.Errorf("the last one is in after %s, want %s to %s", c.last, fastest, 2*fastest)
@@ -81,8 +81,8 @@ func TestAStormOfReconnectsIsSpread(t *testing.T) {
 					if most := burst + (second+1)*rate; in > most {
 						t.Errorf("%d are let in by the end of second %d, want %d at most", in, second, most)
 					}
-					// Who comes late in one second leaves room in the next, so a tenth is allowed
-					// over several.
+					// A caller that comes late in one second leaves room in the next, so a tenth is allowed over
+					// several.
 					const several = 5
 					lately := 0
 					for s := second - several + 1; s <= second; s++ {
@@ -103,7 +103,7 @@ func TestAStormOfReconnectsIsSpread(t *testing.T) {
 	}
 }
 
-// TestALineIsBounded has more come than can be let in soon: nobody is told to wait for hours.
+// TestALineIsBounded has more come than can be let in soon: no caller is told to wait for hours.
 func TestALineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := admission.NewLine(10)

@@ -108,7 +108,7 @@ func (j *JoinTokens) Refused(hash []byte) {
 }
 
 // newJoinToken returns a token with a rate of its own: a bootstrap token admits many agents, and
-// tells those that it turns away when to come again, one after another.
+// tells rejected ones when to come again, one after another.
 func newJoinToken(t catalog.JoinToken) *joinToken {
 	if t.IsBootstrap {
 		return &joinToken{JoinToken: t, enter: NewGate(bootstrapRate).Enter}

@@ -11,8 +11,8 @@ import (
 )
 
 // Pace limits the rate of each holder separately, so that a holder that comes too often is rejected
-// before it uses up what others need. It is safe for concurrent use. It keeps holders only until
-// their burst is whole again, so it holds only those that came recently.
+// before it uses up others' share. It is safe for concurrent use. It keeps holders only until their
+// burst is whole again, so it holds only recent ones.
 type Pace struct {
 	every time.Duration
 	burst int

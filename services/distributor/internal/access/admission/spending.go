@@ -18,13 +18,13 @@ var (
 	ErrCrowded = errors.New("too many calls of the caller wait")
 )
 
-// Allowance is what each holder may have of a Spending.
+// Allowance is each holder's part of a Spending.
 type Allowance struct {
 	// AtOnce is how many pieces of work run at once, and Waiting how many wait for one to end.
 	AtOnce, Waiting int
 	// Burst is the time that work may take after a rest.
 	Burst time.Duration
-	// Share is what a holder gets back of the time that passes: 0.25 is 15 s of each minute.
+	// Share is the part of the passing time that a holder gets back: 0.25 is 15 s of each minute.
 	Share float64
 }
 
@@ -40,7 +40,7 @@ type Spending struct {
 	sweep time.Time
 }
 
-// spender is what a holder has used. Its fields belong to the Spending's lock, except places.
+// spender is the use of one holder. Its fields belong to the Spending's lock, except places.
 type spender struct {
 	places  chan struct{}
 	present int
@@ -67,7 +67,7 @@ func (s *Spending) Begin(ctx context.Context, holder string) (end func(), wait t
 		s.leave(one, 0)
 		return nil, 0, context.Cause(ctx)
 	}
-	// What ran in the meantime counts for those that waited.
+	// Runs in the meantime count for the waiting ones.
 	if wait := s.owed(one); wait > 0 {
 		<-one.places
 		s.leave(one, 0)

@@ -90,7 +90,7 @@ func (u *Uses) Shown(token catalog.Token) catalog.Token {
 	return token
 }
 
-// Run stores uses until ctx is done, and then those that wait.
+// Run stores uses until ctx is done, and then the waiting ones.
 func (u *Uses) Run(ctx context.Context) error {
 	tick := time.NewTicker(useEvery)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (u *Uses) Run(ctx context.Context) error {
 	}
 }
 
-// flush stores what waits. What cannot be stored now is dropped: the next use comes.
+// flush stores the waiting uses. Uses that cannot be stored now are dropped: the next use comes.
 func (u *Uses) flush(ctx context.Context) {
 	u.mu.Lock()
 	uses := make([]catalog.TokenUse, 0, len(u.waiting))

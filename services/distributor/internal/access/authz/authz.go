@@ -44,7 +44,7 @@ type Directory interface {
 type Grant struct {
 	// Binding is nil for membership in leat:admins.
 	Binding *catalog.AccessBinding
-	// Subjects are those of the binding that it is about: "user:NAME" and "group:NAME".
+	// Subjects are the subjects of its binding: "user:NAME" and "group:NAME".
 	Subjects []string
 	role     catalog.RoleSpec
 	// limit bounds the grant by what the person's token may give: a permission needs both. Nil: the
@@ -101,8 +101,8 @@ func (g Grant) Ends() time.Time {
 	return ends
 }
 
-// Groups returns the groups that it gives in the clusters of its scope. Without any, it lets nobody
-// reach a cluster.
+// Groups returns the groups that it gives in the clusters of its scope. Without any, it gives no
+// access to clusters.
 func (g Grant) Groups() []string {
 	if g.limit != nil {
 		return commonGroups(g.ownGroups(), g.limit.Groups())
@@ -182,11 +182,11 @@ func Subjects(users, groups []string) []string {
 	return all
 }
 
-// Rights are what one person may do, as of one moment. They are safe for concurrent use.
+// Rights are the rights of one person, as of one moment. They are safe for concurrent use.
 type Rights struct {
 	directory Directory
 	grants    []Grant
-	// limit is that of all grants.
+	// limit is the limit of all grants.
 	limit *Grant
 }
 
@@ -259,7 +259,7 @@ func (r *Rights) Why(p catalog.Permission, o Object) []Grant {
 	return slices.DeleteFunc(slices.Clone(r.grants), func(g Grant) bool { return !g.Allows(p, o) })
 }
 
-// Permissions returns those of the permissions that the person has about the object.
+// Permissions returns the ones among the permissions that the person has about the object.
 func (r *Rights) Permissions(some []catalog.Permission, o Object) []catalog.Permission {
 	return slices.DeleteFunc(slices.Clone(some), func(p catalog.Permission) bool { return !r.Allows(p, o) })
 }

@@ -305,8 +305,8 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 	}
 }
 
-// TestSecGivingNeverAddsAnything draws bindings: after somebody who may give one to themselves has
-// done so, they may do what they could do before, and nothing else.
+// TestSecGivingNeverAddsAnything draws bindings: after a person has given one to themselves, they
+// may do what they could do before, and nothing else.
 func TestSecGivingNeverAddsAnything(t *testing.T) {
 	t.Parallel()
 	b := fleet()

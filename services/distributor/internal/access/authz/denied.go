@@ -19,7 +19,7 @@ type DeniedError struct {
 	Limit string
 }
 
-// Error implements error. It says what to do.
+// Error implements error. It contains advice.
 func (e *DeniedError) Error() string {
 	about := ""
 	if e.Key.Name != "" {
@@ -28,7 +28,7 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("you lack the permission %q%s; ask an administrator for a binding whose role has it%s", e.Permission, about, hintOf(e.Limit))
 }
 
-// hintOf returns what an error adds for somebody whose token has a limit.
+// hintOf returns what an error adds for a person whose token has a limit.
 func hintOf(limit string) string {
 	if limit == "" {
 		return ""

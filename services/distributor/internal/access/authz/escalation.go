@@ -13,9 +13,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// EscalationError means that somebody would give what they do not hold.
+// EscalationError means that a person would give rights that they do not hold.
 type EscalationError struct {
-	// Missing is what they do not hold, and where.
+	// Missing lists the rights that they do not hold, and where.
 	Missing string
 	// Limit describes the limit of the token that they use; empty: it has none.
 	Limit string
@@ -58,8 +58,8 @@ func (r *Rights) MayBecome(other *Rights) error {
 	return nil
 }
 
-// outdoes reports whether a binding with that spec gives no more of the part than the grant, but for
-// the role.
+// outdoes reports whether a binding with that spec gives no more of the part than the grant, except
+// for the role.
 func (g Grant) outdoes(directory Directory, part scopePart, spec catalog.AccessBindingSpec) bool {
 	if g.limit != nil && !g.limit.outdoes(directory, part, spec) {
 		return false

@@ -49,8 +49,8 @@ var objects = []string{
 	"repository deploy", "repository stall.deploy",
 }
 
-// TestSecLimitsOnlyTakeAway compares the rights with each limit of each owner with what the definition
-// says: what the bindings allow, and a binding of the limit would allow, too.
+// TestSecLimitsOnlyTakeAway compares the rights with each limit of each owner with the definition:
+// requests that the bindings allow, and a binding of the limit would allow, too.
 func TestSecLimitsOnlyTakeAway(t *testing.T) {
 	t.Parallel()
 	b := fleet()

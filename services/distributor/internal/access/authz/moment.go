@@ -16,7 +16,7 @@ import (
 type Moment struct {
 	Target   *catalog.Cluster
 	Bindings []*catalog.AccessBinding
-	// Roles are those that are not built in.
+	// Roles are the ones that are not built in.
 	Roles map[catalog.RoleName]catalog.RoleSpec
 }
 
@@ -39,9 +39,9 @@ func (m Moment) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 	return spec, ok
 }
 
-// Allowed returns the grants by which somebody could send the request to the cluster, with all subjects
-// of each: membership in leat:admins, and bindings that had not ended at that time. A request of the
-// API group leat.dev is a permission about the cluster as a whole.
+// Allowed returns the grants by which a person could send the request to the cluster, with all
+// subjects of each: membership in leat:admins, and bindings that had not ended at that time. A
+// request of the API group leat.dev is a permission about the cluster as a whole.
 func (m Moment) Allowed(q accessrule.Request, at time.Time) []Grant {
 	grants := []Grant{AdminGrant()}
 	for _, binding := range m.Bindings {

@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Object is what a decision is about, as scopes know it. The zero Object belongs to the hub as a
+// Object is the object of a decision, as scopes know it. The zero Object belongs to the hub as a
 // whole, such as a user.
 type Object struct {
 	// Cluster is the cluster itself, or the one that the object belongs to. Nil: none.
@@ -79,10 +79,10 @@ func OfServicesIn(cluster *catalog.Cluster, project, namespace string) Object {
 // isHub reports whether the grant's scope is everything.
 func (g Grant) isHub() bool { return g.Binding == nil || g.Binding.Spec.Hub }
 
-// isEverywhere reports whether the grant's scope is everything, and that of its limit, too.
+// isEverywhere reports whether the grant's scope is everything, and so is its limit's.
 func (g Grant) isEverywhere() bool { return g.isHub() && (g.limit == nil || g.limit.isEverywhere()) }
 
-// contains reports whether the object is in the grant's scope, and in that of its limit.
+// contains reports whether the object is in the grant's scope, and in its limit's.
 func (g Grant) contains(o Object) bool {
 	return g.ownContains(o) && (g.limit == nil || g.limit.contains(o))
 }
@@ -179,7 +179,8 @@ func (p scopePart) String() string {
 
 // isIn reports whether everything that the part can ever select is in the other scope. Where only the
 // labels that clusters have now could tell, a name is enough, and a selector is not. A cluster runs
-// services of other projects, too, so it is in a scope of all projects and not in that of its own.
+// services of other projects, too, so it is in a scope of all projects and not in the scope of its
+// own.
 func (p scopePart) isIn(directory Directory, scope *catalog.AccessBindingSpec) bool {
 	clusters, projects := scope.Clusters, scope.Projects
 	switch {

@@ -19,7 +19,7 @@ import (
 // project what the caller does not hold: by a share, by labels, or by looser limits. current is nil for
 // a new project, and next is nil for one that is removed.
 //
-// A new project gives nobody a role, so its limits may be any. A project that is removed can be made
+// A new project gives no role, so its limits may be any. A project that is removed can be made
 // again, so its limits count as loosened.
 func (r *Rights) MayChangeProject(current, next *catalog.Project) error {
 	from, to := &catalog.Project{}, &catalog.Project{}
@@ -50,8 +50,8 @@ func (r *Rights) isAdminOf(scope catalog.AccessBindingSpec) bool {
 	return r.MayGive(scope, admin) == nil
 }
 
-// mayLoosen decides about limits and quotas. What limits keep services from is done by agents, which
-// may do everything in their clusters.
+// mayLoosen decides about limits and quotas. Limits restrain services, whose agents may do
+// everything in their clusters.
 func (r *Rights) mayLoosen(from, to catalog.ProjectSpec) error {
 	for _, limit := range []struct {
 		name     string

@@ -143,8 +143,8 @@ func TestSecEveryQuotaIsDecided(t *testing.T) {
 
 var planner = catalog.AccessBindingSpec{Role: "planner", Hub: true}
 
-// TestSecSharesNeverOfferWhatIsNotHeld draws shares of the project stall before and after a change by
-// somebody: each project is offered by then what it was offered before, or what that person holds.
+// TestSecSharesNeverOfferWhatIsNotHeld draws shares of the project stall before and after a change
+// by a person: each project is offered only the earlier offers, or rights that the person holds.
 func TestSecSharesNeverOfferWhatIsNotHeld(t *testing.T) {
 	t.Parallel()
 	b := fleet()

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Scope bounds the services for which a person can have a permission, so that a listing need not look
-// at the others. It says nothing about a service that it contains.
+// Scope bounds the services for which a person can have a permission, so that a listing need not
+// read the others. It does not decide about a service that it contains.
 type Scope struct {
 	// Everything is true if the scope is not bounded; the other fields are empty then.
 	Everything bool
@@ -19,8 +19,8 @@ type Scope struct {
 	Projects []string
 	// Clusters are those whose services it contains. None of them is all clusters.
 	Clusters []catalog.ClusterSelection
-	// Services are paths of further services, sorted. One without a cluster stands for those of that
-	// name in every cluster.
+	// Services are paths of further services, sorted. One without a cluster stands for the services of
+	// that name in every cluster.
 	Services []string
 }
 

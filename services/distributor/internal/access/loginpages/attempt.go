@@ -16,7 +16,7 @@ import (
 
 // Journal records what sessions do not record themselves; journal.Journal implements it.
 type Journal interface {
-	// RefuseSignIn records that nobody was signed in. provider is one of the catalog's, or empty.
+	// RefuseSignIn records that a sign-in failed. provider is one of the catalog's, or empty.
 	RefuseSignIn(ctx context.Context, origin catalog.Origin, provider string, why reason.Reason)
 }
 

@@ -28,7 +28,7 @@ const (
 	maxSealed = 4 << 10
 )
 
-// What is sealed, so that one does not open as the other.
+// The kinds of sealed values, so that one does not open as the other.
 const (
 	placeTransaction = "transaction"
 	placeTicket      = "ticket"
@@ -92,7 +92,7 @@ func ParseSession(value string) (id, token string, ok bool) {
 }
 
 // ticket ties a typed code to the browser in which it was typed, so that no page of another site
-// has a person sign in somebody else's machine.
+// has a person sign in another person's machine.
 type ticket struct {
 	Form     string    `json:"f"`
 	UserCode string    `json:"c"`

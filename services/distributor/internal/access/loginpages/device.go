@@ -52,8 +52,8 @@ func (s *Pages) typed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// isOwnSite reports whether a browser sends a form for a page of the hub's own. Old browsers do not
-// say; their forms are held by the cookie.
+// isOwnSite reports whether a browser sends a form for a page of the hub's own. Old browsers send
+// no such header; their forms are held by the cookie.
 func isOwnSite(r *http.Request) bool {
 	return http.NewCrossOriginProtection().Check(r) == nil
 }

@@ -73,7 +73,7 @@ type Params struct {
 	Desk     Desk
 	Journal  Journal
 	Metrics  *session.Metrics
-	// Secret is what cookies are sealed with; the same at all replicas.
+	// Secret seals cookies; the same at all replicas.
 	Secret []byte
 	Logger *slog.Logger
 }
@@ -129,7 +129,7 @@ func bounded(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// transaction is what the cookie of a sign-in holds, sealed.
+// transaction is the sealed content of the cookie of a sign-in.
 type transaction struct {
 	Provider    string                `json:"p"`
 	ProviderUID string                `json:"u"`
@@ -143,7 +143,7 @@ type transaction struct {
 	Redirect    string `json:"r,omitempty"`
 	ClientState string `json:"cs,omitempty"`
 	Challenge   []byte `json:"ch,omitempty"`
-	// UserCode is what was typed for a device.
+	// UserCode is the code that was typed for a device.
 	UserCode string `json:"uc,omitempty"`
 	// Return is where a browser goes afterwards, below /ui/; empty: nowhere.
 	Return string `json:"rt,omitempty"`
@@ -184,10 +184,10 @@ func (s *Pages) login(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// clientState is what a command line may have echoed.
+// clientState is the text that a command line may have echoed.
 var clientState = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
-// wanted reads what is to hold the session. problem says what is wrong, for people.
+// wanted reads which program is to hold the session. problem is a text about a defect, for people.
 func (s *Pages) wanted(r *http.Request, query url.Values) (t transaction, problem string) {
 	for _, values := range query {
 		if len(values) > 1 {
@@ -360,8 +360,8 @@ func (*Pages) providerRefused(w http.ResponseWriter, provider *catalog.IdentityP
 	fail(w, http.StatusForbidden, provider.ShownTitle()+" did not sign you in: "+code+".", "Begin again with leat login, or ask its administrator.")
 }
 
-// refuse ends the attempt, and shows why nobody was signed in. What a person cannot correct is in the
-// log alone.
+// refuse ends the attempt, and shows why the sign-in failed. Problems that a person cannot correct
+// are in the log alone.
 func (a *attempt) refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	outcome := session.OutcomeOf(err)
 	a.end(ctx, outcome, err)

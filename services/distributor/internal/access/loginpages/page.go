@@ -11,7 +11,7 @@ import (
 	"net/http"
 )
 
-// page is what a page shows.
+// page is the content of a page.
 type page struct {
 	Title, Text string
 	Links       []link
@@ -82,7 +82,7 @@ func show(w http.ResponseWriter, status int, p page) {
 	_, _ = w.Write(content.Bytes()) // the browser has gone when this fails
 }
 
-// fail shows what is wrong, and what to do.
+// fail shows the problem, and the remedy.
 func fail(w http.ResponseWriter, status int, title, text string) {
 	show(w, status, page{Title: title, Text: text})
 }

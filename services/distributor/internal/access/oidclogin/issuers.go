@@ -32,13 +32,13 @@ import (
 const (
 	// maxIssuers bounds the issuers whose keys are kept.
 	maxIssuers = 1024
-	// maxKeys bounds the keys of one issuer that are looked at.
+	// maxKeys bounds the keys of one issuer that are read.
 	maxKeys = 128
 	// Bounds of RSA keys: the time of a verification grows with the square of the length.
 	minRSABits, maxRSABits = 2048, 8192
 )
 
-// algorithms are those of issuers' tokens. None of them has a key that is shared.
+// algorithms are the algorithms of issuers' tokens. None of them has a key that is shared.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
@@ -99,7 +99,7 @@ func (*Issuers) Issuer(token string) (string, error) {
 }
 
 // parse reads a token that has one signature, and names its key. Keys that a token brings along, or
-// addresses of keys, are not looked at.
+// addresses of keys, are ignored.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	if len(token) > trust.MaxToken {
 		return nil, fmt.Errorf("%w: it is too long", trust.ErrToken)

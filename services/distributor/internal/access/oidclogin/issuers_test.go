@@ -88,8 +88,8 @@ func newIssuers(timeout time.Duration) *oidclogin.Issuers {
 	return oidclogin.NewIssuers(oidclogin.IssuersParams{Guard: dialguard.Guard{AllowLocal: true}, Timeout: timeout})
 }
 
-// TestKeysOfAnIssuer reads the keys once, again for an unknown key but not for the next one, and goes on
-// without the issuer.
+// TestKeysOfAnIssuer reads the keys once, again for an unknown key but not for the next one, and
+// continues without the issuer.
 func TestKeysOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	s, issuers := startKeyServer(t), newIssuers(0)

@@ -4,9 +4,9 @@
 // Package oidclogin speaks OpenID Connect to identity providers: discovery, the authorization code
 // flow with PKCE, state and nonce, userinfo, and the renewal of claims by a refresh token.
 //
-// A provider is believed about its own people and nothing else. Its answers are bounded in bytes
-// and time, its redirects are not followed, and addresses of the hub's own machine are not dialled.
-// What was discovered is kept for an hour, and while the provider does not answer.
+// A provider is trusted about its own people and nothing else. Its answers are bounded in bytes and
+// time, its redirects are not followed, and addresses of the hub's own machine are not dialled. Its
+// description is kept for an hour, and while the provider does not answer.
 package oidclogin
 
 import (
@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// discoveredFor is how long what a provider says of itself is used.
+	// discoveredFor is how long a provider's description of itself is used.
 	discoveredFor = time.Hour
 	// failedFor is how long a provider that did not answer is not asked again.
 	failedFor = 5 * time.Second
@@ -82,7 +82,7 @@ type endpoint struct {
 	metadata metadata
 }
 
-// metadata is what go-oidc leaves out of a provider's description of itself.
+// metadata holds the fields that go-oidc leaves out of a provider's description of itself.
 type metadata struct {
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
@@ -166,7 +166,7 @@ func (c *Client) Renew(
 	return e.claims(ctx, provider, subject, id, token)
 }
 
-// withoutBody keeps the provider's words out of logs but for its code: they may repeat a token.
+// withoutBody keeps the provider's words out of logs except its code: they may repeat a token.
 func withoutBody(err error) error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -206,8 +206,8 @@ func (e *endpoint) verify(ctx context.Context, token *oauth2.Token) (*oidc.IDTok
 	return id, nil
 }
 
-// claims returns what the provider says of a person: the id_token's claims, and of userinfo those
-// that the document needs and the id_token lacks. id is nil where the provider sent none.
+// claims returns the provider's claims about a person: the id_token's claims, and of userinfo the
+// ones that the document needs and the id_token lacks. id is nil where the provider sent none.
 func (e *endpoint) claims(
 	ctx context.Context, provider *catalog.IdentityProvider, subject string, id *oidc.IDToken, token *oauth2.Token,
 ) (session.Claims, error) {
@@ -261,7 +261,7 @@ func (e *endpoint) context(ctx context.Context) (context.Context, context.Cancel
 	return oidc.ClientContext(ctx, e.http), cancel
 }
 
-// endpoint returns what is known of a provider, and asks it where that is too old. An older
+// endpoint returns the description of a provider, and asks it where that is too old. An older
 // description serves while the provider does not answer.
 func (c *Client) endpoint(ctx context.Context, provider *catalog.IdentityProvider) (*endpoint, error) {
 	known := c.find(provider)
@@ -381,7 +381,7 @@ func (m metadata) authStyle(clientSecret secret.Text) oauth2.AuthStyle {
 	return oauth2.AuthStyleInParams
 }
 
-// scopes returns what is asked for.
+// scopes returns the scopes to request.
 func (m metadata) scopes(spec catalog.IdentityProviderSpec) []string {
 	scopes := []string{oidc.ScopeOpenID}
 	if len(spec.Scopes) == 0 {

@@ -31,7 +31,7 @@ import (
 
 const clientSecret = "the secret of the client, of 32 B"
 
-// hostile is a provider that answers as a test says.
+// hostile is a provider that answers as a test wants.
 type hostile struct {
 	*httptest.Server
 	key *rsa.PrivateKey
@@ -265,8 +265,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestAuthURL looks at what the browser is sent to the provider with, and at how the answer's
-// issuer is compared.
+// TestAuthURL checks the parameters with which the browser is sent to the provider, and how the
+// answer's issuer is compared.
 func TestAuthURL(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)

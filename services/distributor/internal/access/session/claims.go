@@ -18,7 +18,7 @@ const (
 	// maxGroups and maxGroupBytes bound a person's groups, so that they fit into a token.
 	maxGroups     = 256
 	maxGroupBytes = 4 << 10
-	// maxListed bounds the values of a list claim that are looked at.
+	// maxListed bounds the values of a list claim that are read.
 	maxListed = 10_000
 
 	subClaim           = "sub"
@@ -29,14 +29,14 @@ const (
 // plainSubject is a subject that can be part of a name as it is.
 var plainSubject = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+-]{0,125}[A-Za-z0-9])?$`)
 
-// Person is who a provider says somebody is.
+// Person is a person's identity at a provider.
 type Person struct {
 	Name string
 	// Groups are sorted, each once.
 	Groups []string
 }
 
-// ClaimsError says why a provider's claims let nobody in. Its text is for the person.
+// ClaimsError is why a provider's claims are refused. Its text is for the person.
 type ClaimsError struct{ Message string }
 
 // Error implements error.
@@ -85,8 +85,8 @@ func nameOf(provider *catalog.IdentityProvider, claims Claims) (string, error) {
 	return name, nil
 }
 
-// SubjectName returns the name that is made of a provider's subject. Nobody else has it, whatever the
-// provider's document says of names.
+// SubjectName returns the name that is made of a provider's subject. No other subject has it,
+// regardless of the name rules of the provider's document.
 func SubjectName(provider *catalog.IdentityProvider, subject string) string {
 	if plainSubject.MatchString(subject) {
 		return provider.Name + "." + subject
@@ -100,7 +100,7 @@ func SubjectName(provider *catalog.IdentityProvider, subject string) string {
 func verified(claim any) bool { return claim == true || claim == "true" }
 
 // groupsOf returns the person's groups in the hub. Groups whose names no binding can have are left
-// out, and so are names that are Leat's or Kubernetes' own unless a mapping says so.
+// out, and so are names that are Leat's or Kubernetes' own unless a mapping has them.
 func groupsOf(provider *catalog.IdentityProvider, claims Claims) ([]string, error) {
 	spec := provider.Spec
 	claim := spec.GroupsClaim

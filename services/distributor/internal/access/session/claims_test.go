@@ -30,8 +30,8 @@ func many(n int) []any {
 	return all
 }
 
-// TestSecClaimsOfAProvider gives names and groups that somebody at a provider chose, and what its
-// document makes of them.
+// TestSecClaimsOfAProvider gives names and groups that a person at a provider chose, and their
+// forms after its document.
 func TestSecClaimsOfAProvider(t *testing.T) {
 	t.Parallel()
 	type spec = catalog.IdentityProviderSpec

@@ -39,8 +39,8 @@ const (
 	// not know.
 	strangersPerSecond = 50
 	strangersAtOnce    = 500
-	// devicesPerSecond bounds how many codes of devices are made, so that nobody makes them until
-	// one is that of another person.
+	// devicesPerSecond bounds how many codes of devices are made, so that an attacker cannot make them
+	// until one belongs to another person.
 	devicesPerSecond = 20
 	devicesAtOnce    = 200
 )
@@ -69,26 +69,26 @@ func NewDesk(p Params) *Desk {
 	}
 }
 
-// SignIn is a person whom a provider has confirmed, and what is to hold the session.
+// SignIn is a person whom a provider has confirmed, and the program that is to hold the session.
 type SignIn struct {
 	Provider *catalog.IdentityProvider
 	Claims   Claims
 	Client   catalog.SessionClient
-	// Challenge is that of the command line; nil for others.
+	// Challenge is the command line's; nil for others.
 	Challenge []byte
-	// UserCode is what the person typed for a device.
+	// UserCode is the code that the person typed for a device.
 	UserCode string
 }
 
 // Begun is a session that began.
 type Begun struct {
 	Session catalog.Session
-	// Code is what a command line redeems; Token is what a browser keeps. Empty for others.
+	// Code is for a command line to redeem; Token is for a browser to keep. Empty for others.
 	Code, Token secret.Text
 }
 
 // Begin stores a session for a person. Errors: *ClaimsError, ErrNameTaken, ErrProof for the code of
-// a device that another person has used, and those of the store.
+// a device that another person has used, and the store's.
 func (d *Desk) Begin(ctx context.Context, s SignIn) (Begun, error) {
 	person, err := PersonOf(s.Provider, s.Claims)
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *Desk) StartDevice() (Device, error) {
 }
 
 // RedeemCode exchanges a command line's code for its session, whose first token has the hash first.
-// Errors: ErrProof, ErrReused, and those of the store.
+// Errors: ErrProof, ErrReused, and the store's.
 func (d *Desk) RedeemCode(ctx context.Context, code, verifier string, first []byte) (catalog.Session, error) {
 	at := catalog.Now()
 	t, err := d.p.Codes.open(placeCLI, code, at)
@@ -168,8 +168,8 @@ func (d *Desk) RedeemCode(ctx context.Context, code, verifier string, first []by
 	return held.Session, err
 }
 
-// RedeemDevice exchanges a device's code for its session. ok is false until a person types its
-// user code. Errors: ErrProof, ErrBusy, and those of the store.
+// RedeemDevice exchanges a device's code for its session. ok is false until a person types its user
+// code. Errors: ErrProof, ErrBusy, and the store's.
 func (d *Desk) RedeemDevice(ctx context.Context, code string, first []byte) (_ catalog.Session, ok bool, err error) {
 	at := catalog.Now()
 	if _, err := d.p.Codes.open(placeDevice, code, at); err != nil {
@@ -180,7 +180,7 @@ func (d *Desk) RedeemDevice(ctx context.Context, code string, first []byte) (_ c
 	}
 	held, err := d.p.Store.RedeemProof(ctx, Redemption{Proof: userProof(UserCodeOf(code)), First: first, At: at})
 	if errors.Is(err, ErrProof) {
-		return catalog.Session{}, false, nil // the code itself is good, so nobody has typed it yet
+		return catalog.Session{}, false, nil // the code itself is good, so it was not typed yet
 	}
 	return held.Session, err == nil, err
 }
@@ -201,7 +201,7 @@ type Pass struct {
 }
 
 // Exchange takes a token of a session, and reads the person's claims again if it is time. Errors:
-// ErrEnded, ErrReused, ErrBusy, and those of the store.
+// ErrEnded, ErrReused, ErrBusy, and the store's.
 func (d *Desk) Exchange(ctx context.Context, p Presented) (Pass, error) {
 	began := time.Now()
 	pass, err := d.exchange(ctx, p)

@@ -32,7 +32,7 @@ const (
 	OutcomeNotLetIn Outcome = "not_let_in"
 	// OutcomeNameTaken is a person whose name a user of the hub has.
 	OutcomeNameTaken Outcome = "name_taken"
-	// OutcomeCodeUsed is a code of a device that somebody else has typed before.
+	// OutcomeCodeUsed is a code of a device that another person has typed before.
 	OutcomeCodeUsed Outcome = "code_used"
 	// OutcomeHubFailed is a mistake of the hub, or a database that did not answer.
 	OutcomeHubFailed Outcome = "hub_failed"
@@ -57,7 +57,7 @@ func OutcomeOf(err error) Outcome {
 }
 
 // Reason returns the reason in the record of a refused attempt. ok is false for attempts that leave
-// no record of a refusal: those that succeed, and those that the hub itself fails.
+// no record of a refusal: successful ones, and ones that the hub itself fails.
 func (o Outcome) Reason() (why reason.Reason, ok bool) {
 	switch o {
 	case OutcomeForeign, OutcomeUnconfirmed, OutcomeCodeUsed:

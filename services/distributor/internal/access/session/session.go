@@ -20,7 +20,7 @@
 //	pending ──redeemed──▶ live ──ends, revoked, refused by the provider, token stolen──▶ gone
 //
 // A pending session waits for its proof, which is a code of a minute or the code of a device, and
-// signs nobody in.
+// gives no access.
 //
 // # What it does not do
 //
@@ -89,7 +89,7 @@ type Redemption struct {
 // Use presents a token of a session.
 type Use struct {
 	ID string
-	// Token is the hash of the token, and Next that of its successor. A browser's token stays, so
+	// Token is the hash of the token, and Next the hash of its successor. A browser's token stays, so
 	// Next is nil for it, and only for it.
 	Token, Next []byte
 	At          time.Time
@@ -100,8 +100,8 @@ type Use struct {
 // Store keeps sessions for all replicas. Every method is one transaction. Errors are those named,
 // or match catalog.ErrUnavailable.
 type Store interface {
-	// CreateSession stores a session. Of a person with too many, the oldest end. Error: ErrProof,
-	// if the proof is that of another session.
+	// CreateSession stores a session. Of a person with too many, the oldest end. Error: ErrProof, if
+	// the proof belongs to another session.
 	CreateSession(ctx context.Context, s New) error
 	// RedeemProof makes a pending session live. The same redemption may be repeated. Another one of
 	// the same code ends the session; another one of the same device's code is refused. A verifier
@@ -115,7 +115,7 @@ type Store interface {
 	ClaimRenewal(ctx context.Context, id string, at, until time.Time) (refresh secret.Text, ok bool, err error)
 	// SaveRenewal stores what a renewal brought. A session that is gone is no error.
 	SaveRenewal(ctx context.Context, id string, groups []string, refresh secret.Text, renewAt time.Time) error
-	// EndSessions ends one session by its id, or those of a person, and returns how many.
+	// EndSessions ends one session by its id, or a person's, and returns how many.
 	EndSessions(ctx context.Context, id, person string) (int, error)
 	// ListSessions returns live sessions, of one person if its name is given.
 	ListSessions(ctx context.Context, person string) ([]catalog.Session, error)
@@ -136,25 +136,25 @@ type View interface {
 // Provider speaks to identity providers; oidclogin implements it.
 type Provider interface {
 	// Renew asks a provider for a person's claims by a refresh token. Error: ErrRejected where the
-	// provider refuses; all others mean that nobody knows now.
+	// provider refuses; all others mean that it is unknown now.
 	Renew(ctx context.Context, provider *catalog.IdentityProvider, subject string, refresh secret.Text) (Claims, error)
 }
 
-// Transaction is what ties the two halves of a sign-in together.
+// Transaction ties the two halves of a sign-in together.
 type Transaction struct {
 	State, Nonce string
 	// Verifier is the hub's own (RFC 7636).
 	Verifier secret.Text
 }
 
-// Claims are what a provider says of a person, verified.
+// Claims are a provider's verified claims about a person.
 type Claims struct {
 	// Subject is the provider's name for the person.
 	Subject string
 	// Values are all claims by name, as JSON decodes them.
 	Values map[string]any
-	// Complete is false where the provider confirmed the person without naming claims: those of
-	// before still hold.
+	// Complete is false where the provider confirmed the person without naming claims: the former ones
+	// still hold.
 	Complete bool
 	// Refresh is the refresh token; empty: the one before stays valid.
 	Refresh secret.Text

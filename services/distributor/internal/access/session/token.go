@@ -58,7 +58,7 @@ func OfCredential(credential string) (id string, ok bool) {
 	return strings.CutPrefix(credential, credentialPrefix)
 }
 
-// hash returns what is stored of a secret.
+// hash returns the stored form of a secret.
 func hash(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:]
@@ -77,7 +77,7 @@ func NewCodes(secret []byte) (*Codes, error) {
 	return &Codes{sealer: sealer}, nil
 }
 
-// ticket is what a code says.
+// ticket is the content of a code.
 type ticket struct {
 	// Session is the pending session that a command line's code is for; empty for a device.
 	Session string    `json:"s,omitempty"`
@@ -119,9 +119,9 @@ func (c *Codes) open(place, code string, at time.Time) (ticket, error) {
 	return t, nil
 }
 
-// UserCodeOf returns what a person types for a device, such as WDJB-MJHT. It follows from the
-// device's code, so that nothing is stored before a person has signed in. Who knows it cannot make
-// a device's code that fits: those are sealed.
+// UserCodeOf returns the code that a person types for a device, such as WDJB-MJHT. It follows from
+// the device's code, so that nothing is stored before a person has signed in. A person who knows it
+// cannot make a fitting device's code, because these are sealed.
 func UserCodeOf(deviceCode string) string {
 	sum := sha256.Sum256([]byte("leat user code\x00" + deviceCode))
 	// A 64-bit number modulo 20^8 favours no letter by more than 1 in 10^8.

@@ -4,9 +4,9 @@
 // Package tokenexchange is the endpoint at which workloads exchange the tokens of their CI system or
 // cluster for access tokens: POST /oauth/token, as RFC 8693 describes it.
 //
-// The token is the caller's proof, so the endpoint needs no other one. Its requests and answers are
-// those of the RFC, with one parameter of its own, trust_rule. It bounds what it reads before it looks
-// at it, and never answers with what a caller sent but for the claims of a verified token.
+// The token is the caller's proof, so the endpoint needs no other one. Its requests and answers
+// follow the RFC, with one parameter of its own, trust_rule. It bounds what it reads before it
+// parses it, and never answers with a caller's input except the claims of a verified token.
 package tokenexchange
 
 import (
@@ -100,7 +100,7 @@ func New(p Params) (*Handler, error) {
 // problem is an error of RFC 6749 and 8693.
 type problem struct {
 	status int
-	// outcome is what the metric counts.
+	// outcome is a value of the metric.
 	outcome string
 	Code    string `json:"error"`
 	Text    string `json:"error_description"`

@@ -43,8 +43,8 @@ func isFor(rule *catalog.TrustRule, claims Claims) bool {
 	return claims.Issuer == rule.Spec.Issuer && slices.Contains(claims.Audience, rule.Spec.Audience)
 }
 
-// decide returns what a rule lets a verified token in as, but for the rule's expression. The error is a
-// *RefusedError.
+// decide returns what a rule lets a verified token in as, without the rule's expression. The error
+// is a *RefusedError.
 func decide(rule *catalog.TrustRule, claims Claims, at time.Time) (Pass, error) {
 	if why := wrongTime(claims, at); why != "" {
 		return Pass{}, refuseBy(rule, why)
@@ -73,7 +73,7 @@ func refuseBy(rule *catalog.TrustRule, why string) error {
 	return &RefusedError{Rule: rule.Name, Message: fmt.Sprintf("trust rule %s refuses the token: %s", rule.Name, why)}
 }
 
-// wrongTime returns what is wrong with the times of a token; "" if nothing is.
+// wrongTime returns the defect of the times of a token; "" if there is none.
 func wrongTime(claims Claims, at time.Time) string {
 	switch {
 	case claims.ExpiresAt.IsZero() || claims.IssuedAt.IsZero():
@@ -113,8 +113,8 @@ func nameOf(rule *catalog.TrustRule, claims Claims) (string, error) {
 	return name, nil
 }
 
-// recorded returns the claims that go on record. One that is not a text in one printable line, or
-// that there is no room for, is left out: it must not keep a workload out, and not break a line.
+// recorded returns the claims for the record. One that is not a text in one printable line, or that
+// there is no room for, is left out: it must not keep a workload out, and not break a line.
 func recorded(rule *catalog.TrustRule, claims Claims) map[string]string {
 	kept := map[string]string{claimIssuer: claims.Issuer, claimSubject: printable(claims.Subject)}
 	size := len(kept[claimIssuer]) + len(kept[claimSubject])

@@ -54,11 +54,11 @@ var (
 	ErrUnavailable = errors.New("the keys of the token's issuer cannot be read now")
 )
 
-// Claims are what a token says, once its signature is verified.
+// Claims are the content of a token, once its signature is verified.
 type Claims struct {
 	Issuer, Subject string
 	Audience        []string
-	// IssuedAt and ExpiresAt are zero where the token does not say, and so is NotBefore.
+	// IssuedAt and ExpiresAt are zero if the token has none, and so is NotBefore.
 	IssuedAt, NotBefore, ExpiresAt time.Time
 	// Values are all claims by name, as JSON decodes them.
 	Values map[string]any
@@ -83,7 +83,7 @@ type View interface {
 	Look(ctx context.Context)
 }
 
-// RefusedError says why a token lets nobody in. Its text is for the bearer.
+// RefusedError is why a token is refused. Its text is for the bearer.
 type RefusedError struct {
 	Message string
 	// Rule is the rule that the text is about. Empty: it is about none.
@@ -102,7 +102,7 @@ type Pass struct {
 	Rule *catalog.TrustRule
 	// Name is the user's.
 	Name string
-	// Claims go on record with what the workload does: iss, sub, and those that the rule chooses.
+	// Claims are recorded with the workload's actions: iss, sub, and the ones that the rule chooses.
 	Claims map[string]string
 	Life   time.Duration
 }
@@ -126,7 +126,7 @@ func NewDesk(p Params) *Desk {
 	return &Desk{p: p, compiled: compiled}
 }
 
-// verdict is what the keys of an issuer say of a token.
+// verdict is the result of checking a token with the keys of an issuer.
 type verdict struct {
 	claims Claims
 	err    error

@@ -71,8 +71,8 @@ func ruleOf(user string, record ...string) *catalog.TrustRule {
 	}}
 }
 
-// TestNamesOfWorkloads makes names of random claims: no two workloads have one name, and no name is
-// that of somebody else.
+// TestNamesOfWorkloads makes names of random claims: no two workloads have one name, and no name
+// belongs to another user.
 func TestNamesOfWorkloads(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -47,7 +47,7 @@ type Cache struct {
 	store  cas.Store
 	fills  *fills
 	opened metric.Int64Counter
-	// asked is where each bundle came from that somebody asked for lately; see Refetch.
+	// asked is where each bundle came from that a caller asked for lately; see Refetch.
 	asked *lru.Cache[digest.Digest, plan.Bundle]
 }
 
@@ -71,8 +71,8 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 func (c *Cache) Close() { c.fills.close() }
 
 // Open returns all of a bundle's bytes. The caller closes them. Callers that miss the same bundle
-// share one download, which continues when they give up, so that the next caller finds it. Errors
-// are those of the store, of the upstream, or the context's.
+// share one download, which continues when they give up, so that the next caller finds it. It
+// returns the errors of the store, of the upstream, or the context's.
 func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error) {
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
@@ -89,7 +89,7 @@ func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 	return c.store.Open(ctx, bundle.Digest)
 }
 
-// Content is a bundle's bytes: either the whole Blob, or those that are Growing.
+// Content is a bundle's bytes: either the whole Blob, or the Growing ones.
 type Content struct {
 	// Blob is the bundle if the cache has it, and nil while it is being filled.
 	Blob *cas.Blob
@@ -161,10 +161,10 @@ func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *fill,
 	}
 }
 
-// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does
+// Refetch fetches a bundle that the store has lost again, if a caller asked for it lately. It does
 // not wait, and does not report a failure: the next caller that needs the bundle meets it.
 func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
 	if bundle, known := c.asked.Peek(d); known {
-		_, _, _ = c.fills.join(ctx, bundle) // the error says that the cache is closed
+		_, _, _ = c.fills.join(ctx, bundle) // the error is that the cache is closed
 	}
 }

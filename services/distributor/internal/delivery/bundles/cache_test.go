@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
 
-// origin hands out what the test says, and counts.
+// origin hands out the test's bytes, and counts.
 type origin struct {
 	download func(ctx context.Context, bundle plan.Bundle) (io.Reader, error)
 
@@ -204,7 +204,7 @@ func TestStreamsWhileItFills(t *testing.T) {
 	}
 }
 
-// TestFailedFills lets downloads fail early, late, and with wrong bytes. Nobody gets to the end,
+// TestFailedFills lets downloads fail early, late, and with wrong bytes. No reader gets to the end,
 // and the next one succeeds.
 func TestFailedFills(t *testing.T) {
 	t.Parallel()

@@ -27,13 +27,13 @@ const (
 	deltaPatience = 5 * time.Second
 )
 
-// DeltaParams are what OpenDeltas needs.
+// DeltaParams are the arguments of OpenDeltas.
 type DeltaParams struct {
 	// Bundles has the bundles that deltas are built from.
 	Bundles Opener
 	// Dir is where deltas are kept. It must hold nothing else, and is emptied.
 	Dir string
-	// MaxBytes bounds the deltas on disk, except for those that are being written. Zero: 512 MiB.
+	// MaxBytes bounds the deltas on disk, except deltas that are being written. Zero: 512 MiB.
 	MaxBytes  int64
 	Telemetry *telemetry.Telemetry
 }

@@ -30,7 +30,7 @@ type Delta struct {
 
 	// Tag is its ETag, made of its bytes.
 	Tag string
-	// Size is its length; Full is that of the bundle it leads to, compressed, which is larger.
+	// Size is its length; Full is the length of the bundle it leads to, compressed, which is larger.
 	Size, Full int64
 }
 

@@ -229,7 +229,7 @@ func TestLostDeltaIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// TestPatience has bundles that take long to come: callers go on without a delta, which is there
+// TestPatience has bundles that take long to come: callers continue without a delta, which is there
 // for later ones.
 func TestPatience(t *testing.T) {
 	t.Parallel()

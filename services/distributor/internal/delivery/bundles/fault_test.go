@@ -37,7 +37,7 @@ func (b *badDisk) hooks() casdisk.Hooks {
 			return nil
 		},
 		Damage: func(op casdisk.Op, _ string, p []byte) []byte {
-			// What goes bad on the way to a reader of a blob is for the agent to notice.
+			// The agent notices bytes that go bad on the way to a reader of a blob.
 			if op == casdisk.OpServe || errnos[b.kind] != nil || b.left.Add(-1) != 0 {
 				return p
 			}
@@ -50,8 +50,8 @@ func (b *badDisk) hooks() casdisk.Hooks {
 	}
 }
 
-// TestBadDisk asks for bundles while one operation of the disk goes wrong, any of them. What comes
-// to an end is right, and a caller that asks again gets it.
+// TestBadDisk asks for bundles while one operation of the disk goes wrong, any of them. A complete
+// bundle is right, and a caller that asks again gets it.
 func TestBadDisk(t *testing.T) {
 	t.Parallel()
 	items := []item{newItem(t, 1, 300<<10), newItem(t, 2, 1000)}

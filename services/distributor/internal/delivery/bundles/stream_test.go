@@ -110,7 +110,7 @@ func TestAnswersGrowWithTheFill(t *testing.T) {
 	}
 }
 
-// TestRangesWaitForTheFill asks for a part of what is not there yet.
+// TestRangesWaitForTheFill asks for a part of an absent bundle.
 func TestRangesWaitForTheFill(t *testing.T) {
 	t.Parallel()
 	want := newItem(t, 1, 1<<20)

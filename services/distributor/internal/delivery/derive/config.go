@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Sets are what configurations are composed of beside the global service. The zero value has none.
+// Sets are the layers of configurations besides the global service. The zero value has none.
 type Sets struct {
 	// Version is another one after every change of a project or a set.
 	Version uint64
@@ -66,10 +66,10 @@ func (g *Global) Looks(isChanged func(path string) bool) bool {
 	return false
 }
 
-// configuration is what services with equal content and equal facts are given. It is shared.
+// configuration is the configuration of services with equal content and equal facts. It is shared.
 type configuration struct {
 	digest string
-	// name is that of a catalog.StagedConfig; empty if a layer refers to what is not there.
+	// name is the name of a catalog.StagedConfig; empty if a layer refers to a missing value.
 	name    string
 	problem *catalog.Problem
 	waits   bool
@@ -80,7 +80,7 @@ type configuration struct {
 // none is the configuration of services without one.
 var none = &configuration{name: catalog.NoConfig}
 
-// settings are what a content says of the configuration.
+// settings are a content's settings of the configuration.
 type settings struct {
 	overrides []int
 	// values have their parameters filled in.
@@ -166,8 +166,8 @@ func (g *Global) configure(shared *content, cluster *catalog.Cluster) *configura
 	return made
 }
 
-// settingsOf returns the settings of a content. Those of a global service without a configuration are the
-// same for all contents.
+// settingsOf returns the settings of a content. The settings of a global service without a
+// configuration are the same for all contents.
 func (g *Global) settingsOf(shared *content) *settings {
 	if shared.settings != nil {
 		return shared.settings
@@ -193,8 +193,8 @@ func (g *Global) configurationOf(out Composition) *configuration {
 		e.Text(key)
 		e.Text(literals.Secrets[key].Reveal())
 	}
-	// What only newer agents are given comes last, and only if there is some, so that the digests of all
-	// other configurations stay as they are.
+	// Parts that only newer agents receive come last, and only if there are some, so that the digests
+	// of all other configurations stay as they are.
 	if len(own) > 0 || out.Restart {
 		e.Text("leat.derived.config.cluster.v1")
 		e.Text(strconv.FormatBool(out.Restart))
@@ -259,7 +259,7 @@ func (c Composition) BackendReferences() map[string]string {
 	return references
 }
 
-// secrecy is what stands in the place of secrets.
+// secrecy takes the place of secrets.
 type secrecy int
 
 const (
@@ -267,8 +267,9 @@ const (
 	opened                // the secrets themselves
 )
 
-// compose composes the configuration of services with these settings and facts: the sets of the project,
-// those of the template and its document, and those of each override and its document.
+// compose composes the configuration of services with these settings and facts: the sets of the
+// project, the sets of the template and its document, and the sets of each override and its
+// document.
 func compose(g *catalog.GlobalService, sets Sets, of *settings, facts catalog.ConfigFacts, s secrecy) Composition {
 	project := objectname.Project(g.Name)
 	var in []layers.Layer
@@ -309,7 +310,7 @@ func compose(g *catalog.GlobalService, sets Sets, of *settings, facts catalog.Co
 	if s == marked {
 		input.Bytes = markedBytes
 	} else {
-		// What is too large was found by its marks, and never comes here.
+		// A too large one was found by its marks, and never comes here.
 		input.Bytes = func(layers.Item) int { return 0 }
 	}
 	out.Composed = layers.Compose(input)

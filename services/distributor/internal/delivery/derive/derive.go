@@ -12,7 +12,7 @@
 //
 // The template comes first. The overrides that select the cluster are put over it in the order of the
 // document, so a later one wins: its values and secrets replace those of the same key, its policy
-// replaces the whole policy, and what it leaves out stays. spec.paused of the global service pauses
+// replaces the whole policy, and omitted fields stay. spec.paused of the global service pauses
 // every derived service. Parameters are filled in last, so an override may have some, too.
 //
 // # Memory
@@ -46,11 +46,11 @@ import (
 // takes about half a second.
 const MaxCost = 200_000
 
-// maxShared bounds the different contents that one global service remembers. Beyond it everything is
-// forgotten, and what is derived later shares nothing with what was derived before.
+// maxShared bounds the different contents that one global service remembers. Beyond it everything
+// is forgotten, and later derivations share nothing with earlier ones.
 const maxShared = 1 << 14
 
-// Error says why a global service has no service for a cluster now.
+// Error is why a global service has no service for a cluster now.
 type Error struct {
 	// Global and Cluster are paths.
 	Global, Cluster string
@@ -80,8 +80,8 @@ type Global struct {
 	// parser compiles the parameters of all variants.
 	parser parameter.Parser
 
-	// sets are what configurations are composed of beside the global service, and hasConfig reports
-	// whether that has one.
+	// sets are the layers of configurations besides the global service, and hasConfig reports whether
+	// that has one.
 	sets      Sets
 	hasConfig bool
 	// plain are the settings of all contents if it has none.
@@ -100,10 +100,10 @@ type target struct {
 // variant is the template with some overrides.
 type variant struct {
 	tree *parameter.Tree[catalog.ServiceBody]
-	// field is that of the template, or of the last override.
+	// field is the field of the template, or of the last override.
 	field     string
 	overrides []int
-	// options are those of every content; nil if they have parameters.
+	// options are shared by all contents; nil if they have parameters.
 	options *syncpolicy.Options
 	// contents are by the key of the texts of parameters; derivations by how the cluster is selected.
 	contents    map[string]*content
@@ -112,17 +112,17 @@ type variant struct {
 	last *content
 }
 
-// content is what services share.
+// content is the shared part of services.
 type content struct {
 	labels, annotations map[string]string
 	sources             []catalog.Source
 	options             *syncpolicy.Options
-	// config and configSets are those of the documents alone.
+	// config and configSets come from the documents alone.
 	config     *catalog.Config
 	configSets []string
-	// settings are nil if the global service says nothing of a configuration.
+	// settings are nil if the global service has no configuration.
 	settings *settings
-	// commons are what services of this content have in common, up to maxCommons.
+	// commons are the common parts of services of this content, up to maxCommons.
 	commons []common
 }
 
@@ -183,14 +183,14 @@ func Conditions(g *catalog.GlobalService) int {
 	return n
 }
 
-// Parsed returns how many bytes of expressions were compiled until now, those of parameters among them,
-// which are compiled when they are first needed.
+// Parsed returns how many bytes of expressions were compiled until now, including parameters, which
+// are compiled when they are first needed.
 func (g *Global) Parsed() int { return Conditions(g.global) + g.parser.Bytes() }
 
 // Spec returns the global service that was compiled.
 func (g *Global) Spec() *catalog.GlobalService { return g.global }
 
-// selects reports whether a target selects a cluster, and how. What a cluster does not have makes an
+// selects reports whether a target selects a cluster, and how. A fact that a cluster lacks makes an
 // expression false.
 func (t target) selects(ctx context.Context, c *Cluster) (how string, ok bool, err error) {
 	if how, ok = t.Selects(c.Seen); !ok || t.when == nil {
@@ -213,15 +213,15 @@ func (t target) selects(ctx context.Context, c *Cluster) (how string, ok bool, e
 	return how, holds, nil
 }
 
-// Matches reports whether the global service selects the cluster, and how. Whether its project may use
-// the cluster is not looked at. An expression that fails selects the cluster, with an error: that a
-// condition cannot be decided is no reason to take a service away.
+// Matches reports whether the global service selects the cluster, and how. Whether its project may
+// use the cluster is not checked. An expression that fails selects the cluster, with an error: that
+// a condition cannot be decided is no reason to take a service away.
 func (g *Global) Matches(ctx context.Context, c *Cluster) (how string, ok bool, err error) {
 	return g.clusters.selects(ctx, c)
 }
 
-// Held reports how a global service selects a cluster that it selects but for its condition, and whether
-// it does.
+// Held reports how a global service selects a cluster that it selects except for its condition, and
+// whether it does.
 func Held(g *catalog.GlobalService, cluster *catalog.Cluster) (how string, ok bool) {
 	how, ok = g.Spec.Clusters.Selects(cluster)
 	if how == "when" {
@@ -261,7 +261,7 @@ func (d Derived) Service() *catalog.Service {
 	return d.service
 }
 
-// Resolved is what a global service is for one cluster, with all expressions evaluated. It is for one
+// Resolved is a global service for one cluster, with all expressions evaluated. It is for one
 // goroutine at a time, like its Global.
 type Resolved struct {
 	g       *Global
@@ -295,8 +295,8 @@ func (m *Resolved) Derived(how string) Derived {
 	return Derived{service: own}
 }
 
-// Compose returns the whole configuration of the service. Its secrets are those that the global service and
-// the sets of Use hold.
+// Compose returns the whole configuration of the service. Its secrets are the ones that the global
+// service and the sets of Use hold.
 func (m *Resolved) Compose() Composition {
 	return compose(m.g.global, m.g.sets, m.g.settingsOf(m.content), catalog.FactsOfSeen(m.g.global.DerivedPath(m.cluster.Name), m.cluster), opened)
 }
@@ -313,7 +313,8 @@ func failure(global *catalog.GlobalService, cluster *catalog.Cluster, field stri
 	return failed
 }
 
-// Failure returns the error of Matches, or of a check of what Derive returned, as that of Derive.
+// Failure returns the error of Matches, or of a check of what Derive returned, as an error of
+// Derive.
 func Failure(global *catalog.GlobalService, cluster *catalog.Cluster, err error) *Error {
 	return failure(global, cluster, "spec.clusters", err)
 }
@@ -364,7 +365,7 @@ func (c *content) common(global *catalog.GlobalService, derivation *catalog.Deri
 func (c *content) service(global *catalog.GlobalService, derivation *catalog.Derivation, config *configuration) *catalog.Service {
 	meta := global.Metadata
 	meta.UID, meta.Labels, meta.Annotations = "", c.labels, c.annotations
-	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not what is derived
+	meta.Manager = catalog.SourceRef{} // a fleet source writes the global service, and not the derived service
 	return &catalog.Service{
 		Metadata: meta, ConfigDigest: config.digest, ConfigName: config.name, ConfigProblem: config.problem, ConfigWaits: config.waits,
 		Derived: derivation,
@@ -372,8 +373,8 @@ func (c *content) service(global *catalog.GlobalService, derivation *catalog.Der
 	}
 }
 
-// Waiting returns what stands in the place of a service that was never derived for a cluster: agents
-// change nothing of it, and remove nothing.
+// Waiting returns the placeholder of a service that was never derived for a cluster: agents change
+// nothing of it, and remove nothing.
 func Waiting(of *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem) *catalog.Service {
 	waiting := new(content).service(of, &catalog.Derivation{Global: of.Name, GlobalUID: of.UID}, none).In(cluster.Name, catalog.DerivedUID(of.UID, cluster.UID))
 	waiting.ConfigWaits, waiting.ConfigProblem, waiting.Common = true, problem, nil
@@ -408,7 +409,7 @@ func (g *Global) variant(overrides []int) (*variant, error) {
 	return v, nil
 }
 
-// derivationKey is what derivations of one variant differ by.
+// derivationKey distinguishes derivations of one variant.
 type derivationKey struct {
 	how    string
 	config *catalog.DerivedConfig
@@ -522,7 +523,7 @@ func digestOf(texts []string) string {
 type Cluster struct {
 	// Seen is the cluster as the global service's project knows it: see [catalog.Cluster.SeenBy].
 	Seen *catalog.Cluster
-	// IsLentBare is what [catalog.Cluster.IsLentBare] reports.
+	// IsLentBare is the result of [catalog.Cluster.IsLentBare].
 	IsLentBare bool
 
 	facts map[string]any
@@ -561,8 +562,8 @@ func texts(given map[string]string) map[string]any {
 	return converted
 }
 
-// kubernetes returns what a version such as v1.31.4-gke.1 says. The numbers are left out where it says
-// none.
+// kubernetes returns the facts of a version such as v1.31.4-gke.1. The numbers are left out if it
+// has none.
 func kubernetes(version, provider string) map[string]any {
 	facts := map[string]any{"version": version, "provider": cmp.Or(providerOf(version), provider)}
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
@@ -576,7 +577,7 @@ func kubernetes(version, provider string) map[string]any {
 	return facts
 }
 
-// providerOf returns which distribution a version is of, as far as it says so, or "".
+// providerOf returns which distribution a version is of, as far as it shows it, or "".
 func providerOf(version string) string {
 	for _, provider := range []string{"gke", "eks", "aks", "k3s", "k0s", "rke2"} {
 		if strings.Contains(version, "-"+provider) || strings.Contains(version, "+"+provider) {
@@ -586,7 +587,7 @@ func providerOf(version string) string {
 	return ""
 }
 
-// Same reports whether two services say the same to agents and people.
+// Same reports whether two services are equal for agents and people.
 func Same(a, b *catalog.Service) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion && a.SyncRequest == b.SyncRequest && catalog.SameException(a, b) &&
 		a.ConfigDigest == b.ConfigDigest && a.ConfigName == b.ConfigName && a.ConfigWaits == b.ConfigWaits && sameProblem(a.ConfigProblem, b.ConfigProblem) &&

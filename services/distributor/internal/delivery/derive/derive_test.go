@@ -354,8 +354,8 @@ func TestSecConditionsAreCheap(t *testing.T) {
 	}
 }
 
-// TestOverridesOfValuesAndLabels puts values of a chart and labels over those of the template, by two overrides for
-// one cluster. Other clusters, and the template, keep theirs.
+// TestOverridesOfValuesAndLabels puts values of a chart and labels over the template's, by two
+// overrides for one cluster. Other clusters, and the template, keep theirs.
 func TestOverridesOfValuesAndLabels(t *testing.T) {
 	t.Parallel()
 	g := web(func(s *catalog.GlobalServiceSpec) {

@@ -46,9 +46,9 @@ func (s *Source) MonitorDefinitions(ctx context.Context) error {
 	}
 }
 
-// Reconcile makes gitcache know every definition of the catalog, and forget those that were deleted
-// from it. What it knows and the catalog has never heard of is left alone: it may be the catalog
-// that lost its memory.
+// Reconcile makes gitcache know every definition of the catalog, and forget the ones that were
+// deleted from it. A definition that the catalog has never heard of is left alone: it may be the
+// catalog that lost its memory.
 func (s *Source) Reconcile(ctx context.Context) error {
 	wanted, deleted, err := s.p.Definitions.Definitions(ctx)
 	if err != nil {

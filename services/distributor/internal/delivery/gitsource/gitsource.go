@@ -68,8 +68,8 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.An
 	return resolve.Answer{Snapshot: snapshot, FreshAt: catalogwire.TimeOf(res.GetFreshAt())}, err
 }
 
-// Refresh has the repository fetched now, and waits for it. An upstream that fails is a
-// *resolve.Failure; one that has what nobody signed does not fail.
+// Refresh makes gitcache fetch the repository now, and waits for it. An upstream that fails is a
+// *resolve.Failure; one with unsigned content does not fail.
 func (s *Source) Refresh(ctx context.Context, repository string) error {
 	res, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Source) Refresh(ctx context.Context, repository string) error {
 }
 
 // States returns the states of those repositories, as the owners of their mirrors see them now.
-// Repositories that nobody owns are missing.
+// Repositories without an owner are missing.
 func (s *Source) States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error) {
 	res, err := s.p.Client.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: repositories})
 	if err != nil {

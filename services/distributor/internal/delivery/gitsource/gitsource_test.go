@@ -32,7 +32,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// gitcache answers what the test says.
+// gitcache gives the test's answers.
 type gitcache struct {
 	gitcachev1connect.UnimplementedGitCacheServiceHandler
 
@@ -44,7 +44,7 @@ type gitcache struct {
 	// streams are played one after another; the last one stays open.
 	streams [][]*gitcachev1.WatchRepositoriesResponse
 	tokens  []string
-	// hangs makes streams say nothing more instead of ending.
+	// hangs makes streams fall silent instead of ending.
 	hangs bool
 }
 

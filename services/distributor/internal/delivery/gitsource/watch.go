@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 )
 
-// silence is how long a stream may say nothing before it counts as dead; it is three heartbeats.
+// silence is how long a stream may be silent before it counts as dead; it is three heartbeats.
 const silence = time.Minute
 
 var errSilent = errors.New("no heartbeat")
@@ -60,7 +60,7 @@ type watch struct {
 	observe func(resolve.Event)
 	// token resumes after the last event that was observed.
 	token string
-	// epochs are the highest seen: what an owner says after it lost its lease is ignored.
+	// epochs are the highest seen: events of an owner after it lost its lease are ignored.
 	epochs map[string]uint64
 }
 
@@ -92,7 +92,8 @@ func (w *watch) stream(ctx context.Context) (received bool, err error) {
 	return received, err
 }
 
-// take observes one event. Until the stream is live, a state may hide changes that nobody told of.
+// take observes one event. Until the stream is live, a state may hide changes that were not
+// announced.
 func (w *watch) take(m *gitcachev1.RepositoryEvent, live bool) {
 	if m == nil || m.GetEpoch() < w.epochs[m.GetRepository()] {
 		return

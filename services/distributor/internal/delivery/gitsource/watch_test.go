@@ -75,8 +75,8 @@ func TestASilentStreamIsResumed(t *testing.T) {
 	}
 }
 
-// TestABrokenListingBeginsAnew has the first stream end amid the states of repositories: nothing
-// says where it was.
+// TestABrokenListingBeginsAnew has the first stream end amid the states of repositories: its
+// position is unknown.
 func TestABrokenListingBeginsAnew(t *testing.T) {
 	t.Parallel()
 	state := func(repository string) *gitcachev1.WatchRepositoriesResponse { return eventOf("", repository) }

@@ -52,7 +52,7 @@ type Params struct {
 	MaxWaiting int
 }
 
-// Queue is what reports go through. It is safe for concurrent use.
+// Queue is the path of reports. It is safe for concurrent use.
 type Queue struct {
 	p    Params
 	wake wake.Signal   // one token when something waits
@@ -61,7 +61,7 @@ type Queue struct {
 	mu      sync.Mutex
 	waiting []*entry
 	bytes   int
-	// patience wakes Run for those that wait for others; nil while there are none.
+	// patience wakes Run for reports that wait for others; nil while there are none.
 	patience *time.Timer
 }
 
@@ -83,7 +83,7 @@ func New(p Params) *Queue {
 	return &Queue{p: p, wake: wake.NewSignal(), done: make(chan struct{})}
 }
 
-// Take stores a report. Without an error it is durable, unless the receipt says that it was not
+// Take stores a report. Without an error it is durable, unless the receipt reports that it was not
 // taken. Errors: ErrBusy; catalog.ErrUnavailable, also when Run has ended; the context's, when it
 // ended first: the report may be stored or not.
 func (q *Queue) Take(ctx context.Context, report catalog.AgentReport) (catalog.Receipt, error) {
@@ -119,7 +119,7 @@ func (q *Queue) put(e *entry) bool {
 	return true
 }
 
-// patient reports whether nobody waits for what the report says: it is of the cluster alone.
+// patient reports whether the content of the report is not urgent: it is of the cluster alone.
 func patient(r catalog.AgentReport) bool {
 	return r.Cluster != nil && !r.Full && len(r.Services) == 0
 }
@@ -180,7 +180,7 @@ func (q *Queue) store(ctx context.Context, batch []*entry) {
 }
 
 // save reports whether anything was stored. A batch that the database refuses is halved until the
-// report that it refuses is alone, so that nobody fails because of another's; the order stays.
+// report that it refuses is alone, so that no agent fails because of another's; the order stays.
 func (q *Queue) save(ctx context.Context, batch []*entry) bool {
 	receipts, err := q.transact(ctx, batch)
 	switch {

@@ -13,9 +13,9 @@ type Delta struct {
 	Changed []*Entry
 	// Removed are the names of entries that are gone, sorted.
 	Removed []string
-	// ClusterPart is that of the new plan, whole.
+	// ClusterPart is the new plan's, whole.
 	ClusterPart
-	// ComputedAt is that of the new plan.
+	// ComputedAt is the new plan's.
 	ComputedAt time.Time
 }
 

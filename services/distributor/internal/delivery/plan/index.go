@@ -21,7 +21,7 @@ import (
 // one, because a hub may derive millions: some 60 bytes with two pointers for the garbage collector, in place
 // of 600 with 25. The service is made again for each reader.
 type Index struct {
-	// services are those that have something of their own.
+	// services are the ones that have something of their own.
 	services map[string]*catalog.Service
 	clusters map[string]*tenants
 	// bySource holds names of services that have something of their own.
@@ -35,7 +35,8 @@ type Index struct {
 
 // tenants are the services of a cluster.
 type tenants struct {
-	// own are the names of those that have something of their own, and members are by their local path.
+	// own are the names of the ones that have something of their own, and members are by their local
+	// path.
 	own     map[string]struct{}
 	members map[string]member
 }
@@ -245,8 +246,8 @@ func (x *Index) SourcesOf(repository string) []catalog.Source {
 	return slices.Collect(maps.Keys(x.byRepository[repository]))
 }
 
-// Readers returns the names of the services made of the source, in no order. It looks at every cluster if
-// one of them is a member.
+// Readers returns the names of the services made of the source, in no order. It visits every
+// cluster if one of them is a member.
 func (x *Index) Readers(source catalog.Source) []string {
 	names := slices.Collect(maps.Keys(x.bySource[source]))
 	commons := x.commonsBySource[source]

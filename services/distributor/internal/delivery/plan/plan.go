@@ -26,27 +26,27 @@ type Plan struct {
 	// Version is a digest over the cluster's name, its own part and its entries, but not their
 	// commits and traces.
 	Version string
-	// Entries are sorted by name. An entry does not change, so that plans share those that they
-	// have in common: the plans that a cluster's plan replaced cost little more than what has
-	// changed since.
+	// Entries are sorted by name. An entry does not change, so that plans share their common ones: the
+	// plans that a cluster's plan replaced cost little more than the changes since.
 	Entries []*Entry
 	ClusterPart
 	// ComputedAt is when a plan of this version was first computed here.
 	ComputedAt time.Time
 }
 
-// ClusterPart is what a plan says of the cluster itself, not of a service.
+// ClusterPart is the part of a plan about the cluster itself, not of a service.
 type ClusterPart struct {
 	// Settings are the hub's settings for the agent.
 	Settings syncpolicy.AgentSettings
-	// Facts are what renderers may use of the cluster's document.
+	// Facts are the parts of the cluster's document that renderers may use.
 	Facts Facts
 	// RemovalsHeldSince is since when the agent removes nothing. Zero: it removes what leaves the
 	// plan.
 	RemovalsHeldSince time.Time
 }
 
-// Facts are what the hub knows of a cluster. Nobody changes the maps. The names in JSON are hashed.
+// Facts are the hub's facts about a cluster. The maps must not be changed. The names in JSON are
+// hashed.
 type Facts struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -87,7 +87,7 @@ type Entry struct {
 	Traceparent string
 }
 
-// Content is what an entry wants applied, which clusters have in common. It is immutable.
+// Content is the content of an entry, which clusters have in common. It is immutable.
 type Content struct {
 	// SpecDigest is a digest over Apply and the places of the sources.
 	SpecDigest string
@@ -98,8 +98,8 @@ type Content struct {
 	Bundles []Bundle
 	// Options are the service's own, shared with the catalog: see Apply.
 	Options *syncpolicy.Options
-	// Limits are those of the service's project that agents check; nil: none. They are shared with the
-	// catalog, and a part of what SpecDigest covers.
+	// Limits are the limits of the service's project that agents check; nil: none. They are shared
+	// with the catalog, and SpecDigest covers them.
 	Limits *syncpolicy.Limits
 	// Requires are the capability words without which an agent must leave the service unchanged.
 	// They follow from what SpecDigest covers, and from the configuration.
@@ -115,7 +115,7 @@ type Bundle struct {
 	// Commit is where the content was seen last, and Version the tag that was selected then; empty
 	// if none was.
 	Commit, Version string
-	// Source is what it was made of, in its normal spelling.
+	// Source is the source that it was made of, in its normal spelling.
 	Source catalog.Source
 	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
 	Subpath string
@@ -128,7 +128,7 @@ type Input struct {
 	Service *catalog.Service
 	// Snapshots are in the order of the service's sources; nil where a source was never resolved.
 	Snapshots []*catalog.Snapshot
-	// Limits are those of the service's project; nil: none.
+	// Limits are the limits of the service's project; nil: none.
 	Limits *syncpolicy.Limits
 	// IsWithheld is true if the cluster's agent does not have what the service requires, or if the
 	// service's configuration waits for a value. The entry
@@ -138,7 +138,7 @@ type Input struct {
 	IsWithheld bool
 }
 
-// Cause says why a plan is computed.
+// Cause is why a plan is computed.
 type Cause struct {
 	Time time.Time
 	// Traceparent is the trace context of what happened; empty when not traced.

@@ -25,7 +25,7 @@ import (
 // small draws from few values, so that collisions are common.
 var small = rapid.StringMatching("[ab]{0,2}")
 
-// policies are some that differ in one thing each, and one that says nothing.
+// policies are some that differ in one thing each, and a zero one.
 func policies() []syncpolicy.Policy {
 	return []syncpolicy.Policy{
 		{},
@@ -120,8 +120,8 @@ func drawInputs(t *rapid.T) []plan.Input {
 	return inputs
 }
 
-// content is what a plan wants, written down without hashing: the model of what a version has to
-// tell apart.
+// content is the content of a plan, written down without hashing: the model of the differences that
+// versions must show.
 func content(p *plan.Plan) string {
 	entries, text := make([]plan.Entry, len(p.Entries)), ""
 	for i, entry := range p.Entries {
@@ -137,7 +137,7 @@ func content(p *plan.Plan) string {
 	return fmt.Sprintf("%q %#v %+v", p.Cluster, entries, p.Settings) + text
 }
 
-// places is what unresolved sources still add to a version.
+// places is the part of a version from unresolved sources.
 func places(inputs []plan.Input) string {
 	var text string
 	for _, input := range inputs {

@@ -13,15 +13,15 @@ import (
 // minPool is how many values a pool holds before it is worth looking which of them are still used.
 const minPool = 4096
 
-// Pool lets plans share what is equal in them: clusters that run the same things differ in little
-// but the names of their services. It is not safe for concurrent use.
+// Pool lets plans share their equal parts: clusters that run the same things differ in little but
+// the names of their services. It is not safe for concurrent use.
 type Pool struct {
 	texts   map[string]string
 	bundles map[Bundle][]Bundle
-	// contents are those of plans.
+	// contents are the contents of plans.
 	contents map[contentKey]*Content
-	// computed are by what they were computed from, for services that clusters have in common. What is behind
-	// the pointers is never changed.
+	// computed are keyed by their inputs, for services that clusters have in common. The values behind
+	// the pointers are never changed.
 	computed map[inputKey]*Content
 	// renewAt is how many values there are when unused ones are looked for.
 	renewAt int
@@ -92,7 +92,7 @@ func (p *Pool) Full() bool {
 	return len(p.texts)+len(p.bundles)+len(p.contents)+len(p.computed) >= p.renewAt
 }
 
-// Renew forgets all values but those of the given plans.
+// Renew forgets all values except the given plans'.
 func (p *Pool) Renew(plans func(yield func(*Plan) bool)) {
 	p.reset(len(p.contents))
 	for used := range plans {

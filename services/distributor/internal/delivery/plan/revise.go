@@ -11,8 +11,8 @@ import (
 )
 
 // Revise makes the next plan of a cluster from its last one: the services that changed or came, and
-// the paths of those that went. It is what Compute makes of all services, at the price of those
-// that changed. Cause.Last is not looked at.
+// the paths of removed ones. The result equals Compute's over all services, at the price of the
+// changed ones. Cause.Last is ignored.
 func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	why.Last = last
 	touched := make(map[string]struct{}, len(changed)+len(gone))
@@ -83,8 +83,8 @@ func (c Cause) plan(cluster string, own ClusterPart, entries []*Entry) *Plan {
 	return c.keepTime(&Plan{Cluster: cluster, ClusterPart: own, Version: version, Entries: entries, ComputedAt: c.Time})
 }
 
-// keepTime sets the time of a plan that nobody has seen yet back to that of the last one, if it has
-// that one's version.
+// keepTime sets the time of a new plan back to the time of the last one, if it has that one's
+// version.
 func (c Cause) keepTime(next *Plan) *Plan {
 	if c.Last != nil && c.Last.Version == next.Version {
 		next.ComputedAt = c.Last.ComputedAt

@@ -12,8 +12,7 @@ import (
 )
 
 // encodingVersion begins every encoding. Raising it changes every version and every spec digest in
-// the fleet at once: agents then look at everything again, and apply nothing that is applied
-// already.
+// the fleet at once: agents then check everything again, and apply nothing that is applied already.
 const encodingVersion = "leat.plan.v1"
 
 // encoder digests the values of a subject.
@@ -32,7 +31,7 @@ func (e encoder) flag(b bool) {
 }
 
 // value takes the JSON of a value that consists of structs, lists, scalars and maps with text keys,
-// which encoding/json sorts, and so has but one. Its field names are a part of what is hashed.
+// which encoding/json sorts, and so has but one. Its field names are hashed.
 func (e encoder) value(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -43,8 +42,8 @@ func (e encoder) value(v any) {
 
 func (e encoder) sum() string { return e.Digest().String() }
 
-// SpecDigest returns the digest of a spec, as an entry of a plan and the reports about it name it. limits are
-// those of the service's project; nil: none.
+// SpecDigest returns the digest of a spec, as an entry of a plan and the reports about it name it.
+// limits are the limits of the service's project; nil: none.
 func SpecDigest(spec catalog.ServiceSpec, limits *syncpolicy.Limits) string {
 	content := Content{Options: spec.Options, Limits: limits}
 	return specDigest(content.Apply(), spec.Sources)
@@ -89,17 +88,17 @@ func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 	return e.sum()
 }
 
-// placing is what a source has besides its repository, path and subpath that agents are told. What
-// it selects is in the digest of its content.
+// placing holds the fields of a source besides its repository, path and subpath that agents
+// receive. Its selection is in the digest of its content.
 type placing struct {
 	Source int    `json:"source"` // its index
 	Chart  string `json:"chart,omitempty"`
 	Mount  string `json:"mount,omitempty"`
 }
 
-// optionsSince returns the options without those that specDigest writes one by one. Any option that
-// is added later is in the digest by its JSON, and does not change the digests of services that do
-// not use it.
+// optionsSince returns the options without the ones that specDigest writes one by one. Any option
+// that is added later is in the digest by its JSON, and does not change the digests of services
+// that do not use it.
 func optionsSince(apply syncpolicy.Options) syncpolicy.Options {
 	apply.Namespace, apply.CreateNamespace, apply.Prune, apply.HealthTimeout = "", nil, nil, 0
 	apply.Paused, apply.ForceConflicts, apply.Renderer, apply.PruneConfirmation = false, false, "", ""

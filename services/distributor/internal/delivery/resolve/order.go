@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// doubtFor is how long answers that are older than what is known are put down to a mirror that
-	// lags behind. Past it they are believed: it is the clock by which answers are ordered that
-	// went back.
+	// doubtFor is how long answers that are older than the known one are attributed to a mirror that
+	// lags behind. Past it they are trusted: then the clock that orders answers has gone back.
 	doubtFor = 5 * time.Minute
 	// saveTimeout bounds how long an answer waits to be stored before it is put up.
 	saveTimeout = 3 * time.Second
 )
 
-// errDoubted stands for an answer that is older than what is known.
+// errDoubted stands for an answer that is older than the known one.
 var errDoubted = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than what is known"}
 
 // errLagging stands for an answer of a mirror that has not heard yet of what an event told.
 var errLagging = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than an event that told of it"}
 
-// hear remembers how fresh the mirror is that an event tells of. The last event counts, and not the latest time: the
-// owner of today may have a clock that is behind that of the owner before.
+// hear remembers how fresh the mirror is that an event tells of. The last event counts, and not the
+// latest time: the owner of today may have a clock that is behind the clock of the owner before.
 func (l *Loop) hear(event Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +47,7 @@ func (l *Loop) lags(source catalog.Source, answer Answer) bool {
 	return !answer.FreshAt.IsZero() && answer.FreshAt.Before(l.told[source.Repository])
 }
 
-// weigh compares an answer with what is known. A source is resolved at whatever replica of gitcache
+// weigh compares an answer with the known one. A source is resolved at whatever replica of gitcache
 // has its repository, and while that changes hands, the next one's mirror may lag behind.
 func (l *Loop) weigh(ctx context.Context, source catalog.Source, answer Answer) (Answer, error) {
 	known := l.p.Board.Resolution(source)

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestAMirrorThatLagsIsDoubted has gitcache answer from a mirror that is older than what is known,
-// as one does that has just taken over.
+// TestAMirrorThatLagsIsDoubted has gitcache answer from a mirror that is older than the known
+// content, as one does that has just taken over.
 func TestAMirrorThatLagsIsDoubted(t *testing.T) {
 	t.Parallel()
 	source := branch("demo", "main")
@@ -198,8 +198,8 @@ func TestAMissedEventIsHealed(t *testing.T) {
 	})
 }
 
-// TestStoredContentIsAskedForOnce has a source become wanted whose content was stored before the loop began, as
-// that of a service which is derived late. It may be old.
+// TestStoredContentIsAskedForOnce has a source become wanted whose content was stored before the
+// loop began, as for a service that is derived late. It may be old.
 func TestStoredContentIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	late := branch("demo", "late")
@@ -219,8 +219,7 @@ func TestStoredContentIsAskedForOnce(t *testing.T) {
 	})
 }
 
-// TestResyncsAreSpread has many sources resolved again because nobody knows whether an event was
-// missed.
+// TestResyncsAreSpread has many sources resolved again because an event may have been missed.
 func TestResyncsAreSpread(t *testing.T) {
 	t.Parallel()
 	const sources = 1000

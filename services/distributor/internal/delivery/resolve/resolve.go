@@ -4,8 +4,8 @@
 // Package resolve keeps every source that a service names resolved: to a commit and a digest, or to
 // the last good ones with the problem beside them.
 //
-// A source is asked for when it becomes wanted, when an event says that its repository changed,
-// when somebody asks for a sync, again after a failure, and from time to time in case an event was
+// A source is asked for when it becomes wanted, when an event reports a change of its repository,
+// when a person asks for a sync, again after a failure, and from time to time in case an event was
 // missed. One source is asked for by one goroutine at a time, so an older answer never replaces a
 // newer one.
 package resolve
@@ -35,7 +35,7 @@ type Upstream interface {
 	Resolve(ctx context.Context, source catalog.Source) (Answer, error)
 }
 
-// Answer is what a source holds.
+// Answer is the content of a source.
 type Answer struct {
 	Snapshot catalog.Snapshot
 	// FreshAt is when the mirror that answered was last known to equal the upstream; zero where
@@ -43,7 +43,7 @@ type Answer struct {
 	FreshAt time.Time
 }
 
-// Failure says why a source could not be resolved.
+// Failure is why a source could not be resolved.
 type Failure struct {
 	Reason  reason.Reason
 	Message string
@@ -61,14 +61,14 @@ type Board interface {
 	Wanted(source catalog.Source) bool
 	Resolution(source catalog.Source) catalog.Resolution
 	RepositoryUID(name string) string
-	// Revision is that of the catalog by which sources are wanted.
+	// Revision is the revision of the catalog by which sources are wanted.
 	Revision() int64
-	// Stored takes over what the store holds of a source, where that is newer than what is known.
+	// Stored takes over the stored content of a source if that is newer than the known one.
 	Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution)
 	// Resolved takes over an answer, unless one of a later state of the upstream came first.
 	Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string)
 	// Reserve makes room for an answer in the quotas of the source's project, until release is called
-	// after Resolved. If there is none, release is nil, and refusal is a sentence that says so.
+	// after Resolved. If there is none, release is nil, and refusal is a sentence about it.
 	Reserve(source catalog.Source, next *catalog.Snapshot) (release func(), refusal string)
 	SetMirror(repository string, mirror *catalog.Mirror)
 	NewSources() <-chan struct{}
@@ -96,11 +96,11 @@ type Loop struct {
 	mu sync.Mutex
 	// failures counts failed questions in a row.
 	failures map[catalog.Source]int
-	// saved is what the store holds.
+	// saved is the store's content.
 	saved map[catalog.Source]catalog.Snapshot
 	// asked are the sources that were asked for since the loop began.
 	asked map[catalog.Source]struct{}
-	// doubted is since when nothing but answers that are older than what is known came.
+	// doubted is since when only answers came that are older than the known one.
 	doubted map[catalog.Source]time.Time
 	// told is how fresh the mirror of a repository is, by the last event that told of it.
 	told map[string]time.Time
@@ -123,7 +123,7 @@ func New(p Params) *Loop {
 	return l
 }
 
-// Event says that something about a repository changed.
+// Event means that something about a repository changed.
 type Event struct {
 	Repository string
 	// ChangedRefs are the full names of references that moved, appeared or vanished.
@@ -200,8 +200,8 @@ func (l *Loop) dispatch(ctx context.Context) error {
 	}
 }
 
-// monitorWanted asks for sources that become wanted and that nobody asked for before. What is known of one
-// then was stored before the loop began, and may be old.
+// monitorWanted asks for sources that become wanted and that were never asked for. Known content of
+// one was stored before the loop began, and may be old.
 func (l *Loop) monitorWanted(ctx context.Context) error {
 	for {
 		select {
@@ -308,8 +308,8 @@ func (l *Loop) ask(ctx context.Context, source catalog.Source) (Answer, error) {
 	return answer, &Failure{Reason: reason.DeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
 }
 
-// outcome joins an answer with what was known: the last good snapshot stays, and a failure that
-// only says to ask again changes nothing that is known.
+// outcome joins an answer with the known content: the last good snapshot stays, and a failure that
+// only demands another try changes no known content.
 func outcome(last catalog.Resolution, answer Answer, err error) catalog.Resolution {
 	failure, failed := errors.AsType[*Failure](err)
 	if !failed {

@@ -26,16 +26,16 @@ type world struct {
 	traces      map[catalog.Source]string
 	saved       map[catalog.Source]catalog.Resolution
 	saveErr     error
-	// order is what was done with the latest answer, and loop what asks.
+	// order is the treatment of the latest answer, and loop the asking loop.
 	order string
 	loop  *resolve.Loop
-	// stored is what other replicas stored.
+	// stored is the content that other replicas stored.
 	stored map[catalog.Source]catalog.Resolution
 	asked  map[catalog.Source]int
 	asking map[catalog.Source]int
 	answer func(catalog.Source) (resolve.Answer, error)
 	news   chan struct{}
-	// refusal is why there is no room for an answer; reserved counts those that have room.
+	// refusal is why there is no room for an answer; reserved counts answers with room.
 	refusal  string
 	reserved int
 }
@@ -188,7 +188,7 @@ func (w *world) count(source catalog.Source) int {
 func run(t *testing.T, w *world, test func(t *testing.T, l *resolve.Loop)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w.news = make(chan struct{}, 1) // a channel of the bubble, or time would stand still
+		w.news = make(chan struct{}, 1) // a channel of the bubble, or time would stop
 		l := resolve.New(resolve.Params{
 			Board: w, Upstream: w, Store: w, Logger: slog.New(slog.DiscardHandler),
 			Workers: 4, Timeout: time.Second, ResyncEvery: time.Hour,

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package scratch keeps files that can be made again at any time. They are bounded in bytes and in
-// number, and those that were opened longest ago go first. Nothing survives a restart, so nothing is
-// synced or verified.
+// number, and the least recently opened ones are removed first. Nothing survives a restart, so
+// nothing is synced or verified.
 //
-// The lock of a folder is held while a file is opened, moved to its place or removed, so what the
-// folder lists is there, unless somebody else clears the folder. A file that a reader has open stays
+// The lock of a folder is held while a file is opened, moved to its place or removed, so listed
+// files exist, unless another program clears the folder. A file that a reader has open stays
 // readable after its eviction.
 package scratch
 
@@ -65,7 +65,7 @@ func (f *Folder[K, N]) Open(key K) (file *os.File, size int64, note N, err error
 		return nil, 0, note, cas.ErrNotFound
 	}
 	file, err = os.Open(f.path(key))
-	if errors.Is(err, fs.ErrNotExist) { // somebody else cleared the folder
+	if errors.Is(err, fs.ErrNotExist) { // another program cleared the folder
 		f.dropLocked(key, made)
 		return nil, 0, note, cas.ErrNotFound
 	}
@@ -134,7 +134,7 @@ func (f *Folder[K, N]) Put(key K, path string, size int64, note N, reserved int6
 	return nil
 }
 
-// Shed evicts everything, because the disk has no room, whatever the bound says.
+// Shed evicts everything, because the disk has no room, regardless of the bound.
 func (f *Folder[K, N]) Shed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

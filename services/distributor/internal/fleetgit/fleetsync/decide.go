@@ -27,8 +27,8 @@ type removals struct {
 	digest string
 }
 
-// judge decides what becomes of the objects that a source manages and desired does not hold. isPartial
-// says that documents of the commit cannot be read.
+// judge decides about the objects that a source manages and desired does not hold. isPartial means
+// that documents of the commit cannot be read.
 func judge(source *catalog.FleetSource, managed []catalog.Key, desired map[catalog.Key]struct{}, isPartial bool, confirmed string) removals {
 	r := removals{keptWhy: "a fleet source never removes itself, its repository and the project default"}
 	standing := []catalog.Key{source.Key(), {Kind: catalog.KindRepository, Name: source.Spec.Source.Repository}, catalog.DefaultProject().Key()}
@@ -83,7 +83,7 @@ func digestOf(keys []catalog.Key) string {
 	return hex.EncodeToString(hash.Sum(nil))[:digestDigits]
 }
 
-// inOrder returns keys in an order in which an object follows those that it names.
+// inOrder returns keys in an order in which an object follows the ones that it names.
 func inOrder(keys []catalog.Key) []catalog.Key {
 	sorted := slices.Clone(keys)
 	slices.SortStableFunc(sorted, func(a, b catalog.Key) int { return cmp.Or(rank(a.Kind)-rank(b.Kind), cmp.Compare(a.Name, b.Name)) })

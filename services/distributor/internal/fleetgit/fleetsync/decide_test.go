@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeOrder removes objects before those that they name.
+// TestJudgeOrder removes objects before the ones that they name.
 func TestJudgeOrder(t *testing.T) {
 	t.Parallel()
 	source := &catalog.FleetSource{Metadata: catalog.Metadata{Name: "fleet"}}

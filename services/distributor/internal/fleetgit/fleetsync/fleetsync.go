@@ -1,25 +1,26 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleetsync keeps the catalog as fleet sources say: folders of repositories that hold
+// Package fleetsync keeps the catalog equal to fleet sources: folders of repositories that hold
 // documents.
 //
-// One replica of the hub leads and looks at all fleet sources; its edits are fenced by its term. A look
-// resolves the source, reads its documents, applies those that it may and removes what the source
-// manages and no document names any more. It promises:
+// One replica of the hub leads and reads all fleet sources; its edits are fenced by its term. A
+// look resolves the source, reads its documents, applies the ones that it may and removes what the
+// source manages and no document names any more. It promises:
 //
 //   - A source that cannot be read changes nothing. Neither do documents that cannot be read, apart from
-//     holding back all removals of their commit: they may be what is missing.
+//     holding back all removals of their commit: they may be the missing ones.
 //   - Documents are applied in transactions of up to catalog.MaxDocuments, in an order in which an object
-//     follows those that it names. A document that is refused does not keep others from being applied.
+//     follows the ones that it names. A document that is refused does not keep others from being applied.
 //   - An object has one manager, which the catalog stores. A source never changes an object of another one,
 //     nor one that was there before and differs, unless it adopts.
 //   - More removals than the guard allows wait until a person confirms exactly them. A source never removes
 //     itself, nor the repository that it reads.
 //   - A look that finds what the last one left writes nothing.
 //
-// The package decides nothing about rights: the Guard of each source does. It does not parse documents:
-// the Parser does. What a leader remembers is lost with it, and a new one looks at everything again.
+// The package decides nothing about rights: the Guard of each source does. It does not parse
+// documents: the Parser does. The memory of a leader is lost with it, and a new one reads
+// everything again.
 package fleetsync
 
 import (
@@ -42,11 +43,11 @@ const (
 	// MaxDocuments bounds the documents, and maxContent all files of the folder.
 	MaxDocuments = 10_000
 	maxContent   = 256 << 20
-	// maxMessage bounds what is kept of an error.
+	// maxMessage bounds the kept part of an error.
 	maxMessage = 512
 )
 
-// Action is what a look did about one document.
+// Action is the action of a look for one document.
 type Action string
 
 // The actions.
@@ -58,28 +59,28 @@ const (
 	// ActionHeld is a removal that waits, and ActionKept one that is never made.
 	ActionHeld Action = "held"
 	ActionKept Action = "kept"
-	// ActionConflict is a document of an object that somebody else manages.
+	// ActionConflict is a document of an object with another manager.
 	ActionConflict Action = "conflict"
 	ActionFailed   Action = "failed"
 )
 
-// Document is what became of one document. Its JSON is its stored form.
+// Document is the outcome of one document. Its JSON is its stored form.
 type Document struct {
 	// Position is the file, and the line where the document begins; empty if the document is gone.
 	Position string       `json:"position,omitempty"`
 	Kind     catalog.Kind `json:"kind,omitempty"`
 	Name     string       `json:"name,omitempty"`
 	Action   Action       `json:"action"`
-	// Message says what is wrong; empty: nothing is.
+	// Message describes the problem; empty: none.
 	Message string `json:"message,omitempty"`
 }
 
-// State is what a source did at its latest look. Its JSON is its stored form.
+// State is the outcome of a source's latest look. Its JSON is its stored form.
 type State struct {
 	Commit      string    `json:"commit,omitempty"`
 	LookedAt    time.Time `json:"lookedAt,omitzero"`
 	SucceededAt time.Time `json:"succeededAt,omitzero"`
-	// Problem is what is wrong; nil: nothing.
+	// Problem is the problem; nil: none.
 	Problem   *catalog.Problem `json:"problem,omitempty"`
 	Documents int              `json:"documents,omitempty"`
 	Managed   int              `json:"managed,omitempty"`
@@ -93,7 +94,7 @@ type State struct {
 	Asked int64 `json:"asked,omitempty"`
 }
 
-// Order is what people asked a source for.
+// Order holds people's requests to a source.
 type Order struct {
 	// Asked counts the syncs.
 	Asked int64
@@ -102,8 +103,8 @@ type Order struct {
 }
 
 // Store keeps states and orders; sqlstore.FleetSources implements it. Its methods may be called
-// concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and those of the
-// methods with a term election.ErrDeposed. Every write in a term counts as a beat.
+// concurrently. Errors match catalog.ErrUnavailable if the database does not answer, and errors of
+// the methods with a term match election.ErrDeposed. Every write in a term counts as a beat.
 type Store interface {
 	// Orders returns what people asked of the sources, by uid.
 	Orders(ctx context.Context) (map[string]Order, error)
@@ -115,16 +116,17 @@ type Store interface {
 	Fenced(term int64) catalog.Editable
 }
 
-// States is what people read of looks, and ask for; sqlstore.FleetSources implements it. Errors match
-// catalog.ErrUnavailable if the database does not answer.
+// States is the port by which people read the outcome of looks, and request them;
+// sqlstore.FleetSources implements it. Errors match catalog.ErrUnavailable if the database does not
+// answer.
 type States interface {
-	// States returns the states of sources, by uid. Sources that nobody has looked at are left out.
+	// States returns the states of sources, by uid. Sources without a look are left out.
 	States(ctx context.Context, uids []string) (map[string]State, error)
 	// Documents returns what became of each document at the latest look.
 	Documents(ctx context.Context, uid string) ([]Document, error)
-	// Ask has the source looked at now, and returns the Asked of the look's state, or more.
+	// Ask requests a look at the source now, and returns the Asked of the look's state, or more.
 	Ask(ctx context.Context, uid string) (asked int64, err error)
-	// Confirm agrees to the removals with that digest, and has the source looked at now.
+	// Confirm agrees to the removals with that digest, and requests a look at the source now.
 	Confirm(ctx context.Context, uid, digest string) error
 }
 
@@ -157,7 +159,7 @@ type Bundles interface {
 type Item struct {
 	// Position is the file, with line and column as far as known.
 	Position string
-	// Object is nil if the document is not valid; Problem says why.
+	// Object is nil if the document is not valid; Problem has the reason.
 	Object  catalog.Object
 	Problem string
 	// Locate returns the position and the spelling of the field that an error of the catalog is about;
@@ -173,7 +175,7 @@ type Parser interface {
 	Parse(source *catalog.FleetSource, file string, content io.Reader, budget *int) []Item
 }
 
-// Authority says what sources may do. It is safe for concurrent use.
+// Authority decides about the edits of sources. It is safe for concurrent use.
 type Authority interface {
 	// Guard returns the guard of the edits of a source, as of now.
 	Guard(source *catalog.FleetSource) catalog.Guard

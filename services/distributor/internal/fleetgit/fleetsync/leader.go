@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// tick is how often a leader looks at what people asked for.
+	// tick is how often a leader reads people's requests.
 	tick = 2 * time.Second
 	// retryEvery is how often documents are tried again that could not be applied.
 	retryEvery = time.Minute
-	// atOnce is how many sources are looked at at the same time.
+	// atOnce is how many sources are read at the same time.
 	atOnce = 4
 	// gather is how long changes that come together are waited for.
 	gather = 200 * time.Millisecond
 )
 
-// retryPolicy spaces the looks at a source that cannot be read.
+// retryPolicy spaces the attempts to read a source that fails.
 var retryPolicy = backoff.Policy{Initial: 2 * time.Second, Max: time.Minute}
 
 // Params are a Leader's collaborators, all required.
@@ -97,11 +97,11 @@ func (l *Leader) lead(ctx context.Context, term int64) error {
 // work is a leader's, between two rounds.
 type work struct {
 	*looker
-	// known is what looks left, by the source's uid.
+	// known is the memory of looks, by the source's uid.
 	known map[string]memory
 }
 
-// round looks at those of the sources that are due.
+// round reads the due sources.
 func (w *work) round(ctx context.Context, sources []*catalog.FleetSource, keys []catalog.Key, isLagged bool) error {
 	orders, err := w.p.Store.Orders(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (w *work) round(ctx context.Context, sources []*catalog.FleetSource, keys [
 	return err
 }
 
-// isDue reports whether a source is to be looked at.
+// isDue reports whether a source is due.
 func (w *work) isDue(source *catalog.FleetSource, last memory, order Order, keys []catalog.Key, isLagged bool, now time.Time) bool {
 	if last.version != source.ResourceVersion || last.order != order {
 		return true

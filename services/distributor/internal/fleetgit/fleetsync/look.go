@@ -20,25 +20,26 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
-// Procedure is what records of changes by fleet sources name as their call.
+// Procedure is the call in records of changes by fleet sources.
 const Procedure = "fleetsource"
 
 const (
 	// lookTimeout bounds one look.
 	lookTimeout = 5 * time.Minute
-	// maxRefused bounds the documents of one commit that are found to be refused. Each costs some twenty
-	// transactions, which are what all fleet sources and people share.
+	// maxRefused bounds the documents of one commit that are found to be refused. Each costs some
+	// twenty transactions, which all fleet sources and people share.
 	maxRefused = 100
 )
 
-// memory is what the last look at a source left, for its leader. A look is due when it no longer holds.
+// memory is the result of the last look at a source, for its leader. A look is due when it no
+// longer holds.
 type memory struct {
 	// version is the resource version of the source.
 	version int64
 	digest  string
 	order   Order
-	// settled are the resource versions of the objects that documents describe, and zero for those that
-	// could not be applied or are not to be.
+	// settled are the resource versions of the objects that documents describe, and zero for documents
+	// that could not be applied or are not to be.
 	settled map[catalog.Key]int64
 	// at is when the look ended, and isWhole is set if nothing was left to be done.
 	at      time.Time
@@ -50,14 +51,14 @@ type memory struct {
 	state   State
 }
 
-// looker looks at sources for one term.
+// looker reads sources for one term.
 type looker struct {
 	p    Params
 	term int64
 }
 
-// look looks at a source, stores what it found and returns what to remember. The error is that of the
-// store, of the catalog's, or the context's.
+// look reads a source, stores the outcome and returns what to remember. The error is the store's,
+// the catalog's, or the context's.
 func (l *looker) look(ctx context.Context, source *catalog.FleetSource, last memory, order Order) (memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -83,7 +84,7 @@ func (l *looker) look(ctx context.Context, source *catalog.FleetSource, last mem
 	}
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		err = &contentError{fmt.Sprintf("to apply the documents took more than %s; divide the folder among several fleet sources", lookTimeout)}
-		return l.unread(ctx, source, last, order, err) // other sources go on
+		return l.unread(ctx, source, last, order, err) // other sources continue
 	}
 	if errors.Is(err, catalog.ErrManagerChanged) {
 		return memory{state: last.state}, l.p.Fleet.Refresh(ctx) // the next look goes by what it is now
@@ -149,14 +150,14 @@ func (l *looker) editor(source *catalog.FleetSource) *catalog.Editor {
 		ManagedAs(catalog.Manager{Source: source.Ref(), Version: source.ResourceVersion, Adopt: source.Spec.Adopt})
 }
 
-// run is one look at a source that could be read.
+// run is one reading of a source that could be read.
 type run struct {
 	*looker
 	source *catalog.FleetSource
 	order  Order
 	commit string
 	editor *catalog.Editor
-	// documents is what became of each, and settled the versions of the objects that are as they say.
+	// documents holds the outcome of each, and settled the versions of the objects that equal them.
 	documents []Document
 	settled   map[catalog.Key]int64
 	// desired are the objects that documents describe, valid or not.
@@ -242,7 +243,7 @@ func (r *run) applyBatch(ctx context.Context, batch []Item) error {
 	return r.applyBatch(ctx, batch[half:])
 }
 
-// isOfStore reports whether an error says nothing about the documents.
+// isOfStore reports whether an error is not about the documents.
 func isOfStore(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, election.ErrDeposed) || errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, catalog.ErrUnrecorded) || errors.Is(err, catalog.ErrUndecided) ||
 		errors.Is(err, catalog.ErrManagerChanged)
@@ -365,7 +366,7 @@ func (r *run) state(last State) State {
 	return s
 }
 
-// problem returns what people have to look at, or nil.
+// problem returns the problem for people, or nil.
 func (r *run) problem(s State, conflicts int) *catalog.Problem {
 	p := &catalog.Problem{Since: s.LookedAt}
 	describe := fmt.Sprintf("leat fleetsource status %s lists them", objectname.Display(r.source.Name))

@@ -22,7 +22,7 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	return &Metrics{looks: looks}, err
 }
 
-// looked counts a look with what is wrong after it, or nil.
+// looked counts a look with the problem after it, or nil.
 func (m *Metrics) looked(ctx context.Context, problem *catalog.Problem) {
 	result := "ok"
 	if problem != nil {

@@ -27,8 +27,8 @@ type contentError struct{ message string }
 // Error implements error.
 func (e *contentError) Error() string { return e.message }
 
-// read returns the documents of a snapshot, in the order of the files. The error is a *contentError if
-// nothing of the commit can be used, and otherwise says that the content cannot be read now.
+// read returns the documents of a snapshot, in the order of the files. The error is a *contentError
+// if nothing of the commit can be used, and otherwise means that the content cannot be read now.
 func read(ctx context.Context, bundles Bundles, parser Parser, source *catalog.FleetSource, snapshot catalog.Snapshot) ([]Item, error) {
 	if snapshot.ContentSize > maxContent {
 		return nil, &contentError{fmt.Sprintf("the folder has %d bytes; at most %d are allowed", snapshot.ContentSize, maxContent)}

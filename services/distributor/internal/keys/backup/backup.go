@@ -4,10 +4,10 @@
 // Package backup reads and writes the file that holds a hub's database.
 //
 // A backup is an age file (https://age-encryption.org/v1). Its file key is wrapped by the root of
-// the catalog's sealing keys, so a backup opens with the root alone, and nobody without the root
-// can make or alter one. Inside is a stream of zstd, and inside that lines of JSON: a [Header],
-// then for each table a line with its name and columns and a line for each row, and at the end the
-// number of rows.
+// the catalog's sealing keys, so a backup opens with the root alone, and without the root it is
+// impossible to make or alter one. Inside is a stream of zstd, and inside that lines of JSON: a
+// [Header], then for each table a line with its name and columns and a line for each row, and at
+// the end the number of rows.
 //
 // # Promises
 //
@@ -49,7 +49,7 @@ const (
 	// stanza is the type of the recipient in the header of the age file. Its argument is the name of
 	// the root, and its body the wrapped file key.
 	stanza = "leat-root"
-	// place is what the root binds the wrapped file key to.
+	// place is the binding of the wrapped file key.
 	place = "backup"
 
 	// maxHeader bounds the header of the age file, which is read before anything is authenticated.

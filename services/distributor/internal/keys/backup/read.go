@@ -31,7 +31,7 @@ type Reader struct {
 	isEnded      bool
 }
 
-// source counts what is read from the file, and fails once it is more than limit.
+// source counts the bytes read from the file, and fails above limit.
 type source struct {
 	from        io.Reader
 	read, limit int64

@@ -39,7 +39,7 @@ func NewWriter(ctx context.Context, to io.Writer, root keyroot.Root, header Head
 	return w, w.line(header)
 }
 
-// Table begins the rows of a table. It ends those of the table before.
+// Table begins the rows of a table. It ends the rows of the table before.
 func (w *Writer) Table(t Table) error { return w.line(t) }
 
 // Row writes a row of the table that was begun last. The error matches [ErrTooLarge] if no reader

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )
 
-// conformance is what every root has to pass. other has another name.
+// conformance is the suite that every root has to pass. other has another name.
 func conformance(t *testing.T, root, other keyroot.Root) {
 	t.Helper()
 	key := bytes.Repeat([]byte{7}, 32)

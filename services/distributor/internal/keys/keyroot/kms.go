@@ -24,7 +24,7 @@ const (
 	maxWrapped = 16 << 10
 )
 
-// KMSParams say which key of a cloud's key management service is the root.
+// KMSParams select which key of a cloud's key management service is the root.
 type KMSParams struct {
 	// Key is the name of the key as its cloud writes it:
 	//
@@ -39,9 +39,9 @@ type KMSParams struct {
 	AzureAlgorithm string
 	// AWSURL and GoogleURL are where the services are. Empty: where their clouds have them.
 	AWSURL, GoogleURL string
-	// GoogleProvider and GoogleAccount are those of [cloud.Identity.GoogleToken].
+	// GoogleProvider and GoogleAccount are the arguments of [cloud.Identity.GoogleToken].
 	GoogleProvider, GoogleAccount string
-	// Identity is what this process is at the cloud. Required.
+	// Identity is this process's identity at the cloud. Required.
 	Identity *cloud.Identity
 	// Timeout bounds wrapping or unwrapping one key. Zero: 30 s.
 	Timeout time.Duration
@@ -56,14 +56,14 @@ type KMS struct {
 
 var _ Root = (*KMS)(nil)
 
-// kmsService is the key of one cloud. What it encrypts for one binding it decrypts for no other.
-// Errors are those of [Root].
+// kmsService is the key of one cloud. A key that it encrypts for one binding it decrypts for no
+// other. Errors are as of [Root].
 type kmsService interface {
 	encrypt(ctx context.Context, key []byte, to binding) ([]byte, error)
 	decrypt(ctx context.Context, wrapped []byte, to binding) ([]byte, error)
 }
 
-// binding is what a wrapped key is bound to. AWS writes it into its log of calls.
+// binding is the context that a wrapped key is bound to. AWS writes it into its log of calls.
 type binding map[string]string
 
 // bytes returns the binding in its one spelling.
@@ -156,7 +156,7 @@ func damaged(service, what string) error {
 	return fmt.Errorf("%w: the answer of %s %s", ErrUnavailable, service, what)
 }
 
-// verdict is what an answer that reports a failure means for a root.
+// verdict is the meaning of a failure for a root.
 type verdict int
 
 const (
@@ -170,7 +170,7 @@ const (
 	foreign
 )
 
-// verdicts are what the three clouds call their failures. Google and Azure do not use names for all of
+// verdicts maps the three clouds' names of failures. Google and Azure do not use names for all of
 // them, and AWS answers status 400 to most.
 var verdicts = map[string]verdict{
 	"AccessDeniedException": denied, "UnrecognizedClientException": denied, "ExpiredTokenException": denied,

@@ -25,14 +25,14 @@ const (
 	azureVersion = "7.4"
 	azureRSA     = "RSA-OAEP-256"
 	azureAES     = "A256KW"
-	// azureForm begins what is stored: azure:v1:KEY/VERSION:ALGORITHM:VALUE.
+	// azureForm begins the stored form: azure:v1:KEY/VERSION:ALGORITHM:VALUE.
 	azureForm = "azure:v1:"
 )
 
 // azureKey is a key of Azure Key Vault or of a managed HSM
-// (https://learn.microsoft.com/rest/api/keyvault/keys/wrap-key/wrap-key). Neither algorithm authenticates
-// anything besides the key, so the binding is a part of what is wrapped. The version that wrapped is
-// kept with the wrapped key: another one does not unwrap it.
+// (https://learn.microsoft.com/rest/api/keyvault/keys/wrap-key/wrap-key). Neither algorithm
+// authenticates anything besides the key, so the binding is wrapped with it. The version that
+// wrapped is kept with the wrapped key: another one does not unwrap it.
 type azureKey struct {
 	host, name, url  string
 	scope, algorithm string

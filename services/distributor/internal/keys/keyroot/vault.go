@@ -32,7 +32,7 @@ const (
 	maxVaultToken = 16 << 10
 )
 
-// VaultParams say which key of Vault or OpenBao is the root.
+// VaultParams select which key of Vault or OpenBao is the root.
 type VaultParams struct {
 	// URL of the transit key, such as https://vault.example:8200/v1/transit/keys/leat. A namespace is
 	// part of the path. It must be https, except on this machine.
@@ -46,7 +46,7 @@ type VaultParams struct {
 	AuthMount string
 	// ServiceAccountTokenFile holds the token of the pod. Empty: where Kubernetes puts it.
 	ServiceAccountTokenFile string
-	// CAPEM are the certificates to trust. Empty: those of the system.
+	// CAPEM are the certificates to trust. Empty: the system's.
 	CAPEM []byte
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )
 
-// policy is what docs/operations/keys.md gives to the distributor, for a key of that name.
+// policy is the policy in docs/operations/keys.md for the distributor, for a key of that name.
 func policy(key string) string {
 	return `path "team/transit/encrypt/` + key + `" { capabilities = ["update"] }
 path "team/transit/decrypt/` + key + `" { capabilities = ["update"] }`
@@ -124,8 +124,8 @@ func TestSlowVaultIsAway(t *testing.T) {
 	}
 }
 
-// TestSlowVaultWithoutTheKey asks for a key and for an engine that do not exist: the error says what to
-// look at, and is permanent.
+// TestSlowVaultWithoutTheKey asks for a key and for an engine that do not exist: the error names
+// what to check, and is permanent.
 func TestSlowVaultWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	server, root, _, _ := startVault(t)

@@ -28,7 +28,7 @@ const (
 )
 
 // transit is the part of Vault's HTTP API that a root uses, as strict as Vault is: methods, paths,
-// bodies and tokens are judged as its documentation says.
+// bodies and tokens are judged by its documentation.
 type transit struct {
 	*httptest.Server
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// lookEvery is the mean time between two looks at the keys of the database, unless the lead is
+	// lookEvery is the mean time between two readings of the keys of the database, unless the lead is
 	// short.
 	lookEvery  = 20 * time.Second
 	looksALead = 4
@@ -32,7 +32,7 @@ const (
 	maxNamed = 10
 )
 
-// Params are what a [Keeper] works with. All are required.
+// Params are the parts of a [Keeper]. All are required.
 type Params struct {
 	Seals   Seals
 	Signing Signing
@@ -111,7 +111,7 @@ func (k *Keeper) report(ctx context.Context, err error) {
 	k.failed = err != nil
 }
 
-// keepSigning loads the signing keys, and changes them when the schedule says so.
+// keepSigning loads the signing keys, and changes them when the schedule demands it.
 func (k *Keeper) keepSigning(ctx context.Context) error {
 	keys, err := k.load(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (k *Keeper) SigningKeys(ctx context.Context) ([]SigningKey, error) {
 }
 
 // RotateSealingKey makes a new sealing key, and begins to seal all values again. The error is
-// [ErrUnfinished] during a rotation, and [ErrNotCurrent] as [Seals] says.
+// [ErrUnfinished] during a rotation, and [ErrNotCurrent] see [Seals].
 func (k *Keeper) RotateSealingKey(ctx context.Context, expected string) (string, error) {
 	id, err := k.p.Seals.RotateSealingKey(ctx, expected)
 	if err == nil {
@@ -207,7 +207,7 @@ func (k *Keeper) keepSealing(ctx context.Context) error {
 	return nil
 }
 
-// pass looks at every sealed value once.
+// pass reads every sealed value once.
 func (k *Keeper) pass(ctx context.Context) (sealed int, unreadable []string, err error) {
 	for step := (Step{}); !step.End; {
 		if step, err = k.p.Seals.Reseal(ctx, step.Next, stepSize); err != nil {

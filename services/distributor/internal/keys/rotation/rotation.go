@@ -58,7 +58,7 @@ type SealingState struct {
 	// Keys are all sealing keys, the newest first. More than one means that values are being sealed
 	// again.
 	Keys []SealingKey
-	// WithoutKey is how many values name none of the keys: those of an earlier release.
+	// WithoutKey is how many values name none of the keys: values of an earlier release.
 	WithoutKey int
 }
 
@@ -124,8 +124,8 @@ type Signing interface {
 	// SigningKeys returns the keys in the order in which they sign. There is always at least one:
 	// the first call makes it.
 	SigningKeys(ctx context.Context) ([]SigningKey, error)
-	// ChangeSigningKeys replaces the keys with those that decide returns, unless it returns false or
-	// an error. Calls of all replicas follow one another. decide may be called more than once.
+	// ChangeSigningKeys replaces the keys with the result of decide, unless it returns false or an
+	// error. Calls of all replicas follow one another. decide may be called more than once.
 	ChangeSigningKeys(ctx context.Context, decide func(keys []SigningKey, now time.Time) ([]SigningKey, bool, error)) error
 }
 
@@ -152,7 +152,7 @@ func MakeSigningKey(now time.Time) (SigningKey, error) {
 
 // Policy is when signing keys change.
 type Policy struct {
-	// Every is how long a key signs. Zero: until somebody rotates it.
+	// Every is how long a key signs. Zero: until a person rotates it.
 	Every time.Duration
 	// Lead is how long a key is published before it signs.
 	Lead time.Duration

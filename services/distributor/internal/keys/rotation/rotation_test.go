@@ -68,8 +68,8 @@ func TestRotateWaitsForTheLastKey(t *testing.T) {
 	}
 }
 
-// TestTokensOutliveNoKey looks at random times and rotations: whatever signs is published for
-// the lead before, and for the overlap after its last signature.
+// TestTokensOutliveNoKey tries random times and rotations: whatever signs is published for the lead
+// before, and for the overlap after its last signature.
 func TestTokensOutliveNoKey(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

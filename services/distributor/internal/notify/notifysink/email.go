@@ -98,7 +98,7 @@ func (s *Sinks) deliver(conn net.Conn, sink *catalog.EmailSink, d notify.Deliver
 	return err
 }
 
-// mail returns a message. Its Message-ID is that of the notification, so that receivers can drop
+// mail returns a message. Its Message-ID is the notification's, so that receivers can drop
 // duplicates.
 func (s *Sinks) mail(sink *catalog.EmailSink, d notify.Delivery) []byte {
 	_, domain, _ := strings.Cut(sink.From, "@")

@@ -30,11 +30,11 @@ const mailUser, mailPassword = "leat", "the-password"
 // mailServer is an SMTP server that keeps what it takes. It takes messages of the one user alone.
 type mailServer struct {
 	address string
-	// caPEM is what its certificate is checked with.
+	// caPEM verifies its certificate.
 	caPEM string
 
 	mu sync.Mutex
-	// sessions counts connections that began, tried those that said who they are, and refusals of the
+	// sessions counts connections that began, tried the ones that authenticated, and refusals of the
 	// next messages.
 	sessions, tried, refusals int
 	messages                  []taken
@@ -56,7 +56,7 @@ type mailSession struct {
 	mechanisms []string
 }
 
-// startMail runs a server on a loopback port until the test ends. Security is that of the sink; empty:
+// startMail runs a server on a loopback port until the test ends. Security is the sink's; empty:
 // the server encrypts nothing.
 func startMail(t *testing.T, security string) *mailServer {
 	t.Helper()

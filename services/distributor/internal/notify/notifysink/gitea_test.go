@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestSlowGitea sets the status of a commit at a real Gitea as a delivery goes on, and as accounts
-// that may not, and at a commit that is not there.
+// TestSlowGitea sets the status of a commit at a real Gitea as a delivery progresses, and as
+// accounts that may not, and at a commit that is not there.
 func TestSlowGitea(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("LEAT_SLOW") == "" {

@@ -46,7 +46,7 @@ type cloudEvent struct {
 	Data            eventData `json:"data"`
 }
 
-// eventData is what a message says.
+// eventData is the content of a message.
 type eventData struct {
 	Text   string         `json:"text"`
 	Kind   notice.Kind    `json:"kind"`

@@ -35,19 +35,19 @@ const (
 	// callTimeout bounds an attempt, dialTimeout a connection.
 	callTimeout = 15 * time.Second
 	dialTimeout = 5 * time.Second
-	// maxAnswer bounds what is read of an answer, maxHeader its headers.
+	// maxAnswer bounds the size of an answer, maxHeader its headers.
 	maxAnswer = 1 << 10
 	maxHeader = 64 << 10
 )
 
 // Params are the settings of Sinks.
 type Params struct {
-	// Guard says which addresses may be dialled.
+	// Guard decides which addresses may be dialled.
 	Guard dialguard.Guard
 	// IsPrivate reports whether a network is one that not everybody reaches. Of a receiver there, people
 	// see the status and no body. Nil: dialguard.Private.
 	IsPrivate func(address netip.Addr) bool
-	// Source is what messages name as their source, such as the hub's public URL.
+	// Source is the source in messages, such as the hub's public URL.
 	Source string
 	// Now returns the time; nil: the system's.
 	Now func() time.Time

@@ -83,8 +83,8 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestSecSinksAreBounded: a receiver that redirects, answers without end, repeats secrets or stands
-// where the hub does not dial gets nothing, and its answer reveals nothing.
+// TestSecSinksAreBounded: a receiver that redirects, answers without end, repeats secrets or is at
+// an address that the hub does not dial gets nothing, and its answer reveals nothing.
 func TestSecSinksAreBounded(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -128,8 +128,8 @@ func TestSecSinksAreBounded(t *testing.T) {
 	}
 }
 
-// TestSecPrivateReceiversShowTheirStatusAlone: what a receiver in a private network answers, also in the
-// words after its status, reaches nobody. Of others, people see the beginning.
+// TestSecPrivateReceiversShowTheirStatusAlone: people never see the answer of a receiver in a
+// private network, nor the words after its status. Of others, people see the beginning.
 func TestSecPrivateReceiversShowTheirStatusAlone(t *testing.T) {
 	t.Parallel()
 	code := http.StatusOK

@@ -21,7 +21,7 @@ import (
 // commitID is the id of a commit. Repositories that are not Git's have none.
 var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// stateOf returns what a status says of a commit, as GitHub and Gitea call it, and a sentence.
+// stateOf returns the state of a commit in a status, as GitHub and Gitea call it, and a sentence.
 func stateOf(t notify.Tally) (state, description string) {
 	switch {
 	case t.Failed > 0:

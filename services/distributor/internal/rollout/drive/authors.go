@@ -43,10 +43,11 @@ func reachedBefore(latest *Record) Reached {
 
 // sign names the persons who wrote what a new rollout brings, and remembers which edits it brings.
 //
-// An edit is brought to a member whose spec or configuration changes if it came after those that the member has.
-// Edits of sets, and of a project's list of them, are brought with a configuration. The edits of
-// services that are not brought to their own spec and configuration, because it was refused, because they are pinned or because they
-// are behind, count in a later rollout again. More persons than the true authors may be named, and never fewer.
+// An edit is brought to a member whose spec or configuration changes if it came after the edits
+// that the member has. Edits of sets, and of a project's list of them, are brought with a
+// configuration. The edits of services that are not brought to their own spec and configuration,
+// because it was refused, because they are pinned or because they are behind, count in a later
+// rollout again. More persons than the true authors may be named, and never fewer.
 func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members []Seen, latest, record *Record) error {
 	start := &record.Start
 	start.Before = reachedBefore(latest)
@@ -63,7 +64,7 @@ func (w *Work) sign(ctx context.Context, policy *catalog.RolloutPolicy, members 
 		}
 		start.After.Except[uid] = start.Before.of(uid)
 	}
-	var configured, unconfigured []*catalog.Service // those that get another configuration, and those without their own
+	var configured, unconfigured []*catalog.Service // members with another configuration, and without their own
 	for i := range members {
 		m, uid := &members[i], members[i].writtenUID()
 		next := m.Held.Release()

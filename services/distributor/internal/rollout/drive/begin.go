@@ -48,10 +48,11 @@ func newID(policyUID string, number int64) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:10])
 }
 
-// target returns the release that a service is to have after base: its own spec and configuration with what the
-// sources hold, except what was refused. What was refused gives way to that of base. While a source of the spec
-// was never resolved, or a value of the configuration is missing, there is no such release, and the target is
-// base. A derived service that waits for its derivation has no sources.
+// target returns the release that a service is to have after base: its own spec and configuration
+// with the sources' content, except refused parts. A refused part gives way to base's. While a
+// source of the spec was never resolved, or a value of the configuration is missing, there is no
+// such release, and the target is base. A derived service that waits for its derivation has no
+// sources.
 func (s Seen) target(base catalog.Release, refused refusals) catalog.Release {
 	spec, config := s.Spec, s.Config
 	isOther, hasOther := !base.IsOf(spec), base.Config != config
@@ -93,9 +94,9 @@ func (s Seen) next(source catalog.Source, base catalog.Release, refused refusals
 	return live
 }
 
-// member returns a service as a rollout begins with it. replaced are the names of the releases with which the
-// rollout before began, if that one was replaced, by the uids of the members that it had admitted: what it
-// began with is what the member goes back to.
+// member returns a service as a rollout begins with it. replaced are the names of the releases with
+// which the rollout before began, if that one was replaced, by the uids of the members that it had
+// admitted: the member goes back to the release that it began with.
 func (s Seen) member(refused refusals, before *Record, replaced map[string]string, start *Start) rollout.Member {
 	from := s.Held.Release()
 	to := s.target(from, refused)

@@ -37,8 +37,9 @@ func (r *Record) contents() (all []Content) {
 	return all
 }
 
-// Changes says what the rollout changes, as phrases for a person: "content", "configuration" with the names of
-// keys, and those of [catalog.StagedSpec.Changes]. Members have few different specs, so each pair is compared once.
+// Changes returns the changes of the rollout, as phrases for a person: "content", "configuration"
+// with the names of keys, and the phrases of [catalog.StagedSpec.Changes]. Members have few
+// different specs, so each pair is compared once.
 func (r *Record) Changes() []string {
 	var all []string
 	add := func(phrase string) {

@@ -39,7 +39,8 @@ func (w *Work) stage(ctx context.Context, record *Record, members []Seen) error 
 			pairs = append(pairs, pair)
 		}
 		seen[pair] = true
-		// What a member goes back to is stored: it is held there, or a rollout that was replaced names it.
+		// The release that a member goes back to is stored: it is held there, or a rollout that was
+		// replaced names it.
 		if m := byUID[member.UID]; m != nil && m.Config == pair[1] && !wished[pair[1]] {
 			wished[pair[1]] = true
 			wishes = append(wishes, ConfigWish{Name: pair[1], Service: m.Service, Cluster: w.p.Fleet.ClusterOf(m.Service)})
@@ -79,8 +80,9 @@ func (w *Work) keep(ctx context.Context, wishes []ConfigWish) error {
 	return ErrMoved
 }
 
-// hideLacking returns what has a policy's members with a configuration that cannot be stored be seen as if they
-// had none that can be staged. As long as there are any, and in the round after, all members are looked at.
+// hideLacking returns a function that lets a policy's members with a configuration that cannot be
+// stored be seen as if they had none that can be staged. As long as there are any, and in the round
+// after, all members are read.
 func (w *Work) hideLacking() func(*memory) {
 	if len(w.lacking) == 0 {
 		return func(*memory) {}

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// TestSecConfigurationsAreStaged edits the configuration of all services at once. The canary alone has it until
-// somebody approves it, also where a commit comes in the middle.
+// TestSecConfigurationsAreStaged edits the configuration of all services at once. The canary alone
+// has it until a person approves it, also where a commit comes in the middle.
 func TestSecConfigurationsAreStaged(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -26,7 +26,7 @@ func TestSecConfigurationsAreStaged(t *testing.T) {
 	y.contents[app] = content(app, "c2")
 	y.rounds(6)
 	y.wantConfigs("another edit in the middle", "k1", "none", "none")
-	y.lead() // another replica goes on
+	y.lead() // another replica continues
 	y.approve()
 	y.rounds(12)
 	y.wantConfigs("the first edit was approved", "k2", "k1", "k1")
@@ -83,8 +83,9 @@ func TestACorrectedSpecBringsItsConfiguration(t *testing.T) {
 	y.wantConfigs("a corrected spec", "new", "none", "none")
 }
 
-// TestAnEditWaitsForItsValues edits the configuration to one of which a value was never read, to one that refers
-// to what is not there, and to one that cannot be stored. Members keep their release meanwhile.
+// TestAnEditWaitsForItsValues edits the configuration to one of which a value was never read, to
+// one that refers to a missing value, and to one that cannot be stored. Members keep their release
+// meanwhile.
 func TestAnEditWaitsForItsValues(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// headsEvery is how often the leader looks for what people did at other replicas, and at times that
-	// have come. allEvery is how often it looks at the fleet although nothing seems to have changed.
+	// headsEvery is how often the leader looks for what people did at other replicas, and at times
+	// that have come. allEvery is how often it reads the fleet although nothing seems to have changed.
 	headsEvery = time.Second
 	allEvery   = 15 * time.Second
-	// fullEvery is how often it looks at each service, whatever was announced. It is a net for what nobody
-	// announces.
+	// fullEvery is how often it reads each service, whatever was announced. It is a net for
+	// unannounced changes.
 	fullEvery = 5 * time.Minute
-	// settle is how long changes are collected before they are looked at together.
+	// settle is how long changes are collected before they are read together.
 	settle = 200 * time.Millisecond
 )
 
@@ -75,8 +75,8 @@ func (d *Driver) lead(ctx context.Context, term int64) error {
 	}
 }
 
-// Round does what is due. isChanged is true if the fleet may have changed since the last round. It
-// reports whether there is anything to do at all.
+// Round carries out due work. isChanged is true if the fleet may have changed since the last round.
+// It reports whether there is anything to do at all.
 func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeeded bool, err error) {
 	isMoved, err := w.load(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	// A look after the next refresh has seen all edits up to this revision. The revision after the look may be one
 	// of which it has not seen everything.
 	w.revision = w.p.Fleet.Revision()
-	// What an earlier leader admitted comes by the log: without it, services would be taken over twice.
+	// An earlier leader's admissions come by the log: without it, services would be taken over twice.
 	if err := w.p.Fleet.Refresh(ctx); err != nil {
 		return true, err
 	}
@@ -112,9 +112,10 @@ func (w *Work) Round(ctx context.Context, now time.Time, isChanged bool) (isNeed
 	return true, nil
 }
 
-// look returns what is seen now, which is one state of the catalog: a rollout that began with a part of an edit would
-// bring the rest in another one. Keys are taken after the view was refreshed, so nothing that it took over is missed.
-// A look at each service takes long, so nothing stands still for it; what is edited meanwhile is looked at after it.
+// look returns the present view, which is one state of the catalog: a rollout that began with a
+// part of an edit would bring the rest in another one. Keys are taken after the view was refreshed,
+// so nothing that it took over is missed. Reading each service takes long, so nothing waits for it;
+// objects that are edited meanwhile are read after it.
 func (w *Work) look(now time.Time) (sight Sight) {
 	if w.announced == nil {
 		w.p.Fleet.Still(func() { sight = w.watch.Look(nil, true) })
@@ -138,7 +139,8 @@ func (w *Work) look(now time.Time) (sight Sight) {
 	return sight
 }
 
-// recall returns the memory of a policy with what is seen of it now, and forgets policies that are gone.
+// recall returns the memory of a policy with the present view of it, and forgets policies that are
+// gone.
 func (w *Work) recall(policy *catalog.RolloutPolicy, sight *Sight) *memory {
 	if len(w.memories) > len(sight.Policies) {
 		maps.DeleteFunc(w.memories, func(uid string, _ *memory) bool {
@@ -263,8 +265,8 @@ func (w *Work) isTooLarge(ctx context.Context, policy *catalog.RolloutPolicy, se
 }
 
 const (
-	// maxWishes bounds what one round resolves for the newcomers of a policy, and grantTimeout how long
-	// a round asks for those of all policies: rollouts must not stand still for them.
+	// maxWishes bounds what one round resolves for the newcomers of a policy, and grantTimeout how
+	// long a round asks for the wishes of all policies: rollouts must not wait for them.
 	maxWishes    = 16
 	grantTimeout = 5 * time.Second
 	// wishRetry is how long a wish that was not granted waits.
@@ -273,9 +275,9 @@ const (
 	maxGranted = 4096
 )
 
-// grant resolves the wishes of newcomers, and reports whether one was granted. Those of others are asked
-// for in later rounds. A folder that the commit does not have is not granted: its service waits until the
-// others have a commit that has it.
+// grant resolves the wishes of newcomers, and reports whether one was granted. The wishes of others
+// are resolved in later rounds. A folder that the commit does not have is not granted: its service
+// waits until the others have a commit that has it.
 func (w *Work) grant(ctx context.Context, wishes []Wish) (isGranted bool) {
 	begun := time.Now()
 	wishes = slices.DeleteFunc(wishes, func(wish Wish) bool {
@@ -313,7 +315,7 @@ func remember[V any](known map[Wish]V, wish Wish, value V) {
 	known[wish] = value
 }
 
-// step tells a rollout what is seen, and writes what it decides.
+// step passes the view to a rollout, and writes its decisions.
 func (w *Work) step(ctx context.Context, record *Record, known *memory, before int64, now time.Time) error {
 	known.follow(record)
 	events := observe(record, known, now, &w.digests)

@@ -133,8 +133,8 @@ func TestFollowersDoNotLook(t *testing.T) {
 	})
 }
 
-// TestReplicasWithoutPoliciesDoNotLook has nobody lead, and nothing to do for an hour. The replica asks for
-// nothing and sees no service. It leads soon after the first policy is made.
+// TestReplicasWithoutPoliciesDoNotLook has no leader, and nothing to do for an hour. The replica
+// asks for nothing and sees no service. It leads soon after the first policy is made.
 func TestReplicasWithoutPoliciesDoNotLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

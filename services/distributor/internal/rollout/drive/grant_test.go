@@ -89,7 +89,7 @@ func TestSilentUpstreamHoldsNoRoundUp(t *testing.T) {
 	})
 }
 
-// calm is idle, and notes what is asked of it while it stands still.
+// calm is idle, and notes its calls while it is held.
 type calm struct {
 	idle
 
@@ -115,8 +115,8 @@ func (f *calm) announced() ([]catalog.Key, bool) {
 	return nil, false
 }
 
-// TestRoundsLookAtOneState makes rounds: what one acts on was announced and looked at while nothing changed, and
-// nothing stands still for the long look at each service that comes before.
+// TestRoundsLookAtOneState makes rounds: what one acts on was announced and read while nothing
+// changed, and nothing waits for the long reading of each service that comes before.
 func TestRoundsLookAtOneState(t *testing.T) {
 	t.Parallel()
 	metrics, err := drive.NewMetrics(noop.Meter{})

@@ -11,9 +11,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// join returns a service that joins a rollout under way. What it is to have is its own spec if the rollout
-// brings that, those contents of the rollout that it has sources of, and other folders of the rollout's
-// commits; ok is false if the rollout is about none of them.
+// join returns a service that joins a rollout under way. Its intended release has its own spec if
+// the rollout brings that, the contents of the rollout that it has sources of, and other folders of
+// the rollout's commits; ok is false if the rollout is about none of them.
 func (r *Record) join(m Seen, brought *offer) (joined rollout.Member, ok bool) {
 	from := m.Held.Release()
 	to := catalog.Release{Spec: from.Spec, Config: from.Config, Content: slices.Clone(from.Content)}
@@ -50,12 +50,12 @@ func (r *Record) join(m Seen, brought *offer) (joined rollout.Member, ok bool) {
 	}, true
 }
 
-// offer is what a rollout brings to services that join it. Members have few different releases, so each is
-// looked at once, in the order of the members that have it.
+// offer is the content that a rollout brings to services that join it. Members have few different
+// releases, so each is read once, in the order of the members that have it.
 type offer struct {
 	contents [][]catalog.HeldSource
-	// sources are the positions of the first content that has a source, and commits those of the first that has
-	// a commit of a ref.
+	// sources are the positions of the first content that has a source, and commits the positions of
+	// the first that has a commit of a ref.
 	sources map[catalog.Source]int
 	commits map[refAt]int
 	// specs are the digests of specs that the rollout brings to a member, and configs the names of configurations.

@@ -10,8 +10,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// Replay decides again what a log says was decided, and returns the first difference as a sentence, or
-// "".
+// Replay repeats the decisions of a log, and returns the first difference as a sentence, or "".
 func (l *Log) Replay() string {
 	run, err := rollout.Begin(l.Record.Start.Candidate, l.Record.Start.Strategy, l.Record.Start.Members, l.Record.Start.At)
 	if err != nil {
@@ -34,8 +33,8 @@ func differ(recorded, computed []rollout.Decision) string {
 	return ""
 }
 
-// ApproversOf returns the groups of which somebody has to approve what comes after a wave; none if
-// everybody may who may approve at all.
+// ApproversOf returns the groups of which a person has to approve the next waves; none if every
+// approver may.
 func (r *Record) ApproversOf(wave string) []string {
 	for _, w := range r.Start.Strategy.Waves {
 		if w.Name == wave && w.Approval != nil {
@@ -45,9 +44,9 @@ func (r *Record) ApproversOf(wave string) []string {
 	return nil
 }
 
-// Follow returns what is written if the rollout follows a person. The error is a *rollout.RefusedError
-// or a *rollout.AuthorError.
-// To retry a rollout that has ended is to try its content once more, with another rollout.
+// Follow returns the step to write if the rollout follows a person. The error is a
+// *rollout.RefusedError or a *rollout.AuthorError. To retry a rollout that has ended is to try its
+// content once more, with another rollout.
 func (r *Record) Follow(e rollout.Event) (Step, error) {
 	next := *r
 	if e.Kind == rollout.Command && e.Verb == rollout.Retry && len(r.Refused) > 0 && r.Run.State.HasEnded() {

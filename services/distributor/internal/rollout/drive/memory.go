@@ -9,14 +9,16 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// memory is what the leader remembers of a policy from round to round, so that a round costs what has changed.
+// memory is the leader's memory of a policy from round to round, so that a round costs what has
+// changed.
 //
-// It begins as nothing, and nothing of it is stored. Whatever does not fit together any more has all members
-// looked at: a rollout that another replica wrote, a round that ended early, a member that joined.
+// It begins as nothing, and nothing of it is stored. Anything that no longer fits together causes a
+// reading of all members: a rollout that another replica wrote, a round that ended early, a member
+// that joined.
 type memory struct {
 	members []Seen
-	// changed are the indexes of the members that this round looks at, and gone the uids of those that are not
-	// covered any more. If isAll, it looks at all.
+	// changed are the indexes of the members that this round reads, and gone the uids of members that
+	// are not covered any more. If isAll, it reads all.
 	changed []int
 	gone    []string
 	isAll   bool
@@ -35,7 +37,7 @@ func newMemory() *memory {
 	return &memory{newcomers: map[string]struct{}{}, byUID: map[string]*rollout.Progress{}, isAll: true}
 }
 
-// take begins a round with what is seen in it. What the round before did not settle is looked at, too.
+// take begins a round with its view. Members that the round before did not settle are read, too.
 func (k *memory) take(members []Seen, changes Changes, isAll bool) {
 	k.isAll = k.isAll || isAll || len(k.changed)+len(k.gone) > 0
 	k.members, k.changed, k.gone = members, changes.Seen, changes.Gone
@@ -54,7 +56,7 @@ func (k *memory) take(members []Seen, changes Changes, isAll bool) {
 	}
 }
 
-// seen returns the members that this round looks at.
+// seen returns the members that this round reads.
 func (k *memory) seen() iter.Seq[*Seen] {
 	return func(yield func(*Seen) bool) {
 		if k.isAll {
@@ -73,8 +75,8 @@ func (k *memory) seen() iter.Seq[*Seen] {
 	}
 }
 
-// missed returns the uids of the rollout's members that are not covered any more. there are those that take
-// part, if all were looked at.
+// missed returns the uids of the rollout's members that are not covered any more. there are the
+// ones that take part, if all were read.
 func (k *memory) missed(there map[string]struct{}) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if !k.isAll {
@@ -136,7 +138,7 @@ func (k *memory) step(next *Record) {
 	for _, p := range changed {
 		k.byUID[p.UID] = p
 	}
-	// What joins may bring others with it.
+	// A joining member may bring others with it.
 	k.isAll = k.isAll || next.Run.Counts.Members > k.record.Run.Counts.Members-len(left)
 	k.record = next
 }

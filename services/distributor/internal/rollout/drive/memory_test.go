@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestChangesAreEnough has two leaders live through the same. One is told in each round what has changed, and one
-// looks at all services. They decide alike.
+// TestChangesAreEnough has two leaders live through the same. One is told in each round what has
+// changed, and one reads all services. They decide alike.
 func TestChangesAreEnough(t *testing.T) {
 	t.Parallel()
 	states := map[rollout.State]int{}
@@ -44,7 +44,7 @@ func TestChangesAreEnough(t *testing.T) {
 	}
 }
 
-// decided is what a leader has decided about the latest rollout, and what services have.
+// decided holds a leader's decisions about the latest rollout, and the content of services.
 func (y *yard) decided() string {
 	y.t.Helper()
 	text, err := json.Marshal([]any{y.log.Events, y.log.Decisions})

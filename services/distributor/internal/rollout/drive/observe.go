@@ -17,7 +17,7 @@ import (
 const (
 	// maxFailure bounds what a rollout keeps of why a member fails, in bytes.
 	maxFailure = 240
-	// maxDigests bounds what is remembered.
+	// maxDigests bounds the memory.
 	maxDigests = 1 << 16
 )
 
@@ -26,7 +26,7 @@ func observe(record *Record, known *memory, at time.Time, digests *specDigests) 
 	var events []rollout.Event
 	var brought *offer
 	change := rollout.Event{Kind: rollout.Membership, At: at}
-	there := map[string]struct{}{} // those that take part, if all are looked at
+	there := map[string]struct{}{} // the ones that take part, if all are read
 	for m := range known.seen() {
 		p := known.byUID[m.Service.UID]
 		switch {
@@ -65,8 +65,8 @@ func observe(record *Record, known *memory, at time.Time, digests *specDigests) 
 	return events
 }
 
-// healthOf returns what the agent's report says: the name of the release that it is about, among those that
-// a member goes from and to, and its health.
+// healthOf returns the content of the agent's report: the name of the release that it is about,
+// among the ones that a member goes from and to, and its health.
 func (s Seen) healthOf(record *Record, p *rollout.Progress, digests *specDigests) (has string, health rollout.Health) {
 	tried, ok := s.Report.Tried()
 	if !ok {
@@ -110,10 +110,10 @@ func (s Seen) failure(health rollout.Health) string {
 // Two releases may differ in what no plan shows, such as the ref of a source that leads to the same content.
 // The one that the member is to have comes first: what its agent has is that, too.
 //
-// A brake, or a limit of the project, changes the digest of the spec at once, and a back end that of the
-// configuration. Until the agent has reported on it, the member has what it had if its content is still that.
-// The digest of a configuration is known of the one that the member is held at alone: while the agent reports
-// another one, the member has what it had.
+// A brake, or a limit of the project, changes the digest of the spec at once, and a back end the
+// digest of the configuration. Until the agent has reported on it, the member has what it had if
+// its content is still that. The digest of a configuration is known of the one that the member is
+// held at alone: while the agent reports another one, the member has what it had.
 func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progress, digests *specDigests) string {
 	names := [...]string{p.From, p.To}
 	if p.IsAdmitted {
@@ -133,8 +133,8 @@ func (s Seen) releaseOf(tried catalog.Content, record *Record, p *rollout.Progre
 	return kept
 }
 
-// isOfConfig reports whether an agent has tried the configuration of a release. A release of an earlier version
-// does not say which one that is.
+// isOfConfig reports whether an agent has tried the configuration of a release. A release of an
+// earlier version does not name its configuration.
 func (s Seen) isOfConfig(tried catalog.Content, release catalog.Release) bool {
 	return release.Config == "" || release.Config == s.Held.Config && tried.ConfigDigest == s.ConfigDigest
 }
@@ -142,7 +142,7 @@ func (s Seen) isOfConfig(tried catalog.Content, release catalog.Release) bool {
 // specDigests remembers the digests that plans give to specs. It is for one goroutine.
 type specDigests struct{ known map[specKey]string }
 
-// specKey is what a digest is made of.
+// specKey is the input of a digest.
 type specKey struct {
 	spec               string
 	isPaused, isDryRun bool

@@ -14,7 +14,7 @@ import (
 // KeptRuns is how many rollouts of a policy are kept.
 const KeptRuns = 20
 
-// Start is what a rollout began with. Its JSON, without members, is its stored form.
+// Start is the state in which a rollout began. Its JSON, without members, is its stored form.
 type Start struct {
 	Candidate rollout.Candidate `json:"candidate"`
 	Strategy  rollout.Strategy  `json:"strategy"`
@@ -25,11 +25,12 @@ type Start struct {
 	// A release without one is of an earlier version, which staged content alone.
 	Contents map[string][]catalog.HeldSource `json:"contents"`
 	SpecOf   map[string]string               `json:"specOf,omitempty"`
-	// Before are the edits that the members had when the rollout began, and After those that they have if it
-	// completes.
+	// Before are the edits that the members had when the rollout began, and After the edits that they
+	// have if it completes.
 	Before Reached `json:"before,omitzero"`
 	After  Reached `json:"after,omitzero"`
-	// ConfigOf are the names of the configurations of releases. Those that an earlier version stored have none.
+	// ConfigOf are the names of the configurations of releases. Releases that an earlier version
+	// stored have none.
 	ConfigOf map[string]string `json:"configOf,omitempty"`
 	// ConfigKeys are keys that configurations differ in, as far as they were few when the rollout began.
 	ConfigKeys []string `json:"configKeys,omitempty"`
@@ -85,30 +86,30 @@ type Record struct {
 	Version int64
 	Start   Start
 	Run     rollout.Run
-	// Refused is what this rollout, and those before it, did not bring to all members. It holds no more than
-	// what members have in their specs and sources: see forget.
+	// Refused lists parts that this rollout, and earlier ones, did not bring to all members. It holds
+	// only parts of members' specs and sources: see forget.
 	Refused []Refusal
-	// Summary is that of what is rolled out. It changes with new members alone.
+	// Summary is the summary of the rolled-out change. It changes with new members alone.
 	Summary Summary
 }
 
-// Summary says what a rollout brings to its members. Its JSON is its stored form.
+// Summary describes the change that a rollout brings to its members. Its JSON is its stored form.
 type Summary struct {
-	// Changes are those of Record.Changes.
+	// Changes are the result of Record.Changes.
 	Changes []string `json:"changes,omitempty"`
-	// Contents are what sources are to hold, at most 32.
+	// Contents are the intended contents of sources, at most 32.
 	Contents []Content `json:"contents,omitempty"`
 }
 
-// Content is what a source is to hold, for people.
+// Content is the intended content of a source, for people.
 type Content struct {
 	Repository string `json:"repository"`
 	Commit     string `json:"commit"`
 	Version    string `json:"version,omitempty"`
 }
 
-// Reached says up to which revision of the catalog services have the edits of what they are made of. Its JSON is
-// its stored form.
+// Reached is the revision of the catalog up to which services have the edits of their parts. Its
+// JSON is its stored form.
 type Reached struct {
 	Revision int64 `json:"revision,omitempty"`
 	// Except are the objects that reached less, by the uid of the service or of its global service.
@@ -130,7 +131,8 @@ func (r *Record) Outline() *Outline {
 	return &Outline{ID: r.ID, PolicyUID: r.PolicyUID, Number: r.Number, Version: r.Version, Run: r.Run.Header, Summary: r.Summary}
 }
 
-// Place is that of a member in the listing of a rollout. It is comparable; the zero value comes before all.
+// Place is the place of a member in the listing of a rollout. It is comparable; the zero value
+// comes before all.
 type Place struct {
 	Wave int64
 	UID  string
@@ -149,7 +151,7 @@ type Head struct {
 	Version       int64
 }
 
-// Step is what a replica writes at once.
+// Step holds the writes of a replica that belong together.
 type Step struct {
 	// Record is the new state. Its Version is the one that was read, or 0 for a new rollout. Nil: there
 	// are admissions alone.
@@ -159,7 +161,7 @@ type Step struct {
 	Before    *Record
 	Events    []rollout.Event
 	Decisions []rollout.Decision
-	// Admissions replace those of their services. One without content releases its service.
+	// Admissions replace their services' earlier ones. One without content releases its service.
 	Admissions []catalog.Admission
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// refusals are a set of what is not tried again.
+// refusals are a set of parts that are not tried again.
 type refusals map[Refusal]struct{}
 
 func refusalsOf(all []Refusal) refusals {
@@ -61,8 +61,9 @@ func (r *Record) refuse() {
 	}
 }
 
-// forget drops refusals of specs that no member has any more, and of content that no source holds any more.
-// What a service that waits for its derivation has is not known, so nothing is dropped beside one.
+// forget drops refusals of specs that no member has any more, and of content that no source holds
+// any more. The content of a service that waits for its derivation is unknown, so nothing is
+// dropped beside one.
 func (r *Record) forget(members []Seen) {
 	absent := refusalsOf(r.Refused)
 	for _, m := range members {

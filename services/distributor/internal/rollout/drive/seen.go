@@ -10,25 +10,25 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Seen is what a replica sees of a service under a policy.
+// Seen is a replica's view of a service under a policy.
 type Seen struct {
 	Service       *catalog.Service
 	ClusterUID    string
 	ClusterLabels map[string]string
 	// Spec is the staged part of its own spec.
 	Spec *catalog.StagedSpec
-	// Live is what those of its sources hold that were ever resolved, and those of the spec that it is held
-	// at.
+	// Live is the content of its sources that were ever resolved, and of the sources of the spec that
+	// it is held at.
 	Live []catalog.HeldSource
-	// Held is what it has instead. Nil: nothing is held.
+	// Held is its content instead. Nil: nothing is held.
 	Held *catalog.Admission
 	// Config names its own configuration, empty if that cannot be staged: see [catalog.StagedConfig].
 	// ConfigWaits is true while a value of it was never read.
 	Config      string
 	ConfigWaits bool
-	// ConfigDigest is that of its plan, of the configuration that it is held at.
+	// ConfigDigest is the digest in its plan, of the configuration that it is held at.
 	ConfigDigest string
-	// Limits are those of its project, which are a part of what agents report on.
+	// Limits are the limits of its project, which agents' reports cover.
 	Limits *syncpolicy.Limits
 	// HasSets is true if its configuration has layers or references that other services may share.
 	HasSets bool
@@ -40,7 +40,7 @@ type Seen struct {
 	IsOnline bool
 }
 
-// Sight is what a replica sees of the fleet.
+// Sight is a replica's view of the fleet.
 type Sight struct {
 	// Policies are by precedence.
 	Policies []*catalog.RolloutPolicy
@@ -49,11 +49,11 @@ type Sight struct {
 	// Changes are those since the last look, by the policy's uid. Of a policy without them
 	// anything may have changed.
 	Changes map[string]Changes
-	// Uncovered are services that are held and no policy covers, and those that are gone.
+	// Uncovered are services that are held and no policy covers, and deleted ones.
 	Uncovered []*catalog.Admission
 }
 
-// Changes are those of what is seen of a policy's services.
+// Changes are the changes in the view of a policy's services.
 type Changes struct {
 	// Seen are the indexes of the members that are new, or of which something else is seen now.
 	Seen []int

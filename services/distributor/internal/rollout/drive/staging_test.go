@@ -38,14 +38,15 @@ type yard struct {
 	services []*catalog.Service
 	admitted map[string]catalog.Admission
 	reports  map[string]*catalog.ServiceReport
-	// contents are what sources hold.
+	// contents are the contents of sources.
 	contents map[catalog.Source]catalog.HeldSource
 	bad      string
-	// revision is that of the latest edit, and authors are who edited.
+	// revision is the revision of the latest edit, and authors are who edited.
 	revision int64
 	authors  []catalog.Author
-	// configs are the names of the configurations of services, by uid; none: catalog.NoConfig. A service whose
-	// uid is in waiting waits for a value. kept are the names of stored ones, without those that cannot be.
+	// configs are the names of the configurations of services, by uid; none: catalog.NoConfig. A
+	// service whose uid is in waiting waits for a value. kept are the names of stored ones, without
+	// the ones that cannot be stored.
 	configs map[string]string
 	waiting map[string]bool
 	kept    map[string]bool
@@ -56,7 +57,7 @@ type yard struct {
 	isBehind bool
 	record   *drive.Record
 	log      drive.Log
-	// isDiffed has looks say what has changed since the one before, which saw last by uid.
+	// isDiffed makes looks report what has changed since the one before, which saw last by uid.
 	isDiffed bool
 	last     map[string]drive.Seen
 }
@@ -383,8 +384,8 @@ func (y *yard) want(when string, want ...string) {
 	}
 }
 
-// TestSecEditsAreStaged edits the specs of all services at once. The canary alone has the edit until somebody
-// approves it.
+// TestSecEditsAreStaged edits the specs of all services at once. The canary alone has the edit
+// until a person approves it.
 func TestSecEditsAreStaged(t *testing.T) {
 	t.Parallel()
 	chart := func(s *catalog.ServiceSpec) { s.Sources[0].Path, s.Sources[0].Chart = "", "web" }
@@ -421,7 +422,7 @@ func TestSecEditsAreStaged(t *testing.T) {
 		if y.rounds(6); !slices.Equal(has(), []string{after, before, before}) {
 			t.Errorf("%s: the edit is not with the canary alone", name)
 		}
-		y.lead() // another replica goes on
+		y.lead() // another replica continues
 		y.approve()
 		if y.rounds(6); !slices.Equal(has(), []string{after, after, after}) || y.record.Run.State != rollout.Completed {
 			t.Errorf("%s: somebody approved the edit, and it is not with all: %s", name, y.record.Run.State)
@@ -457,8 +458,8 @@ func TestEditsWaitTheirTurn(t *testing.T) {
 	y.want("it was retried", "a next app c3", "b  app c3", "c  app c3")
 }
 
-// TestNewerEditReplaces has a policy whose newest change comes first. What members go back to is what they
-// had before the rollout that was replaced.
+// TestNewerEditReplaces has a policy whose newest change comes first. Members go back to their
+// content from before the rollout that was replaced.
 func TestNewerEditReplaces(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -473,8 +474,8 @@ func TestNewerEditReplaces(t *testing.T) {
 	y.want("the second edit was rolled back", "a  app c1", "b  app c1", "c  app c1")
 }
 
-// TestABadEditGoesBack edits specs to one that fails. Another edit is tried, the bad one is not, and what is
-// refused stays as few as what members have.
+// TestABadEditGoesBack edits specs to one that fails. Another edit is tried, the bad one is not,
+// and the refusals stay as few as the members' parts.
 func TestABadEditGoesBack(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -583,8 +584,8 @@ func TestNewcomersDoNotGoFirst(t *testing.T) {
 	y.want("of a settled template", "a next app c1", "b next app c1", "c next app c1", "d next app c1", "e next app c1", "f  app c1")
 }
 
-// TestAdmissionsOfEarlierVersions takes over services that are held at content alone: each gets the spec that it
-// has, which is what it was planned with.
+// TestAdmissionsOfEarlierVersions takes over services that are held at content alone: each gets the
+// spec that it has, with which it was planned.
 func TestAdmissionsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -621,8 +622,8 @@ func TestStartHoldsEachSpecOnce(t *testing.T) {
 	}
 }
 
-// TestTooManyServices has a policy that covers more services than a rollout can have: nothing begins, and
-// one line says why.
+// TestTooManyServices has a policy that covers more services than a rollout can have: nothing
+// begins, and one line gives the reason.
 func TestTooManyServices(t *testing.T) {
 	t.Parallel()
 	metrics, err := drive.NewMetrics(noop.Meter{})

@@ -7,13 +7,14 @@
 // # Promises
 //
 // An event, the decisions that it led to and the admissions that follow are written in one transaction,
-// or none of them is. A replica acts only in its term, and only on the version of a rollout that it has
-// seen: two replicas never act on one rollout at once. A new leader goes on where the log ends.
+// or none of them is. A replica acts only in its term, and only on the version of a rollout that it
+// has seen: two replicas never act on one rollout at once. A new leader continues where the log
+// ends.
 //
 // # What it does not do
 //
-// It decides nothing about waves, and asks nobody who they are. While the database is away nothing is
-// admitted, and services keep what they have.
+// It decides nothing about waves, and does not identify people. While the database is away nothing
+// is admitted, and services keep what they have.
 package drive
 
 import (
@@ -40,14 +41,13 @@ type Store interface {
 	Authors(ctx context.Context, since int64) ([]catalog.Author, error)
 	// Record returns a rollout by its id, without Start.Members. Errors: ErrNotFound.
 	Record(ctx context.Context, id string) (*Record, error)
-	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. The configurations
-	// that it names were kept before. It forgets those that nothing names any more. Errors:
+	// Save writes a step of the leader, and forgets rollouts of which a policy has too many. The
+	// configurations that it names were kept before. It forgets unreferenced ones. Errors:
 	// election.ErrDeposed, ErrMoved.
 	Save(ctx context.Context, term int64, step Step) error
-	// KeepConfigs stores the configurations that a step is about to name. The next step forgets those that it
-	// does not name. It returns the names of those that it cannot store, because their services have other
-	// ones now or cannot be derived.
-	// Errors: election.ErrDeposed.
+	// KeepConfigs stores the configurations that a step is about to name. The next step forgets the
+	// ones that it does not name. It returns the names of configurations that it cannot store, because
+	// their services have other ones now or cannot be derived. Errors: election.ErrDeposed.
 	KeepConfigs(ctx context.Context, term int64, wishes []ConfigWish) (lacking []string, err error)
 	// ChangedKeys returns the keys in which stored configurations differ: from and to of each pair of names.
 	ChangedKeys(ctx context.Context, pairs [][2]string) ([]string, error)
@@ -60,7 +60,7 @@ type ConfigWish struct {
 	Cluster *catalog.Cluster
 }
 
-// People is what people do with rollouts; sqlstore.Rollouts implements it.
+// People is the port by which people control rollouts; sqlstore.Rollouts implements it.
 type People interface {
 	// Runs returns the rollouts of a policy, the latest first.
 	Runs(ctx context.Context, policyUID string) ([]*Outline, error)
@@ -68,8 +68,8 @@ type People interface {
 	Latest(ctx context.Context) (map[string]*Outline, error)
 	// Find returns a rollout by its number, without Start.Members; 0 is the latest. Errors: ErrNotFound.
 	Find(ctx context.Context, policyUID string, number int64) (*Record, error)
-	// Page returns a rollout by its number, and the members that are listed after a place, at most limit. They
-	// are in the order of waves; those that the rollout does not change come last. Errors: ErrNotFound.
+	// Page returns a rollout by its number, and the members that are listed after a place, at most
+	// limit. They are in the order of waves; unchanged members come last. Errors: ErrNotFound.
 	Page(ctx context.Context, policyUID string, number int64, after Place, limit int) (*Outline, []Placed, error)
 	// Log returns a rollout with all that happened, by its number; 0 is the latest. Errors: ErrNotFound.
 	Log(ctx context.Context, policyUID string, number int64) (*Log, error)

@@ -8,7 +8,7 @@ import "github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 // sharedSets stands for all sets of configuration beside the uids of global services.
 const sharedSets = ""
 
-// Wish is what a newcomer needs: what one of its sources holds at the commit that the others have.
+// Wish is a newcomer's need: the content of one of its sources at the commit that the others have.
 type Wish struct {
 	Source catalog.Source
 	Commit string
@@ -21,15 +21,15 @@ func (w Wish) at() catalog.Source {
 	return source
 }
 
-// takeOver returns the admissions of services that a policy covers and that are not held at a release: their
-// own spec and configuration, with what the others have of its sources, or what a source holds if none of them
-// reads that ref. A service waits while its configuration refers to what is not there. record is the latest
-// rollout of the policy, or nil.
+// takeOver returns the admissions of services that a policy covers and that are not held at a
+// release: their own spec and configuration, with the others' content of its sources, or a source's
+// own content if none of them reads that ref. A service waits while its configuration refers to a
+// missing value. record is the latest rollout of the policy, or nil.
 //
-// Others may read other folders of the ref. What is held is then its commit, and the newcomer gets its
-// own folder at that commit: granted has what such wishes were found to be. The wishes that it lacks are
-// returned, and their services wait. So does a service that is derived from a template which the others do
-// not have yet: see isUnshown.
+// Others may read other folders of the ref. Then its commit is held, and the newcomer gets its own
+// folder at that commit: granted has the results of such wishes. The wishes that it lacks are
+// returned, and their services wait. So does a service that is derived from a template which the
+// others do not have yet: see isUnshown.
 func takeOver(members []Seen, record *Record, granted map[Wish]catalog.Snapshot) (admissions []catalog.Admission, wishes []Wish) {
 	var others *standing
 	var unsettled map[string]bool
@@ -113,7 +113,7 @@ func (s Seen) isUnshown(unsettled map[string]bool) bool {
 	return s.Service.Derived != nil && (s.IsDeriving || unsettled[s.Service.Derived.GlobalUID])
 }
 
-// refOf is what selects the commit of a source: all folders of one ref have the same.
+// refOf identifies the commit of a source: all folders of one ref have the same.
 type refOf struct {
 	repository, chart string
 	ref               catalog.Ref
@@ -124,14 +124,16 @@ func newRef(s catalog.Source) refOf {
 	return refOf{repository: s.Repository, chart: s.Chart, ref: s.Ref, layer: s.Layer}
 }
 
-// standing is what the members of a policy have outside of a rollout that is under way.
+// standing is the content of a policy's members outside of a current rollout.
 type standing struct {
 	contents map[catalog.Source]catalog.HeldSource
-	// commits are those of refs that hold something which a member does not have yet, or which was refused.
+	// commits are the commits of refs that hold something which a member does not have yet, or which
+	// was refused.
 	commits map[refOf]string
 }
 
-// standingOf returns what most members have. During a rollout it is what they began it with.
+// standingOf returns the content that most members have. During a rollout it is the content with
+// which they began it.
 func standingOf(members []Seen, record *Record) *standing {
 	began := map[string]string{} // names of releases, by the member's uid
 	if record != nil && !record.Run.State.HasEnded() {

@@ -22,12 +22,12 @@ var (
 	chart = catalog.Source{Repository: "charts", Chart: "web", Ref: catalog.Ref{Kind: catalog.RefSemver, Value: "1.x"}}
 )
 
-// content is what a source holds at a commit.
+// content is the content of a source at a commit.
 func content(source catalog.Source, commit string) catalog.HeldSource {
 	return catalog.HeldSource{Source: source, Snapshot: catalog.Snapshot{Commit: commit, Digest: digest.FromBytes([]byte(source.Path + source.Chart + commit))}}
 }
 
-// seen is a service whose sources hold live. held is what it has; none: it is a newcomer.
+// seen is a service whose sources hold live. held is its content; none: it is a newcomer.
 func seen(uid string, live []catalog.HeldSource, held ...catalog.HeldSource) drive.Seen {
 	s := drive.Seen{Service: &catalog.Service{Metadata: catalog.Metadata{UID: uid, Name: uid}}, Live: live, Report: &catalog.ServiceReport{}, Config: catalog.NoConfig}
 	for _, l := range live {

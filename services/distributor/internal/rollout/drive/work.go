@@ -18,13 +18,13 @@ type Work struct {
 	term int64
 	// records are the latest rollouts, by the policy's uid.
 	records map[string]*Record
-	// watch looks at the fleet. announced returns the objects that were announced since it was last called; nil:
-	// that is not known.
+	// watch reads the fleet. announced returns the objects that were announced since it was last
+	// called; nil: that is not known.
 	watch     Watch
 	announced func() (keys []catalog.Key, lagged bool)
 	// memories are by the policy's uid.
 	memories map[string]*memory
-	// looked is when the fleet was last looked at, and lookedAll when each service was.
+	// looked is when the fleet was last read, and lookedAll when each service was.
 	looked, lookedAll time.Time
 	// granted are the wishes of newcomers that were resolved in this term, and have not been admitted.
 	granted map[Wish]catalog.Snapshot
@@ -35,7 +35,7 @@ type Work struct {
 	revision int64
 	// lacking are names of configurations that could not be stored, with when that was tried.
 	lacking map[string]time.Time
-	// digests are those of specs in plans.
+	// digests are the digests of specs in plans.
 	digests specDigests
 	// tooLarge are the policies of which that was logged, by uid.
 	tooLarge map[string]bool
