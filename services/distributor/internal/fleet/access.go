@@ -12,12 +12,12 @@ import (
 
 var _ authz.Directory = (*Catalog)(nil)
 
-// Access is what a person may do in a cluster, and why.
+// Access is a person's access to a cluster, with the reasons.
 type Access struct {
 	Cluster *catalog.Cluster
 	// Rights are all that the person may do, also elsewhere.
 	Rights *authz.Rights
-	// Grants are those that let the person reach the cluster's API.
+	// Grants are the grants that let the person reach the cluster's API.
 	Grants []authz.Grant
 	// Until is when the first of them ends; zero: none of them ends.
 	Until time.Time
@@ -41,9 +41,9 @@ func (c *Catalog) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.R
 	return rights.Within(authz.NewLimit(c, *p.limit, p.ends))
 }
 
-// Access returns what a person may do in a cluster. ok is false if there is no such cluster. Cluster
-// and bindings are of one revision: nobody reaches a cluster by a binding that was deleted before the
-// cluster was created.
+// Access returns a person's access to a cluster. ok is false if there is no such cluster. Cluster
+// and bindings are of one revision: no one reaches a cluster by a binding that was deleted before
+// the cluster was created.
 func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 	c.mu.RLock()
 	access.Cluster, ok = c.clusters.objects[cluster]
@@ -59,8 +59,8 @@ func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 	return access, true
 }
 
-// AccessOfAll returns what anybody may do in a cluster. ok is false if there is no such cluster. It
-// has no rights, which are those of one person.
+// AccessOfAll returns all people's access to a cluster. ok is false if there is no such cluster. It
+// has no rights, which belong to one person.
 func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	c.mu.RLock()
 	access.Cluster, ok = c.clusters.objects[cluster]
@@ -79,7 +79,7 @@ func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	return access, true
 }
 
-// add adds a grant, unless it lets nobody reach the cluster.
+// add adds a grant, unless it gives no access to the cluster.
 func (a *Access) add(grant authz.Grant) {
 	if !grant.Reaches(a.Cluster) {
 		return
@@ -107,9 +107,9 @@ func (c *Catalog) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 	return role.Spec, true
 }
 
-// BindingStatus is what is known of a binding.
+// BindingStatus is the state of a binding.
 type BindingStatus struct {
-	// Clusters counts those that it covers.
+	// Clusters counts the clusters that it covers.
 	Clusters int
 	Expired  bool
 }

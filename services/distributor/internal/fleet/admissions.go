@@ -12,9 +12,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// admissions are what services are planned with instead of their own specs and of what their sources
-// hold now. It follows the store's log, so all replicas plan alike, and a restart changes nothing. It is
-// safe for concurrent use.
+// admissions hold the specs and contents with which services are planned instead of their own specs
+// and their sources' present content. It follows the store's log, so all replicas plan alike, and a
+// restart changes nothing. It is safe for concurrent use.
 type admissions struct {
 	catalog *Catalog
 
@@ -28,7 +28,7 @@ type admissions struct {
 	contents interned[catalog.HeldSource, []catalog.HeldSource]
 	// staged are the staged specs of services.
 	staged *stagedSpecs
-	// variants are what is stored of the variants of configurations, by id. Those at which services are held
+	// variants are the stored variants of configurations, by id. Variants at which services are held
 	// may be ones that no service has of its own.
 	variants map[string]catalog.VariantState
 	// configs shares equal configurations by name.
@@ -97,7 +97,7 @@ func (a *admissions) countLocked(of *catalog.Admission, n int) {
 	}
 }
 
-// of returns what is held of a service, or nil.
+// of returns the held state of a service, or nil.
 func (a *admissions) of(uid string) *catalog.Admission {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -131,9 +131,9 @@ func (a *admissions) holds(d digest.Digest) bool {
 
 // apply replaces the spec of a service, and what its sources hold, by the release that it is held at. A source
 // of the spec that nothing is held of is followed. A service that a policy covers waits until the policy has
-// taken it over, unless its cluster has just this release already: it must not get what the others do not
-// have yet. When the service was made says nothing: one that is derived has the time of its global
-// service, and a label can bring any service under a policy.
+// taken it over, unless its cluster has just this release already: it must not get what the others
+// do not have yet. The time at which the service was made proves nothing: one that is derived has
+// the time of its global service, and a label can bring any service under a policy.
 func (a *admissions) apply(input *plan.Input, reportOf func(*catalog.Service) *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
@@ -169,8 +169,8 @@ func holdSpec(input *plan.Input, known *catalog.Admission) {
 	}
 }
 
-// hasApplied reports whether an agent's report says that it has applied the spec, the configuration and the
-// snapshots.
+// hasApplied reports whether an agent has applied, by its report, the spec, the configuration and
+// the snapshots.
 func hasApplied(report *catalog.ServiceReport, input *plan.Input) bool {
 	isApplied := func(applied string, s *catalog.Snapshot) bool { return s != nil && s.Digest.String() == applied }
 	return report != nil && slices.EqualFunc(report.AppliedDigests, input.Snapshots, isApplied) &&
@@ -198,7 +198,7 @@ func (a *admissions) isHeld(service *catalog.Service) bool {
 	return a.isSpecHeld(service) || isConfigHeld(service, a.of(service.UID))
 }
 
-// snapshotIn returns what is held of a source, or nil.
+// snapshotIn returns the held snapshot of a source, or nil.
 func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snapshot {
 	for i := range held {
 		if held[i].Source == source {

@@ -30,7 +30,7 @@ func (v *View) look(ctx context.Context) error {
 }
 
 // LookTwice calls find, and if that finds nothing, once more after the view has read the store:
-// another replica may just have stored what is missing here.
+// another replica may just have stored the missing object.
 func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool) {
 	if found, ok = find(); !ok {
 		v.Look(ctx)
@@ -43,9 +43,10 @@ func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (foun
 // again.
 var ErrIdentityEnded = errors.New("the cluster's identity has ended; obtain a new token")
 
-// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to
-// its agent is still valid. It looks twice. Errors: ErrIdentityEnded, and one that matches catalog.ErrUnavailable if the
-// store, which could know a cluster that is not known here, does not answer.
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is the live one's:
+// credentials that were issued to its agent are still valid. It looks twice. Errors:
+// ErrIdentityEnded, and one that matches catalog.ErrUnavailable if the store, which could know a
+// cluster that is not known here, does not answer.
 func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, error) {
 	find := func() (*catalog.Cluster, bool) {
 		c, ok := v.Cluster(name)
@@ -67,11 +68,11 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is
 // false for a user that was deleted, even if there is another one of that name by now, and for an
 // identity whose API token or session has ended. A person with a session is not a user of the hub:
-// the session says what its groups are, and of a workload its trust rule. Of any other person without a
-// uid the token alone says so. It looks twice.
+// its groups come from the session, and a workload's from its trust rule. For any other person
+// without a uid they come from the token alone. It looks twice.
 //
-// The Person is limited to what its API token is limited to, also where the identity is that of an
-// access token which was issued for it.
+// The Person has the limit of its API token, also if the identity belongs to an access token which
+// was issued for it.
 func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current Person, ok bool) {
 	if of, ok := session.OfCredential(id.Credential); ok {
 		return v.admitSession(ctx, id, of)
@@ -256,8 +257,7 @@ func attributeService(stored *catalog.StoredReport, service *catalog.Service, cu
 	if isKnown && applied.SpecDigest == stored.Report.ObservedSpecDigest {
 		stored.Entry = applied.Digest
 	}
-	// The configuration belongs to the generation, too. Nothing is known of that of a plan which
-	// was forgotten.
+	// The configuration belongs to the generation, too. The generation of a forgotten plan is unknown.
 	if entry, ok := current.Entry(service.LocalName()); ok && !isHeld && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
 		(!isKnown || applied.ConfigDigest == entry.ConfigDigest) {
 		stored.ObservedGeneration = service.Generation

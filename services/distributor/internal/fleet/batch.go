@@ -17,10 +17,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// AtOnce bounds what is derived with a batch of changes, so that an edit and the services derived from it
-// are seen together. The Deriver does the rest after the edit. The zero value stands for those of a hub.
+// AtOnce bounds the derivations with a batch of changes, so that an edit and the services derived
+// from it are seen together. The Deriver does the rest after the edit. The zero value stands for
+// the bounds of a hub.
 type AtOnce struct {
-	// Pairs are those of a global service and a cluster. A thousand take some 5 ms of the catalog's
+	// Pairs are pairs of a global service and a cluster. A thousand take some 5 ms of the catalog's
 	// lock to be put into it.
 	Pairs int
 	// Units are the cost of all expressions, in CEL's own unit. They are evaluated without that lock.
@@ -42,9 +43,9 @@ func everything() AtOnce { return AtOnce{Pairs: math.MaxInt, Units: math.MaxUint
 // half a second.
 const maxParsed = 256 << 10
 
-// batch is what a batch of changes means for derived services, as far as that is decided before the
-// changes are applied. It is made while nothing else changes clusters, projects and global services,
-// because its owner holds View.refreshing.
+// batch is the effect of a batch of changes on derived services, as far as that is decided before
+// the changes are applied. It is made while nothing else changes clusters, projects and global
+// services, because its owner holds View.refreshing.
 type batch struct {
 	basis
 	// works are by the path of the global service.
@@ -58,7 +59,7 @@ type basis struct {
 	globals  map[string]*catalog.GlobalService
 	// departures are by the uid of the global service.
 	departures map[string]catalog.Departures
-	// sets are of configuration, and version is that of derive.Sets.
+	// sets are of configuration, and version is the version of derive.Sets.
 	sets    map[string]*catalog.ConfigSet
 	version uint64
 	// seen are the clusters that were derived for. Nil keeps none.
@@ -68,8 +69,8 @@ type basis struct {
 // factsKey is a cluster as a project sees it. The project is empty for the cluster's own.
 type factsKey struct{ cluster, project string }
 
-// composing returns what configurations are composed of in this state. Global services go on to hold it, so it
-// holds nothing else of the state.
+// composing returns the layers of configurations in this state. Global services keep holding it, so
+// it holds nothing else of the state.
 func (b *basis) composing() derive.Sets {
 	projects, sets := b.projects, b.sets
 	return derive.Sets{
@@ -145,7 +146,7 @@ type touched struct {
 	globals  []string
 	projects map[string]*catalog.Project // before the batch
 	sets     map[string]struct{}
-	// variants are the ids of those of which something else is stored, and variantGlobals the uids of
+	// variants are the ids of variants with another stored content, and variantGlobals the uids of
 	// their global services.
 	variants       map[string]bool
 	variantGlobals map[string]bool
@@ -214,7 +215,8 @@ func touchProject(c *Catalog, project *catalog.Project, _ bool, t *touched) {
 	t.projects[project.Name] = c.projects.objects[project.Name]
 }
 
-// touchCluster notes a cluster that is new, or of which expressions may see a difference. What one had ends with it.
+// touchCluster notes a cluster that is new, or of which expressions may see a difference. Services
+// of a former one end with it.
 func touchCluster(c *Catalog, next *catalog.Cluster, isGone bool, t *touched) {
 	last := c.clusters.objects[next.Name]
 	if !isGone && (last == nil || last.UID != next.UID || factsDiffer(last, next)) {
@@ -262,7 +264,7 @@ func basisLocked(c *Catalog) basis {
 	}
 }
 
-// apply makes the state that of after the changes.
+// apply makes the state the one after the changes.
 func (b *basis) apply(changes *catalog.Changes) {
 	change(b.projects, changes.Deleted, changes.Projects)
 	if standing := catalog.DefaultProject(); b.projects[standing.Name] == nil {
@@ -324,8 +326,9 @@ func (b *batch) mark(t touched) {
 	}
 }
 
-// markProject adds what the change of a project means. Either may be nil. Its own global services may use
-// other clusters, or have other limits; those of other projects may use other clusters of it.
+// markProject adds the effects of the change of a project. Either may be nil. Its own global
+// services may use other clusters, or have other limits; global services of other projects may use
+// other clusters of it.
 func (b *batch) markProject(last, next *catalog.Project, name string) {
 	isOwn := last == nil || next == nil || !maps.Equal(last.Labels, next.Labels) || !reflect.DeepEqual(last.Spec.Limits, next.Spec.Limits)
 	isShared := last == nil || next == nil || !reflect.DeepEqual(last.Spec.Shares, next.Spec.Shares)
@@ -351,8 +354,9 @@ func (b *batch) markProject(last, next *catalog.Project, name string) {
 	}
 }
 
-// markConfigs adds the global services whose configurations may be composed otherwise: those that looked for
-// a set that the batch has, or whose project lists other sets, or for which other sets are shared.
+// markConfigs adds the global services whose configurations may be composed otherwise: the ones
+// that looked for a set that the batch has, or whose project lists other sets, or for which other
+// sets are shared.
 func (b *batch) markConfigs(t touched) {
 	isListed, isShared := map[string]bool{}, map[string]bool{}
 	for name, last := range t.projects {
@@ -377,7 +381,7 @@ func (b *batch) looks(w *work, isTouched func(path string) bool) bool {
 	if !w.isDeriver {
 		return w.compiled != nil && w.compiled.Looks(isTouched)
 	}
-	// The deriver has it, and nobody else may ask.
+	// The deriver has it, and no other goroutine may ask.
 	for path := range b.sets {
 		if isTouched(path) {
 			own := b.projects[objectname.Project(w.global.Name)]
@@ -400,8 +404,8 @@ func (b *batch) usesChanged(by, last, next *catalog.Project, owner string) []str
 	return changed
 }
 
-// decide reaches the verdicts that are cheap enough to be applied with the batch: those of a global service
-// all, or none.
+// decide reaches the verdicts that are cheap enough to be applied with the batch: of a global
+// service either all, or none.
 func (b *batch) decide(ctx context.Context, limits AtOnce) {
 	ctx = expression.WithBudget(context.WithoutCancel(ctx), limits.Units)
 	pairs, parsed := limits.Pairs, maxParsed
@@ -492,8 +496,8 @@ const maxFacts = 1 << 15
 // uses it.
 type factsBook map[factsKey]factsOfCluster
 
-// factsOfCluster is a cluster as the project own sees it, which may use those of the project owner. Objects are
-// replaced and never changed, so what follows from the same objects is the same.
+// factsOfCluster is a cluster as the project own sees it, which may use clusters of the project
+// owner. Objects are replaced and never changed, so the same objects give the same result.
 type factsOfCluster struct {
 	cluster    *catalog.Cluster
 	own, owner *catalog.Project

@@ -18,8 +18,8 @@ import (
 )
 
 // Catalog is this replica's copy of the catalog. A batch of changes is applied whole, so each read
-// is of one revision: nobody reaches a cluster by a binding that was deleted before the cluster was
-// created. It is safe for concurrent use. What it returns is shared and must not be changed.
+// is of one revision: no one reaches a cluster by a binding that was deleted before the cluster was
+// created. It is safe for concurrent use. Returned values are shared and must not be changed.
 type Catalog struct {
 	mu       sync.RWMutex
 	revision int64
@@ -35,7 +35,7 @@ type Catalog struct {
 	sessions map[string]catalog.Session
 	// labelChanges counts the times that a cluster was given other labels.
 	labelChanges uint64
-	// derived are what global services stand for.
+	// derived are the services that global services stand for.
 	derived *derivations
 	// specFor returns the spec that a service is planned with. It takes no lock that comes before mu.
 	specFor func(*catalog.Service) catalog.ServiceSpec
@@ -99,8 +99,8 @@ func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *
 	return s
 }
 
-// putSessionsLocked adds sessions. Those that ended by their time leave no tombstones, so they are
-// forgotten here.
+// putSessionsLocked adds sessions. Sessions that ended by their time leave no tombstones, so they
+// are forgotten here.
 func (c *Catalog) putSessionsLocked(sessions []catalog.Session) {
 	if len(sessions) == 0 {
 		return
@@ -128,7 +128,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	}
 }
 
-// tombstones returns one for each object and each token: what a store without them would say.
+// tombstones returns one for each object and each token: the content of a store without them.
 func (c *Catalog) tombstones() []catalog.Tombstone {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -188,8 +188,8 @@ func (c *Catalog) User(name string) (*catalog.User, bool) {
 	return named(c, c.users, name)
 }
 
-// AgentLimits returns the limits of a service that its agent checks, or nil: those of its project, and
-// which annotations its cluster is lent with.
+// AgentLimits returns the limits of a service that its agent checks, or nil: the limits of its
+// project, and the annotations with which its cluster is lent.
 func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
 	_, path := objectname.SplitService(service)
 	own, limits := c.project(objectname.Project(service)), (*syncpolicy.Limits)(nil)
@@ -256,8 +256,8 @@ func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Servi
 	return found, c.services.In(cluster)
 }
 
-// servicesNamed returns a cluster, or nil, those of the named services that are its own, and the
-// names of the others.
+// servicesNamed returns a cluster, or nil, its own ones among the named services, and the names of
+// the others.
 func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (found *catalog.Cluster, own []*catalog.Service, gone []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// asOf is what a source held at a second.
+// asOf is the content of a source at a second.
 func asOf(second int64, content string) catalog.Resolution {
 	r := good(content)
 	r.FreshAt = time.Unix(second, 0)

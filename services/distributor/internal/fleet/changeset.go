@@ -19,11 +19,12 @@ type changeSet struct {
 	services map[string]map[string]struct{}
 	// clusters are those whose plan watchers look again, whether the plan has changed or not.
 	clusters map[string]struct{}
-	// sources are those that services which were added, changed or removed name or named, in their normal
+	// sources are the ones that added, changed or removed services name or named, in their normal
 	// spelling, and whether a service named them before.
 	sources map[catalog.Source]bool
-	// reaches say which services of a project, by its name, the batch touches beyond those above. hosts are the
-	// projects of whose clusters it touches all services of others. The function spread adds what they mean.
+	// reaches are the services of a project that, by its name, the batch touches in addition. hosts
+	// are the projects of whose clusters it touches all services of others. The function spread adds
+	// their services.
 	reaches map[string][]reach
 	hosts   map[string]struct{}
 	// endedClusters and endedServices are the uids of deleted objects.
@@ -60,7 +61,8 @@ func (s *changeSet) addServiceOf(path, cluster string) {
 	s.services[cluster][path] = struct{}{}
 }
 
-// addGuests adds the services of other projects in a cluster, whose entries say what they may know of it.
+// addGuests adds the services of other projects in a cluster, whose entries have the facts of it
+// that they may know.
 func (s *changeSet) addGuests(services *plan.Index, cluster string) {
 	for _, name := range services.Services(cluster) {
 		if objectname.Project(name) != objectname.Project(cluster) {

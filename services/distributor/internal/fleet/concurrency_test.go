@@ -20,7 +20,7 @@ import (
 // TestReadersSeeEditsWhole runs edits, commits and readers at once. Each edit changes three
 // services of a cluster alike, and every tenth creates the cluster again under its name. The
 // commits touch two of the services. No reader sees a part of an edit or of a commit, and the last
-// plan is that of the last edit and the last commit.
+// plan is the plan of the last edit and the last commit.
 func TestReadersSeeEditsWhole(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)

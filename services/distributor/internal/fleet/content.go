@@ -11,15 +11,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Resolution returns what is known of the source.
+// Resolution returns the known content of the source.
 func (v *View) Resolution(source catalog.Source) catalog.Resolution {
 	return v.sources.resolution(source)
 }
 
-// Resolved takes over what a source holds, unless that is an earlier state of the upstream than the
-// one that is known. It revises the plans in memory that name the source, and no others. A commit
-// that leaves the content as it was costs a plan nothing until somebody reads it. The traceparent
-// is that of the cause, or "".
+// Resolved takes over the content of a source, unless that is an earlier state of the upstream than
+// the known one. It revises the plans in memory that name the source, and no others. A commit that
+// leaves the content as it was costs a plan nothing until it is read. The traceparent is the
+// cause's, or "".
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
@@ -60,7 +60,7 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution) {
 	known := v.Resolution(source)
 	if known.Snapshot == nil && stored.Snapshot != nil {
-		// What was stored may be of a time when the project had room for it.
+		// Stored content may be from a time when the project had room for it.
 		release, refusal := v.Reserve(source, stored.Snapshot)
 		if refusal != "" {
 			return
@@ -81,7 +81,7 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 		return
 	}
 	v.p.Objects.Publish(catalog.Key{Kind: catalog.KindRepository, Name: repository})
-	// A problem of the mirror is that of services which wait for its first fetch. Refs that are
+	// A problem of the mirror is a problem of services that wait for its first fetch. Refs that are
 	// held back are of interest to all services that read it.
 	for _, source := range v.SourcesOf(repository) {
 		if hasOtherRefs || v.Resolution(source).Snapshot == nil {

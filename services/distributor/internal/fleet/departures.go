@@ -28,7 +28,7 @@ var _ catalog.Members = Members{}
 type asked struct {
 	global   *catalog.GlobalService
 	compiled *derive.Global
-	// own is the project of the global service, and owner that of the cluster.
+	// own is the project of the global service, and owner the project of the cluster.
 	own, owner *catalog.Project
 }
 
@@ -76,8 +76,9 @@ func (m Members) judge(ctx context.Context, changes []catalog.FactsChange, all m
 	}
 }
 
-// judge reports whether a cluster met the condition before a change, and whether it does after it. What cannot
-// be evaluated is met, and what costs too much was met and is not any more.
+// judge reports whether a cluster met the condition before a change, and whether it does after it.
+// A condition that cannot be evaluated is met, and one that costs too much was met and no longer
+// is.
 func (a asked) judge(ctx context.Context, change catalog.FactsChange) (wasMet, isMet bool) {
 	if expression.IsSpent(ctx) {
 		return true, false
@@ -89,8 +90,8 @@ func (a asked) judge(ctx context.Context, change catalog.FactsChange) (wasMet, i
 	return wasMet || isSpent, isMet || err != nil && !isSpent
 }
 
-// asked returns the global services that select a cluster if their condition holds there, by path. compiled
-// keeps those that it had to compile.
+// asked returns the global services that select a cluster if their condition holds there, by path.
+// compiled keeps the ones that it had to compile.
 func (m Members) asked(cluster *catalog.Cluster, compiled map[string]*derive.Global) []asked {
 	c := m.View.Catalog
 	c.mu.RLock()
@@ -131,7 +132,7 @@ func (m Members) members(path string) map[string]struct{} {
 	return uids
 }
 
-// heldProblem says why a cluster keeps a service that its global service no longer selects.
+// heldProblem explains why a cluster keeps a service that its global service no longer selects.
 func heldProblem(service *catalog.Service, departure catalog.Departure) *catalog.Problem {
 	return &catalog.Problem{Reason: reason.RemovalHeld, Since: departure.At, Message: fmt.Sprintf(
 		"what the agent of cluster %s reports no longer meets spec.clusters.when of global service %s; the service stays until a person agrees to its removal",

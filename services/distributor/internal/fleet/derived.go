@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// derivations are what global services stand for. The derived services themselves are in the catalog's
-// index, with those that people wrote. The catalog's lock guards it.
+// derivations are the services that global services stand for. The derived services themselves are
+// in the catalog's index, with the ones that people wrote. The catalog's lock guards it.
 //
 // No expression is evaluated while that lock is held. A batch of changes is decided before it is applied,
 // as far as that is cheap (see batch), and the rest is left to jobs, which the deriver carries out (see
@@ -35,14 +35,14 @@ type derivations struct {
 	// departures are by the uid of the global service. A map of one is replaced and never changed, because
 	// evaluations read it without the lock.
 	departures map[string]catalog.Departures
-	// variants are what is stored of the configurations that lead to back ends.
+	// variants are the stored configurations that lead to back ends.
 	variants *variantBook
-	// version is that of the projects and sets that configurations are composed of.
+	// version is the version of the projects and sets that configurations are composed of.
 	version uint64
 
-	// jobs are what is not derived yet, by path.
+	// jobs are the pending derivations, by path.
 	jobs map[string]*job
-	// turns counts those of all jobs.
+	// turns counts the turns of all jobs.
 	turns uint64
 	// late are the global services that took longer than they may, by path.
 	late map[string]*lateness
@@ -59,11 +59,13 @@ func newDerivations() *derivations {
 	}
 }
 
-// verdict is what a global service means for a cluster, whatever the cluster has of it now.
+// verdict is the effect of a global service on a cluster, regardless of what the cluster has of it
+// now.
 type verdict struct {
 	cluster    *catalog.Cluster
 	isSelected bool
-	// derived is empty if err says why, if the cluster is not selected, or if the project may not use it.
+	// derived is empty if err has the reason, if the cluster is not selected, or if the project may
+	// not use it.
 	derived derive.Derived
 	// err is why there is no service. The cluster is selected then, or may be.
 	err error
@@ -146,7 +148,7 @@ func putWaitingLocked(c *Catalog, global *catalog.GlobalService, cluster *catalo
 	putDerivedLocked(c, current, derive.Waiting(global, now, problem), s)
 }
 
-// isWaiting reports whether a service stands in the place of one that was never derived.
+// isWaiting reports whether a service is the placeholder of one that was never derived.
 func isWaiting(service *catalog.Service) bool {
 	return service.Derived != nil && len(service.Spec.Sources) == 0
 }
@@ -188,8 +190,8 @@ func problemOf(failed *derive.Error) *catalog.Problem {
 	return &catalog.Problem{Reason: reason.DerivationFailed, Message: failed.Error()}
 }
 
-// putDerivedLocked puts a derived service, which nobody else has seen yet, in the place of the current one,
-// unless they say the same.
+// putDerivedLocked puts a derived service, which no reader has seen yet, in the place of the
+// current one, unless they are equal.
 func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) {
 	next.SyncRequest = c.derived.requests[next.UID]
 	next.Except(c.derived.exceptions[next.UID])
@@ -224,7 +226,7 @@ func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
 }
 
-// dropDerivedLocked removes those of some services that are derived.
+// dropDerivedLocked removes the derived ones among some services.
 func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
 	for _, path := range paths {
 		if service := c.services.Service(path); service != nil && service.Derived != nil {
@@ -264,8 +266,8 @@ func endDeparturesLocked(d *derivations, clusterUID string) {
 	}
 }
 
-// requestLocked takes over requests for syncs, exceptions and departures. Those of a service which is not derived yet
-// wait for it.
+// requestLocked takes over requests for syncs, exceptions and departures. They wait for a service
+// that is not derived yet.
 func requestLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
 	for _, request := range requests {
 		departLocked(c, request, s)

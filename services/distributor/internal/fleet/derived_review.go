@@ -47,8 +47,8 @@ func (d Derivations) Members(global string) int {
 // that people write costs a millisecond for 1,000 clusters.
 const reviewUnits = 1_000_000
 
-// Review implements catalog.Derivations. It evaluates conditions without the catalog's lock, and looks at one
-// global service under it at a time.
+// Review implements catalog.Derivations. It evaluates conditions without the catalog's lock, and
+// handles one global service under it at a time.
 func (d Derivations) Review(edit catalog.Edited) error {
 	r, err := newReview(d.View.Catalog, edit)
 	if err != nil {
@@ -68,7 +68,7 @@ type review struct {
 	edited map[string]struct{}
 	// before are the projects that the edit changes, as they were.
 	before map[string]*catalog.Project
-	// gained counts the services that projects get by the edit, and held those that they have.
+	// gained counts the services that projects get by the edit, and held their present ones.
 	gained, held map[string]int
 }
 
@@ -133,7 +133,7 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 	return r, r.askLocked(projects)
 }
 
-// only returns those of some objects that are of one kind.
+// only returns the ones of one kind among some objects.
 func only[O catalog.Object](objects []catalog.Object) []O {
 	var found []O
 	for _, object := range objects {
@@ -144,8 +144,8 @@ func only[O catalog.Object](objects []catalog.Object) []O {
 	return found
 }
 
-// askLocked notes for each global service the clusters that the edit is about. projects are those that the
-// edit changes, before it.
+// askLocked notes for each global service the clusters that the edit is about. projects are the
+// projects that the edit changes, as before it.
 func (r *review) askLocked(projects map[string]*catalog.Project) error {
 	for path, global := range r.globals {
 		isChanged, isPut := r.changed[path]
@@ -240,8 +240,8 @@ func (r *review) answer(ctx context.Context, w *work) error {
 	return r.guardRemoval(w.global, lost)
 }
 
-// members returns those clusters of a work that have a derived service now, and those that have no service of
-// its name, each as it is after the edit.
+// members returns the clusters of a work that have a derived service now, and the ones that have no
+// service of its name, each as it is after the edit.
 func (r *review) members(w *work) (members, others []*catalog.Cluster) {
 	r.c.mu.RLock()
 	defer r.c.mu.RUnlock()
@@ -257,8 +257,8 @@ func (r *review) members(w *work) (members, others []*catalog.Cluster) {
 	return members, others
 }
 
-// selects reports whether a global service of a project selects a cluster after the edit. What cannot be
-// decided takes nothing away.
+// selects reports whether a global service of a project selects a cluster after the edit. An
+// undecidable condition takes nothing away.
 func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, cluster *catalog.Cluster) bool {
 	if own == nil || !own.MayUseCluster(r.projects[objectname.Project(cluster.Name)], cluster) {
 		return false
@@ -266,7 +266,7 @@ func (r *review) selects(ctx context.Context, w *work, own *catalog.Project, clu
 	if _, isTouched := r.edited[cluster.Name]; !w.isNew && !isTouched && r.isSeenAsBefore(own, cluster) {
 		return true // it is a member, so its condition holds
 	}
-	// Expressions keep nothing of a call, so those of the deriver can be asked beside it.
+	// Expressions keep nothing of a call, so the deriver's can be evaluated beside it.
 	_, ok, err := w.compiled.Matches(ctx, derive.ClusterFor(cluster, own, r.projects[objectname.Project(cluster.Name)]))
 	if !ok && err == nil && !w.isNew && r.isHeld(w.global, cluster) {
 		_, ok = derive.Held(w.global, cluster)

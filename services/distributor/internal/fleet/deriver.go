@@ -34,9 +34,10 @@ func retryAfter(attempts int) time.Duration {
 	return backoff.Policy{Initial: time.Minute, Max: time.Hour}.Delay(attempts)
 }
 
-// AwaitSettled blocks until the view shows at least a waiting service wherever one may be derived of what
-// it was loaded with, and all reports of derived services are read. What draws conclusions from the absence
-// of a service or of a report begins after that. The error is the cause of ctx.
+// AwaitSettled blocks until the view shows at least a waiting service wherever one may be derived
+// of what it was loaded with, and all reports of derived services are read. Code that draws
+// conclusions from the absence of a service or of a report begins after that. The error is the
+// cause of ctx.
 func AwaitSettled(ctx context.Context, v *View) error {
 	for _, settled := range []<-chan struct{}{v.derived.settled, v.reading.done} {
 		select {
@@ -56,8 +57,8 @@ func IsUndecided(v *View, cluster string) bool {
 	return ok && (isAwaited(v.Catalog, found) || v.reading.holdsBack(found))
 }
 
-// Unfinished counts the global services that are to be derived, and those that took too long and wait for
-// another try.
+// Unfinished counts the global services that are to be derived, and the ones that took too long and
+// wait for another try.
 func Unfinished(v *View) (pending, late int) {
 	c := v.Catalog
 	c.mu.RLock()
@@ -65,9 +66,9 @@ func Unfinished(v *View) (pending, late int) {
 	return len(c.derived.jobs), len(c.derived.late)
 }
 
-// Deriver derives what was too much to be derived with a batch of changes. One goroutine runs it. Projects take
-// turns, and so do the global services of each. Those that are not settled come first, so that none which
-// costs much holds back the plans of others.
+// Deriver derives services that were too many to derive with a batch of changes. One goroutine runs
+// it. Projects take turns, and so do the global services of each. Unsettled ones come first, so
+// that none which costs much holds back the plans of others.
 type Deriver struct {
 	View *View
 	// Slice is how long a global service may be derived while others wait.
@@ -75,8 +76,8 @@ type Deriver struct {
 	// PerCluster is added to a first turn for each cluster. Usual global services are done with it, and
 	// one that costs much holds plans back for little longer than a usual one for as many clusters.
 	PerCluster time.Duration
-	// Timeout bounds the time that one global service takes for all its clusters, without that in which
-	// it waits for its turns. What exceeds it leaves everything as it is, and is tried again later.
+	// Timeout bounds the time that one global service takes for all its clusters, without its waits
+	// for turns. A derivation that exceeds it leaves everything as it is, and is tried again later.
 	Timeout time.Duration
 }
 
@@ -141,8 +142,8 @@ func (d Deriver) take(ctx context.Context, j *job, seen factsBook) {
 	d.View.deriving.Set() // a worker may have found nothing but this job
 }
 
-// next returns the job whose turn it is of those that a worker may take, with a pass begun. Without a job it returns
-// how long to wait for one.
+// next returns the job whose turn it is among the jobs that a worker may take, with a pass begun.
+// Without a job it returns how long to wait for one.
 func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 	c := d.View.Catalog
 	c.mu.Lock()
@@ -239,7 +240,8 @@ func (d Deriver) compiled(ctx context.Context, j *job) *derive.Global {
 	return made
 }
 
-// finish applies the verdicts of a pass. Those of clusters that have changed since are left to the next.
+// finish applies the verdicts of a pass. Verdicts of clusters that have changed since are left to
+// the next.
 func (d Deriver) finish(ctx context.Context, j *job) {
 	c, p := d.View.Catalog, j.pass
 	isCurrent := d.put(ctx, j, len(p.verdicts), func(i int, s *changeSet) {
@@ -257,7 +259,7 @@ func (d Deriver) finish(ctx context.Context, j *job) {
 	})
 }
 
-// giveUp ends a pass that has taken too long. What the clusters have stays.
+// giveUp ends a pass that has taken too long. The clusters' services stay.
 func (d Deriver) giveUp(ctx context.Context, j *job) {
 	c, p := d.View.Catalog, j.pass
 	problem := &catalog.Problem{Reason: reason.DerivationTooExpensive, Message: fmt.Sprintf(

@@ -78,7 +78,7 @@ func (v *derivedView) problems() []reason.Reason {
 	return all
 }
 
-// namespaces are those of all services; a service that waits has "waits".
+// namespaces are the namespaces of all services; a service that waits has "waits".
 func (v *derivedView) namespaces() string {
 	var all []string
 	objects, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
@@ -155,8 +155,8 @@ func TestSecUndecidedServicesStay(t *testing.T) {
 	}
 }
 
-// TestSecLateDerivationKeepsServices has a global service take longer than it may. What clusters have stays,
-// a cluster that has nothing waits, and a later try brings all of them up to date.
+// TestSecLateDerivationKeepsServices has a global service take longer than it may. Existing
+// services stay, a cluster without one waits, and a later try brings all of them up to date.
 func TestSecLateDerivationKeepsServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newDerivedView(&log{}, cheapAtOnce)
@@ -239,8 +239,8 @@ func TestSecStartServesBeforeDerivation(t *testing.T) {
 	}
 }
 
-// TestSecReviewIsBounded reviews a selection whose condition costs so much for each cluster that all of them
-// together exceed what a transaction may wait for, and one of somebody else beside it.
+// TestSecReviewIsBounded reviews a selection whose condition costs so much for each cluster that
+// all of them together exceed what a transaction may wait for, and another person's beside it.
 func TestSecReviewIsBounded(t *testing.T) {
 	t.Parallel()
 	v := newDerivedView(&log{}, fleet.AtOnce{Pairs: 1000, Units: 1})
@@ -433,8 +433,9 @@ func TestPassesLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestMembersHaveWhatIsTheirs derives services that have all in common but for what the catalog says of one
-// of them: a request, a person's decision, a person's service of that name, a limit, a value of a back end.
+// TestMembersHaveWhatIsTheirs derives services that have all in common except the catalog's facts
+// about one of them: a request, a person's decision, a person's service of that name, a limit, a
+// value of a back end.
 func TestMembersHaveWhatIsTheirs(t *testing.T) {
 	t.Parallel()
 	derived := func(t *testing.T, before catalog.Changes, g *catalog.GlobalService) *derivedView {

@@ -14,11 +14,11 @@ var (
 	_ notify.Fleet = AllObservations{}
 )
 
-// teller says what the view knows of the objects of one kind, to each of those who ask.
+// teller describes the view's objects of one kind for each reader.
 type teller struct {
 	record func(*View, catalog.Object) Record
 	row    func(*View, catalog.Object) *find.Row
-	// seen is nil for kinds of whose objects nobody is notified.
+	// seen is nil for kinds without notifications.
 	seen func(AllObservations, catalog.Object) notify.Seen
 }
 

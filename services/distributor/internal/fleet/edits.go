@@ -12,7 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Edited is what an edit of a service, or of a global service, asks of the services under a policy.
+// Edited is the effect of an edit of a service, or of a global service, on the services under a
+// policy.
 type Edited struct {
 	// Policy decides about Service, which is the one that was edited, or the first derived one that waits. Nil: the
 	// edit concerns no policy.
@@ -45,7 +46,7 @@ func (e Edited) IsBroughtBy(release catalog.Release) bool {
 	return release.IsOf(e.Want.Spec) && (release.Config == "" || release.Config == e.Want.Config)
 }
 
-// Warning says that an edit of an object waits for a rollout, as a sentence, or "".
+// Warning reports that an edit of an object waits for a rollout, as a sentence, or "".
 func (r Rollouts) Warning(object catalog.Object) string {
 	var held *catalog.Service
 	if find := edits[object.Key().Kind].held; find != nil {
@@ -60,7 +61,7 @@ func (r Rollouts) Warning(object catalog.Object) string {
 	return ""
 }
 
-// edit is what an edit of an object of one kind means for services under policies. Nil: nothing.
+// edit is the effect of an edit of an object of one kind on services under policies. Nil: none.
 type edit struct {
 	// asked returns an Edited with its Service, or without one, and whether that is behind.
 	asked func(Rollouts, catalog.Object) Edited
@@ -89,8 +90,9 @@ func (r Rollouts) heldService(service *catalog.Service) *catalog.Service {
 	return nil
 }
 
-// ofGlobal returns the first derived service of a global service that is held, or the first of all, if a policy may
-// decide about them. Whether they are behind is asked first: what is derived meanwhile is seen then.
+// ofGlobal returns the first derived service of a global service that is held, or the first of all,
+// if a policy may decide about them. Whether they are behind is asked first: services that are
+// derived meanwhile are seen then.
 func (r Rollouts) ofGlobal(global *catalog.GlobalService) Edited {
 	c := r.View.Catalog
 	mayDecide := func(p *catalog.RolloutPolicy) bool {

@@ -18,9 +18,9 @@ const mostLooks = 1_000_000
 
 // EmptyWaves returns a warning for each wave of a policy whose clusters and labels select no service under
 // the policy: a rollout would wait at it. While no service is known to be under the policy, a wave may select
-// any cluster that the policy's project may use. applied are the objects that are applied with the policy,
-// which the view does not have if that is a dry run. In a fleet that is too large for a look at every service
-// there are no warnings, and the first rollout says it.
+// any cluster that the policy's project may use. applied are the objects that are applied with the
+// policy, which the view does not have if that is a dry run. In a fleet that is too large to check
+// every service there are no warnings, and the first rollout reports it.
 func EmptyWaves(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
 	waves := slices.DeleteFunc(slices.Clone(policy.Spec.Strategy.Waves), func(w rollout.Wave) bool { return !w.Selects() })
 	if len(waves) == 0 {
@@ -67,7 +67,7 @@ func without(waves []rollout.Wave, member rollout.Member) []rollout.Wave {
 	return slices.DeleteFunc(waves, func(w rollout.Wave) bool { return w.Fits(member) })
 }
 
-// waveSight is what there is when a policy has been applied with other objects.
+// waveSight is the view when a policy has been applied with other objects.
 type waveSight struct {
 	view     *View
 	policies []*catalog.RolloutPolicy

@@ -100,7 +100,7 @@ func (w *world) event(t *rapid.T, repository, commit string) {
 	}
 }
 
-// plans are what the model says of every cluster.
+// plans are the model's plans of every cluster.
 func (w *world) plans() map[string]*plan.Plan {
 	all := map[string]*plan.Plan{}
 	for _, name := range w.clusters {

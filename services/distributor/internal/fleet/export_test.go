@@ -8,8 +8,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// LookOnce returns what is seen now of every service under a policy, in the plainest way: it is what looking again
-// is held against.
+// LookOnce returns the view of every service under a policy now, in the plainest way: the reference
+// for looking again.
 func (r Rollouts) LookOnce() drive.Sight {
 	v := r.View
 	sight := drive.Sight{Policies: policies(v.Catalog), Members: map[string][]drive.Seen{}}

@@ -7,11 +7,11 @@
 // # Promises
 //
 // Every read is answered from memory. It costs no SQL and continues while the store, or the way to
-// Git, is gone. A cluster's plan is computed when somebody asks for it, and kept while somebody
-// continues to ask. A plan in memory is revised after every change that touches it, and its
-// watchers are notified if its version changed. Plans follow edits whole: no plan has one half of
-// an edit, except that derived services which are many or costly follow it (see Deriver). An agent
-// that comes from another replica is never given a plan that is older than the one it has (see
+// Git, is gone. A cluster's plan is computed at the first question, and kept while questions
+// continue. A plan in memory is revised after every change that touches it, and its watchers are
+// notified if its version changed. Plans follow edits whole: no plan has one half of an edit,
+// except that derived services which are many or costly follow it (see Deriver). An agent that
+// comes from another replica is never given a plan that is older than the one it has (see
 // [View.CatchUp]).
 //
 // # Parts
@@ -28,16 +28,16 @@
 //	Tallies       the healthy services of each cluster
 //	BundleBooks   the bytes of each project's bundles
 //	admissions    what services have instead of their specs and of what their sources hold
-//	Deriver       what is derived after the batch of changes that asks for it
+//	Deriver       derives after the batch of changes that needs it
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
 //
 // # Kinds
 //
-// What follows from the objects of a kind is said in newShelves, what is known of one in tellers, and
-// what rollouts have to do with one in edits and announced. A new kind needs a line in each of them,
-// which tests ask for.
+// newShelves defines the effects of a kind's objects, tellers their descriptions, and edits and
+// announced their meaning for rollouts. A new kind needs a line in each of them, which tests ask
+// for.
 //
 // # Writers and locks
 //
@@ -90,7 +90,7 @@ const (
 	planKept = time.Hour
 )
 
-// Store is what the view needs of the catalog's store.
+// Store is the view's port to the catalog's store.
 type Store interface {
 	catalog.Log
 	catalog.Snapshots
@@ -106,7 +106,7 @@ type Params struct {
 	Plans *fanout.Hub[string]
 	// Objects is notified of objects that changed, themselves or in their status.
 	Objects *fanout.Hub[catalog.Key]
-	// Settings are those of the agents of all clusters. A cluster's own come first.
+	// Settings are the settings of the agents of all clusters. A cluster's own come first.
 	Settings syncpolicy.AgentSettings
 	// PollInterval is how often the store is asked for changes made by other replicas.
 	PollInterval time.Duration
@@ -116,7 +116,7 @@ type Params struct {
 	AtOnce AtOnce
 }
 
-// View is the live view. It is safe for concurrent use. What it returns is shared and must not be
+// View is the live view. It is safe for concurrent use. Returned values are shared and must not be
 // changed.
 type View struct {
 	*Catalog
@@ -128,13 +128,13 @@ type View struct {
 	sources *sourceStates
 	plans   *planBook
 	reports *reports
-	// reading is what is left to be read of reports.
+	// reading is the unread rest of reports.
 	reading *reading
 	grants  *grants
 	lookups *lookups
 	// refreshes are the runs of Refresh that callers share; see Look.
 	refreshes *lookup.Flight
-	// admitted is what services have instead of what their sources hold.
+	// admitted is the content of services instead of their sources' content.
 	admitted *admissions
 	// newSources receives a value when a source may be wanted that was not wanted before.
 	newSources wake.Signal
@@ -309,7 +309,7 @@ func (v *View) publish(set *changeSet, changedPlans []string) {
 
 // MonitorCatalog follows changes made by other replicas until ctx is done. It logs when the store
 // goes away and when it comes back. It ends with an error that matches catalog.ErrReplaced if the
-// store was restored from a backup: what is in memory then belongs to another catalog.
+// store was restored from a backup: the memory then belongs to another catalog.
 func (v *View) MonitorCatalog(ctx context.Context) error {
 	isAway := false
 	for {
@@ -331,8 +331,8 @@ func (v *View) MonitorCatalog(ctx context.Context) error {
 	}
 }
 
-// MonitorPresence stores when agents were heard from, notifies the watchers of those that have gone
-// silent, and drops the plans of those that have been silent for long, until ctx is done.
+// MonitorPresence stores when agents were heard from, notifies the watchers of agents that have
+// gone silent, and drops the plans of long silent ones, until ctx is done.
 func (v *View) MonitorPresence(ctx context.Context) error {
 	for {
 		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
@@ -343,7 +343,7 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 	}
 }
 
-// MonitorArrivals stores that agents have come, a second after they came, until ctx is done. Those
+// MonitorArrivals stores that agents have come, a second after they came, until ctx is done. Agents
 // that come together, as after a restart of the hub, are stored together.
 func (v *View) MonitorArrivals(ctx context.Context) error {
 	for {

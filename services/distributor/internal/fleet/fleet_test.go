@@ -29,11 +29,11 @@ import (
 type log struct {
 	changes  []catalog.Changes
 	presence []catalog.Presence
-	// snapshots are what SnapshotsOf finds, and down is what is wrong with the store.
+	// snapshots are the results of SnapshotsOf, and down is the store's failure.
 	snapshots map[catalog.Source]catalog.Resolution
 	down      error
-	// derived are what DerivedReports finds, by cluster; isDerivedAway makes it fail, and awayAfter does after so
-	// many clusters, if it is not zero.
+	// derived are the results of DerivedReports, by cluster; isDerivedAway makes it fail, and
+	// awayAfter does after so many clusters, if it is not zero.
 	derived       map[string][]catalog.StoredReport
 	isDerivedAway atomic.Bool
 	awayAfter     atomic.Int64
@@ -438,7 +438,7 @@ func TestPresence(t *testing.T) {
 }
 
 // TestArrivalsAreStoredSoon opens the streams of two agents at once, as after a restart of the hub,
-// and a second later they count as connected at the other replicas, too. One that goes on polling
+// and a second later they count as connected at the other replicas, too. One that keeps polling
 // costs no further writes.
 func TestArrivalsAreStoredSoon(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 	return c.fleetSources.all()
 }
 
-// Managed implements fleetsync.Fleet. It looks at every object, and holds the catalog's lock for a batch of
-// them at a time.
+// Managed implements fleetsync.Fleet. It visits every object, and holds the catalog's lock for a
+// batch of them at a time.
 func (s Sources) Managed(source catalog.SourceRef) []catalog.Object {
 	var managed []catalog.Object
 	for _, kind := range catalog.Kinds() {

@@ -14,12 +14,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// GlobalStatus is what is known of a global service.
+// GlobalStatus is the state of a global service.
 type GlobalStatus struct {
 	Clusters, Healthy, Conflicts, Failing, Forbidden, Held int
 	// HeldDigest agrees to the removal from the clusters that are held.
 	HeldDigest string
-	// Problem is that of the derivation for all clusters, or of the first cluster that has one.
+	// Problem is the problem of the derivation for all clusters, or of the first cluster that has one.
 	Problem *catalog.Problem
 }
 
@@ -71,7 +71,7 @@ func GlobalMembers(v *View, global, after string) []GlobalMember {
 	return members
 }
 
-// conflictOf says why nothing is derived where a person's service has the name.
+// conflictOf explains why nothing is derived where a person's service has the name.
 func conflictOf(service *catalog.Service) *catalog.Problem {
 	return &catalog.Problem{Reason: reason.GlobalServiceConflict, Message: fmt.Sprintf(
 		"service %s was written by hand, and stays as it is; delete it, or leave cluster %s out of the selection",
@@ -113,9 +113,9 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	return s
 }
 
-// globalProblem returns what is wrong with a global service beside its services: whether its derivation is
-// late, a person has to agree to a removal, or services of its name were written by hand. It looks at
-// no service that is well.
+// globalProblem returns the problem of a global service apart from its services: whether its
+// derivation is late, a person has to agree to a removal, or services of its name were written by
+// hand. It visits no service that is well.
 func globalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
 	c := v.Catalog
 	c.mu.RLock()
@@ -138,7 +138,7 @@ func globalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
 	return nil
 }
 
-// isBehind reports whether services may be those of an earlier state of their global service.
+// isBehind reports whether services may be from an earlier state of their global service.
 func isBehind(c *Catalog, path string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -169,8 +169,8 @@ func isOfPresentGlobal(v *View, service *catalog.Service) bool {
 // DerivedConfigs composes configurations of derived services with their secrets; sqlstore.Globals implements
 // it.
 type DerivedConfigs interface {
-	// DerivedConfig returns the configuration of a derived service in its SeenCluster, and its digest, as they
-	// follow from what is stored now. Errors: *catalog.NotFoundError, catalog.ErrUnavailable.
+	// DerivedConfig returns the configuration of a derived service in its SeenCluster, and its digest,
+	// as they follow from the stored state. Errors: *catalog.NotFoundError, catalog.ErrUnavailable.
 	DerivedConfig(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (catalog.Config, string, error)
 }
 
@@ -191,9 +191,9 @@ type Configs struct {
 	Derived DerivedConfigs
 }
 
-// Config returns the configuration of a service in a plan, given its path and its uid, and its digest.
-// A derived service is derived once more from what is stored now, so configuration and digest belong together
-// even if the view is a moment behind.
+// Config returns the configuration of a service in a plan, given its path and its uid, and its
+// digest. A derived service is derived once more from the stored state, so configuration and digest
+// belong together even if the view is a moment behind.
 func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, string, error) {
 	service, ok := c.View.Service(path)
 	if !ok || service.Derived == nil || service.UID != uid {

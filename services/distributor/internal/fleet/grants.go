@@ -27,7 +27,7 @@ type grantKey struct {
 	digest     digest.Digest
 }
 
-// add adds grants and forgets those that have ended.
+// add adds grants and forgets ended ones.
 func (g *grants) add(granted []catalog.Grant) {
 	if len(granted) == 0 {
 		return

@@ -41,7 +41,7 @@ func (a *admissions) withConfig(service *catalog.Service, known *catalog.Admissi
 	return &next
 }
 
-// settle completes the configuration at which a derived service is held with what is stored of its variant.
+// settle completes the configuration at which a derived service is held with its stored variant.
 func (a *admissions) settle(service *catalog.Service, staged *catalog.StagedConfig) {
 	if staged.Variant == nil {
 		service.ConfigDigest, service.ConfigWaits = staged.Digest, false
@@ -57,7 +57,7 @@ func (a *admissions) settle(service *catalog.Service, staged *catalog.StagedConf
 	}
 }
 
-// putVariants takes over what is stored of variants. It returns the names of services that are held at a
+// putVariants takes over stored variants. It returns the names of services that are held at a
 // configuration with one of them.
 func (a *admissions) putVariants(states []catalog.VariantState) (services []string) {
 	if len(states) == 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestPlansFollowTheHeldConfiguration plans a service whose own configuration is not the one that a rollout holds it
-// at. Digest, what its agent must be able to do, and problems are those of the held one. While the store has not
-// decided what the service is given of it, the service is withheld.
+// TestPlansFollowTheHeldConfiguration plans a service whose own configuration is not the one that a
+// rollout holds it at. Digest, what its agent must be able to do, and problems belong to the held
+// one. While the store has not decided about its values, the service is withheld.
 func TestPlansFollowTheHeldConfiguration(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)

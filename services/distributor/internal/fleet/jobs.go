@@ -19,8 +19,8 @@ import (
 // The clusters of a job get what they need together, when all of them are decided, so that replicas do not
 // differ by how far each of them has come. Until the job has had a first turn it is not settled: no plan
 // is given to the agents of its clusters, because they may have the derived service already, from another
-// replica or from before a start. If the first turn is not enough, clusters that have nothing get a service
-// that waits, and the job is settled. Those that are added to it later get one at once.
+// replica or from before a start. If the first turn is not enough, clusters that have nothing get a
+// service that waits, and the job is settled. Clusters that are added to it later get one at once.
 type job struct {
 	// scope are the clusters for a next pass.
 	scope
@@ -52,7 +52,7 @@ type pass struct {
 	clusters []*catalog.Cluster
 	verdicts []verdict
 	spent    time.Duration
-	// isSettled is that of the job when its turn began.
+	// isSettled is the job's when its turn began.
 	isSettled bool
 }
 
@@ -62,7 +62,7 @@ type lateness struct {
 	// attempts counts the passes for all clusters that took too long.
 	attempts int
 	retryAt  time.Time
-	// isFirst is that of the job.
+	// isFirst is the job's.
 	isFirst bool
 }
 
@@ -128,7 +128,8 @@ func isExpected(c *Catalog, report catalog.StoredReport) bool {
 	return isUnknownLocked(c, local)
 }
 
-// derivationProblemLocked returns what is wrong with the derivation of a global service as a whole, or nil.
+// derivationProblemLocked returns the problem of the derivation of a global service as a whole, or
+// nil.
 func derivationProblemLocked(c *Catalog, path string) *catalog.Problem {
 	if late := c.derived.late[path]; late != nil {
 		return late.problem
@@ -145,8 +146,8 @@ func pending() *catalog.Problem {
 	}
 }
 
-// amongLocked returns the present clusters of a scope, sorted by name, which is the order of the index of names.
-// Those of a few names are not looked for among all.
+// amongLocked returns the present clusters of a scope, sorted by name, which is the order of the
+// index of names. A few names are not searched among all.
 func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
 	var found []*catalog.Cluster
 	if s.isAll {
@@ -161,8 +162,8 @@ func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
 	return found
 }
 
-// nextLocked takes the turn of a job: of those that are not settled if there are any, one of the project whose
-// turn was the longest ago, and there the job whose turn was.
+// nextLocked takes the turn of a job: among the unsettled ones if there are any, one of the project
+// whose turn was the longest ago, and there the job whose turn was.
 func nextLocked(d *derivations, may func(*job) bool) *job {
 	last := map[string]uint64{}
 	for path, j := range d.jobs {

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// TestLayersOfServices finds the sets that configurations may be made of: all of the own project, and those of
-// others that references lead to, also by way of another set.
+// TestLayersOfServices finds the sets that configurations may be made of: all of the own project,
+// and sets of others that references lead to, also by way of another set.
 func TestLayersOfServices(t *testing.T) {
 	t.Parallel()
 	set := func(name string, references map[string]string) *catalog.ConfigSet {

@@ -14,25 +14,25 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 
-// lookout keeps what a replica sees of the services under policies, and looks again at those that something
-// was announced of. It is for one goroutine.
+// lookout keeps a replica's view of the services under policies, and reads the announced ones
+// again. It is for one goroutine.
 //
-// What is seen of a service follows from the service, its cluster's labels and presence, what is held of it,
-// the limits of its project, its report, and what its sources hold:
+// The view of a service follows from the service, its cluster's labels and presence, its held
+// state, the limits of its project, its report, and the content of its sources:
 //
 //   - The view announces a service that was changed, reported on, admitted, or whose limits changed.
 //   - It announces a cluster whose labels changed, which may bring any of its services under another policy.
-//   - Nobody announces that the presence which another replica stored has run out. So the presence of each
+//   - The end of a presence that another replica stored is not announced. So the presence of each
 //     cluster with a covered service is read at every look.
 //   - A source that changed is announced by its repository. The services whose own specs name it are announced,
-//     too, but not those that are held at a spec which names it: an index finds both.
-//   - Nobody announces the end of a derivation. It matters for newcomers alone, and each is looked at every
+//     too, but not the ones that are held at a spec which names it: an index finds both.
+//   - The end of a derivation is not announced. It matters for newcomers alone, and each is read in every
 //     time.
 //   - An edit of a set, or of a list of sets, is announced by the services whose configuration it changes.
 //   - An admission of a service that is gone is found because there are more admissions than services that are
 //     seen with one.
 //
-// A changed policy may cover any service, so all are looked at.
+// A changed policy may cover any service, so all are read.
 type lookout struct {
 	view     *View
 	policies []*catalog.RolloutPolicy
@@ -46,18 +46,18 @@ type lookout struct {
 	newcomers map[string]struct{}
 	// held counts the covered services that are held at content.
 	held int
-	// isFirst is true while nothing but clusters is remembered, and services are looked at for the first time.
+	// isFirst is true while only clusters are remembered, and services are read for the first time.
 	isFirst bool
 }
 
-// coverage is what is remembered of a service under a policy.
+// coverage is the memory of a service under a policy.
 type coverage struct {
 	policy, cluster, uid string
 	sources              []catalog.Source
 	isHeld               bool
 }
 
-// seenCluster is what is remembered of a cluster.
+// seenCluster is the memory of a cluster.
 type seenCluster struct {
 	labels   map[string]string
 	isOnline bool
@@ -69,12 +69,13 @@ type seenCluster struct {
 type group struct {
 	// members are sorted by path.
 	members []drive.Seen
-	// put are those that this look has seen, by path, and gone the uids of those that it has not found.
+	// put are the services that this look has seen, by path, and gone the uids of services that it has
+	// not found.
 	put  map[string]drive.Seen
 	gone map[string]struct{}
 }
 
-// seenSources is what sources were last seen to hold.
+// seenSources holds the last seen content of sources.
 type seenSources struct {
 	held         map[catalog.Source]*catalog.Snapshot
 	readers      setmap.Map[catalog.Source, string]
@@ -114,7 +115,8 @@ var announced = map[catalog.Kind]func(l *lookout, name string, again map[string]
 	catalog.KindRepository: (*lookout).addReadersOf,
 }
 
-// lookAtEach looks at services, and at those that a look adds because it finds that something has changed.
+// lookAtEach reads services, and the ones that a look adds because it finds that something has
+// changed.
 func (l *lookout) lookAtEach(again map[string]struct{}) {
 	for len(again) > 0 {
 		some := again
@@ -125,7 +127,7 @@ func (l *lookout) lookAtEach(again map[string]struct{}) {
 	}
 }
 
-// lookAtAll forgets everything, and looks at all services.
+// lookAtAll forgets everything, and reads all services.
 func (l *lookout) lookAtAll() drive.Sight {
 	*l = lookout{
 		view: l.view, policies: policies(l.view.Catalog), groups: map[string]*group{}, covered: map[string]coverage{}, clusters: map[string]*seenCluster{},
@@ -155,7 +157,7 @@ func (l *lookout) lookAtAll() drive.Sight {
 	return l.sight(true)
 }
 
-// cluster returns what is remembered of a cluster.
+// cluster returns the memory of a cluster.
 func (l *lookout) cluster(name string) *seenCluster {
 	known := l.clusters[name]
 	if known == nil {
@@ -227,8 +229,9 @@ func (l *lookout) addReaders(source catalog.Source, again map[string]struct{}) {
 	maps.Copy(again, l.sources.readers[source])
 }
 
-// lookAt looks at one service. It adds to again the others that something concerns which has changed. It
-// remembers the state of clusters and sources before it looks: what changes in between is found later.
+// lookAt reads one service. It adds to again the others that something concerns which has changed.
+// It remembers the state of clusters and sources before it looks: changes in between are found
+// later.
 func (l *lookout) lookAt(path string, again map[string]struct{}) {
 	l.forget(path)
 	service, ok := l.view.Service(path)
@@ -294,7 +297,7 @@ func (l *lookout) forget(path string) {
 	of.gone[known.uid] = struct{}{}
 }
 
-// sourcesOf returns the sources of a service's own spec, and those of the spec that it is held at.
+// sourcesOf returns the sources of a service's own spec, and of the spec that it is held at.
 func (l *lookout) sourcesOf(service *catalog.Service) []catalog.Source {
 	var all []catalog.Source
 	add := func(some []catalog.Source) {
@@ -311,7 +314,7 @@ func (l *lookout) sourcesOf(service *catalog.Service) []catalog.Source {
 	return all
 }
 
-// sight returns what is seen now, and what of it this look has changed.
+// sight returns the present view, and the changes of this look.
 func (l *lookout) sight(isAll bool) drive.Sight {
 	sight := drive.Sight{Policies: l.policies, Members: map[string][]drive.Seen{}, Changes: map[string]drive.Changes{}}
 	for uid, of := range l.groups {

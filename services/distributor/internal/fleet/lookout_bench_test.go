@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// BenchmarkLook looks at 200,000 services in 10,000 clusters, of which a policy covers all: at each of them, and
-// again after ten of them were reported on.
+// BenchmarkLook reads 200,000 services in 10,000 clusters, of which a policy covers all: each of
+// them, and again after ten of them were reported on.
 func BenchmarkLook(b *testing.B) {
 	const clusters, services = 10_000, 20
 	hub, l := fanout.NewHub[catalog.Key](0), &log{}

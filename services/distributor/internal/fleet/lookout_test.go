@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// outlook drives a view whose services are under policies, and compares what is seen by looking again at what
-// was announced with what is seen of everything.
+// outlook drives a view whose services are under policies, and compares the view from reading the
+// announced services again with the view of everything.
 type outlook struct {
 	log       *log
 	view      *fleet.View
@@ -46,7 +46,7 @@ type outlook struct {
 
 func newOutlook(t *rapid.T) *outlook {
 	t.Helper()
-	// The hub forgets what it holds of a slow watcher, which then looks at everything.
+	// The hub forgets what it holds of a slow watcher, which then reads everything.
 	hub, l := fanout.NewHub[catalog.Key](60), &log{}
 	o := &outlook{
 		log: l, last: map[string]map[string]drive.Seen{}, clusters: map[string]*catalog.Cluster{}, services: map[string]*catalog.Service{},
@@ -180,8 +180,8 @@ func (o *outlook) service(t *rapid.T) *catalog.Service {
 	return o.services[objectname.ServicePath(seenNames.Draw(t, "service"), seenClusters.Draw(t, "cluster"))]
 }
 
-// putGlobal writes a global service. For more than two clusters its services are derived later, which nobody
-// does here.
+// putGlobal writes a global service. For more than two clusters its services are derived later,
+// which does not happen here.
 func (o *outlook) putGlobal(t *rapid.T) {
 	global := &catalog.GlobalService{Metadata: catalog.Metadata{Name: "web", UID: "uid-web", Generation: int64(o.made)}}
 	global.Spec.Clusters.All = true
@@ -264,7 +264,7 @@ func sorted(members []drive.Seen) []drive.Seen {
 	return slices.SortedFunc(slices.Values(members), func(a, b drive.Seen) int { return cmp.Compare(a.Service.Name, b.Service.Name) })
 }
 
-// look compares both sights, and what the first says has changed with what has.
+// look compares both sights, and the changes that the first reports with the real ones.
 func (o *outlook) look(t *rapid.T) {
 	keys, lagged := o.announced.Take()
 	got, want := o.watch.Look(keys, lagged), fleet.Rollouts{View: o.view}.LookOnce()
@@ -332,7 +332,7 @@ func TestLookingAgainSeesEverything(t *testing.T) {
 		(*outlook).putCluster, (*outlook).present, (*outlook).connect, (*outlook).putService, (*outlook).deleteService, (*outlook).putGlobal,
 		(*outlook).admit, (*outlook).report, (*outlook).resolve, (*outlook).replaceRepository, (*outlook).limit,
 	}
-	// These have everything looked at, or leave little to see.
+	// These cause a read of everything, or leave little to see.
 	seldom := []func(*outlook, *rapid.T){(*outlook).deleteCluster, (*outlook).putPolicy, (*outlook).deletePolicy}
 	members, changes := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -358,8 +358,9 @@ func TestLookingAgainSeesEverything(t *testing.T) {
 	}
 }
 
-// TestLooksSeeWholeEdits edits services together, again and again, while a leader looks at the fleet. All that it sees
-// of them at one time is of one edit: a rollout that began with a part of one would bring the rest in another one.
+// TestLooksSeeWholeEdits edits services together, again and again, while a leader reads the fleet.
+// All that it sees of them at one time is of one edit: a rollout that began with a part of one
+// would bring the rest in another one.
 func TestLooksSeeWholeEdits(t *testing.T) {
 	t.Parallel()
 	const edits, services = 100, 50

@@ -28,8 +28,8 @@ type lookups struct {
 	byUID map[string]*clusterLookups
 }
 
-// clusterLookups are those of one cluster: the read that its callers share, and how often a missing
-// digest may cause one.
+// clusterLookups are the lookups of one cluster: the read that its callers share, and how often a
+// missing digest may cause one.
 type clusterLookups struct {
 	learning *lookup.Flight
 	misses   *rate.Limiter

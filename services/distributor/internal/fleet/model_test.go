@@ -32,8 +32,7 @@ type eager struct {
 	clusters    map[string]*catalog.Cluster
 	services    map[string]*catalog.Service
 	resolutions map[catalog.Source]catalog.Resolution
-	// asked are the clusters whose plan somebody asked for within the hour, with what they may
-	// read.
+	// asked are the clusters whose plan was asked for within the hour, with what they may read.
 	asked map[string][]*plan.Plan
 }
 
@@ -253,8 +252,8 @@ func (m *machine) ask(t *rapid.T) {
 	m.check(t)
 }
 
-// read wants exactly the bundles of the plans in mind to be readable, and those of all current
-// plans pinned.
+// read wants exactly the bundles of the plans in mind to be readable, and the bundles of all
+// current plans pinned.
 func (m *machine) read(t *rapid.T) {
 	name, content := clusterNames.Draw(t, "cluster"), contents.Draw(t, "content")
 	d := digest.FromBytes([]byte(content))

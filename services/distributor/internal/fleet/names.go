@@ -19,7 +19,7 @@ import (
 
 // nameSet holds the names of the objects of one kind, in their order. It is the index by project,
 // too: the names of a project other than default begin with the project's name and a dot, so they
-// stand beside each other. It is not safe for concurrent use with add and remove.
+// are neighbours. It is not safe for concurrent use with add and remove.
 type nameSet struct{ set btree.Set[string] }
 
 func (n *nameSet) add(name string)    { n.set.Insert(name) }
@@ -109,13 +109,13 @@ func endOf(project string) string {
 	return prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 }
 
-// candidates are the names that a listing looks at.
+// candidates are the names that a listing visits.
 type candidates struct {
 	names *nameSet
-	// isAll is true if the listing looks at all names; the fields below are empty then.
+	// isAll is true if the listing visits all names; the fields below are empty then.
 	isAll bool
-	// hasDefault is true if it looks at all names of the project default, and spans are those of other
-	// projects of which it does, in the order of the names.
+	// hasDefault is true if it visits all names of the project default, and spans are the spans of
+	// other projects of which it does, in the order of the names.
 	hasDefault bool
 	spans      []span
 	// listed are further names, sorted.
@@ -187,8 +187,9 @@ func (c *candidates) after(text string) (first string, ok bool) {
 	return first, ok
 }
 
-// candidatesLocked returns the names that a query of a catalog can select. Those of a scope that is a large part of
-// the hub are all names, because to sort them would cost more than to look at the others.
+// candidatesLocked returns the names that a query of a catalog can select. For a scope that is a
+// large part of the hub it returns all names, because sorting them would cost more than visiting
+// the others.
 func candidatesLocked(c *Catalog, q Query) *candidates {
 	names := c.byKind[q.Kind].sorted()
 	found := &candidates{names: names}
@@ -254,9 +255,9 @@ func (c *Catalog) ServicesWithin(scope authz.Scope) []*catalog.Service {
 	return found
 }
 
-// Keys returns the keys of objects, kind after kind as catalog.Kinds lists them, each by name: those of a
-// project, or of all for "". Of services it returns those of a scope, and perhaps others; a nil scope
-// selects all.
+// Keys returns the keys of objects, kind after kind as catalog.Kinds lists them, each by name: the
+// keys of a project, or of all for "". Of services it returns the ones of a scope, and perhaps
+// others; a nil scope selects all.
 func (c *Catalog) Keys(project string, scope *authz.Scope) []catalog.Key {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

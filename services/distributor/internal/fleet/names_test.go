@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// Names and projects that sort into each other: the characters "-" and "0" stand before and after the
-// dot of a path.
+// Names and projects that sort into each other: the characters "-" and "0" sort before and after
+// the dot of a path.
 var (
 	listedProjects = []string{"default", "a", "a-a", "a0", "b"}
 	listedNames    = []string{"a", "a-a", "a-z", "a0", "b", "c"}
@@ -48,7 +48,7 @@ func (l *listing) step(t *rapid.T) {
 		changes.Services = append(changes.Services, next)
 		l.services[name] = next
 	}
-	// What was made and deleted in one batch is deleted.
+	// An object that was made and deleted in one batch is deleted.
 	changes.Services = slices.DeleteFunc(changes.Services, func(s *catalog.Service) bool { return l.services[s.Name] != s })
 	l.log.add(changes)
 	if err := l.view.Refresh(t.Context()); err != nil {
@@ -111,7 +111,7 @@ func (l *listing) query(t *rapid.T) (got, want []string) {
 }
 
 // TestListingsEqualTheSlowForm changes services at random, and lists them as people with random
-// bindings and filters: the index selects what a look at every service selects.
+// bindings and filters: the index selects the same as a walk over every service.
 func TestListingsEqualTheSlowForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,8 +145,8 @@ func TestListingsEqualTheSlowForm(t *testing.T) {
 	})
 }
 
-// TestListingsLookAtTheirScope counts the services that a listing asks about: those of the scope, and
-// not all of the hub.
+// TestListingsLookAtTheirScope counts the services that a listing asks about: the services of the
+// scope, and not all of the hub.
 func TestListingsLookAtTheirScope(t *testing.T) {
 	t.Parallel()
 	l := &log{}

@@ -45,7 +45,7 @@ func namesOf(c *Catalog, kind catalog.Kind) []string {
 	return c.byKind[kind].sorted().all()
 }
 
-// seenOf returns what is seen of every object.
+// seenOf returns the view of every object.
 func seenOf(object catalog.Object) notify.Seen {
 	key, meta := object.Key(), object.Meta()
 	project, name := objectname.Split(key.Name)
@@ -150,7 +150,7 @@ func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally no
 		if !slices.Contains(seen.Commits, commit) || !notify.Covers(n, seen) {
 			continue
 		}
-		switch seen.Class { //nolint:exhaustive // the others are not about services, or say nothing
+		switch seen.Class { //nolint:exhaustive // the others are not about services, or have no meaning
 		case notify.Healthy:
 			tally.Healthy++
 		case notify.Failed, notify.Degraded:

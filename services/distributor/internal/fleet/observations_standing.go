@@ -14,9 +14,10 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Standing reads what is wrong with what many services follow from; standing.Reader implements it.
+// Standing reads the problems of objects that many services depend on; standing.Reader implements
+// it.
 type Standing interface {
-	// Problems returns what is wrong with objects. Errors match catalog.ErrUnavailable if the database
+	// Problems returns the problems of objects. Errors match catalog.ErrUnavailable if the database
 	// does not answer.
 	Problems(ctx context.Context, objects []catalog.Object) ([]problems.Item, error)
 }
@@ -29,7 +30,7 @@ type AllObservations struct {
 	learned  *learned
 }
 
-// learned is what the database last said. It is safe for concurrent use.
+// learned is the database's last answer. It is safe for concurrent use.
 type learned struct {
 	mu    sync.Mutex
 	isAny bool
@@ -67,7 +68,7 @@ func (o AllObservations) Learn(ctx context.Context) error {
 	return nil
 }
 
-// followed returns what is seen of an object that services follow from.
+// followed returns the view of an object that services depend on.
 func (o AllObservations) followed(object catalog.Object, worst problems.Item) notify.Seen {
 	seen := seenOf(object)
 	seen.Event.Named, seen.Class = objectname.Display(object.Key().Name), notify.Well
@@ -85,7 +86,7 @@ func (o AllObservations) followed(object catalog.Object, worst problems.Item) no
 	return seen
 }
 
-// lookedUp returns what is seen of an object whose state the database has. Before it was read, that is
+// lookedUp returns the view of an object whose state the database has. Before it was read, that is
 // unknown.
 func (o AllObservations) lookedUp(object catalog.Object) notify.Seen {
 	o.learned.mu.Lock()
@@ -98,15 +99,15 @@ func (o AllObservations) lookedUp(object catalog.Object) notify.Seen {
 	return seen
 }
 
-// notifier returns what is seen of a notifier. One of all projects belongs to the hub, and to no project whose notifiers
-// could be told of it.
+// notifier returns the view of a notifier. One of all projects belongs to the hub, and to no
+// project whose notifiers could be told of it.
 func (o AllObservations) notifier(n *catalog.Notifier) notify.Seen {
 	seen := o.lookedUp(n)
 	seen.Project, seen.Event.Project = n.Project(), n.Project()
 	return seen
 }
 
-// global returns what is seen of a global service.
+// global returns the view of a global service.
 func (o AllObservations) global(global *catalog.GlobalService) notify.Seen {
 	var worst problems.Item
 	for _, item := range problems.OfGlobal(global, globalProblem(o.View, global)) {

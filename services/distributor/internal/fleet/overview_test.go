@@ -18,8 +18,8 @@ import (
 )
 
 // TestOverviewsTouchNoPlan has a cluster's overview change again and again: people who watch are
-// told once until they look, and find the latest; plans stay as they are, and nobody who waits for
-// one is woken.
+// told once until they look, and find the latest; plans stay as they are, and no waiter for one is
+// woken.
 func TestOverviewsTouchNoPlan(t *testing.T) {
 	t.Parallel()
 	l := &log{}

@@ -11,12 +11,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Person is somebody whose rights can be asked for: by the bindings that name them, and as far as the
-// credential of their call goes. Only AdmitPerson makes the Person of a caller, so no call can forget
-// the limit of a token. The zero Person may do nothing.
+// Person is a person whose rights can be asked for: by the bindings that name them, and as far as
+// the credential of their call goes. Only AdmitPerson makes the Person of a caller, so no call can
+// forget the limit of a token. The zero Person may do nothing.
 type Person struct {
 	id identity.Identity
-	// limit is that of the person's API token, which ends then. Nil: there is none.
+	// limit is the limit of the person's API token, which ends then. Nil: there is none.
 	limit *catalog.TokenLimit
 	ends  time.Time
 }
@@ -33,7 +33,7 @@ func (p Person) Identity() identity.Identity { return p.id }
 // Limit returns the limit of the person's API token, and when that ends. Nil: it has none.
 func (p Person) Limit() (limit *catalog.TokenLimit, ends time.Time) { return p.limit, p.ends }
 
-// Tokens is the view for those who describe API tokens. It is safe for concurrent use.
+// Tokens is the view for callers that describe API tokens. It is safe for concurrent use.
 type Tokens struct{ View *View }
 
 // LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or is

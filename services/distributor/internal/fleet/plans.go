@@ -30,7 +30,7 @@ type planBook struct {
 	// admitted comes before the specs of services and what sources hold.
 	admitted *admissions
 	reports  *reports
-	// settings are those of all clusters. A cluster's own come first.
+	// settings are the settings of all clusters. A cluster's own come first.
 	settings syncpolicy.AgentSettings
 	tracer   trace.Tracer
 	seed     maphash.Seed
@@ -49,7 +49,7 @@ type clusterPlans struct {
 	// isOutdated is true if the current plan may name commits that are not the latest ones with its
 	// content.
 	isOutdated bool
-	// asked is when somebody asked last, in seconds since 1970. Readers write it.
+	// asked is the time of the last question, in seconds since 1970. Readers write it.
 	asked atomic.Int64
 	// history is nil until the first plan is replaced.
 	history *planHistory
@@ -76,7 +76,7 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	}
 	p := b.clusterLocked(found)
 	if p.current == nil {
-		// What the plan says was so before, so no event caused it and it has no trace.
+		// The content of the plan is older, so no event caused it and it has no trace.
 		why := plan.Cause{Time: catalog.Now(), Pool: b.pool}
 		p.current = plan.Compute(cluster, b.ownPart(found), b.inputs(found, services), why)
 		b.shareLocked(p.current, nil)
@@ -94,19 +94,19 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	for i, service := range services {
 		inputs[i].IsWithheld, inputs[i].Limits = service.ConfigWaits, b.catalog.AgentLimits(service.Name)
 		b.admitted.apply(&inputs[i], b.reports.timeless)
-		// What counts is the spec that the agent is given.
+		// The spec that the agent receives counts.
 		inputs[i].IsWithheld = inputs[i].IsWithheld || len(cluster.Agent.Lacks(inputs[i].Service.Spec.Requires())) > 0
 	}
 	return inputs
 }
 
-// needsReport reports whether what a plan says of a derived service follows from its report: see
+// needsReport reports whether a plan's entry for a derived service depends on its report: see
 // [admissions.apply].
 func (b *planBook) needsReport(service *catalog.Service) bool {
 	return service.Derived != nil && b.admitted.of(service.UID) == nil && policyOf(b.catalog, service) != nil
 }
 
-// ownPart returns what the cluster's plan says of the cluster itself.
+// ownPart returns the part of the cluster's plan about the cluster itself.
 func (b *planBook) ownPart(cluster *catalog.Cluster) plan.ClusterPart {
 	return plan.ClusterPart{
 		Settings: cluster.Spec.Settings.Over(b.settings),
@@ -205,7 +205,7 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.knownLocked(name); p == nil || p.current == nil {
-		return false // it is computed when somebody asks
+		return false // it is computed at the next question
 	}
 	cluster, own, gone := b.catalog.servicesNamed(name, services)
 	if cluster == nil {
@@ -231,7 +231,7 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 }
 
 // outdate marks the plans of the services' clusters: they may name another commit of a source than
-// the latest. It costs a plan nothing until somebody reads it.
+// the latest. It costs a plan nothing until it is read.
 func (b *planBook) outdate(services []*catalog.Service) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,7 +285,7 @@ func (b *planBook) rememberLocked(p *clusterPlans, version string) {
 	p.history.add(maphash.String(b.seed, version))
 }
 
-// drop removes plans that nobody asked for since then from memory, except those of clusters that
+// drop removes plans that were not asked for since then from memory, except plans of clusters that
 // keep selects.
 func (b *planBook) drop(since time.Time, keep func(clusterUID string) bool) {
 	b.mu.Lock()

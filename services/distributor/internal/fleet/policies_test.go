@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// TestSecPolicyEditsConcernWhatTheyCover edits a policy of a project with many services: only those that it covered
-// or will cover are planned again, and none if it covers the same ones.
+// TestSecPolicyEditsConcernWhatTheyCover edits a policy of a project with many services: only
+// services that it covered or will cover are planned again, and none if it covers the same ones.
 func TestSecPolicyEditsConcernWhatTheyCover(t *testing.T) {
 	t.Parallel()
 	hub, l := fanout.NewHub[catalog.Key](0), &log{}

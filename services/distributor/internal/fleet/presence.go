@@ -43,7 +43,7 @@ type Presence struct {
 	byUID map[string]*agentPresence
 }
 
-// agentPresence is what this replica heard of one agent.
+// agentPresence is this replica's record of one agent.
 type agentPresence struct {
 	cluster string
 	// streams counts open WatchPlan streams.
@@ -51,9 +51,9 @@ type agentPresence struct {
 	seen    time.Time
 	// until is when the agent no longer counts as connected, unless a stream is open.
 	until time.Time
-	// isUnsaved is true if seen or until differ from what is stored.
+	// isUnsaved is true if seen or until differ from the stored ones.
 	isUnsaved bool
-	// shown is what watchers were notified of last.
+	// shown is the state of the last notification of watchers.
 	shown bool
 	// hasArrived is true if the agent has come since presence was last stored.
 	hasArrived bool
@@ -121,7 +121,7 @@ func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresen
 	return hasChanged
 }
 
-// presenceOf joins what this replica heard of a cluster's agent with what is stored.
+// presenceOf joins this replica's record of a cluster's agent with the stored one.
 func (r *Presence) presenceOf(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
 	at := catalog.Now()
 	isConnected, seen = at.Before(cluster.Agent.ConnectedUntil), cluster.Agent.LastSeenAt
@@ -132,7 +132,7 @@ func (r *Presence) presenceOf(cluster *catalog.Cluster) (isConnected bool, seen 
 	case !ok:
 		return isConnected, seen
 	case p.seen.After(seen):
-		// This replica heard from the agent last: what is stored is older.
+		// This replica heard from the agent last: the stored time is older.
 		return p.isConnected(at), p.seen
 	}
 	return isConnected || p.isConnected(at), seen
@@ -146,7 +146,7 @@ func (r *Presence) isStreaming(clusterUID string) bool {
 	return ok && p.streams > 0
 }
 
-// forgetAgents drops what is known of the agents of deleted clusters.
+// forgetAgents drops the records of the agents of deleted clusters.
 func (r *Presence) forgetAgents(clusterUIDs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 // largestShown is how many bundles of a project are listed.
 const largestShown = 5
 
-// BundleUse is what the bundles of a project's repositories take.
+// BundleUse is the room that the bundles of a project's repositories take.
 type BundleUse struct {
-	// Bytes are those of all bundles that services name now, those with equal content once.
+	// Bytes are the sizes of all bundles that services name now, equal ones once.
 	Bytes   int64
 	Bundles int
 	// Largest are the largest of them, at most five.
@@ -41,7 +41,7 @@ type BundleBooks struct {
 	byProject map[string]*bundleBook
 }
 
-// bundleBook is that of one project.
+// bundleBook is the book of one project.
 type bundleBook struct {
 	sizes map[digest.Digest]int64
 	total int64
@@ -93,8 +93,8 @@ func (b *BundleBooks) set(project string, d digest.Digest, bytes int64, isHeld b
 	return true
 }
 
-// enter reserves room for a bundle if the quotas allow it, or says why not. frees is content that the
-// project has no longer afterwards.
+// enter reserves room for a bundle if the quotas allow it, or returns why not. frees is content
+// that the project has no longer afterwards.
 func (b *BundleBooks) enter(project string, quotas catalog.ProjectQuotas, last, next *catalog.Snapshot, frees bool) (release func(), refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,8 +174,8 @@ func largestOf(sizes map[digest.Digest]int64) []digest.Digest {
 }
 
 // Reserve makes room in the project of a source's repository for content that the source is about to
-// hold. The caller releases it after Resolved. If a quota does not allow it, release is nil, and refusal
-// is a sentence that says so.
+// hold. The caller releases it after Resolved. If a quota does not allow it, release is nil, and
+// refusal is a sentence about it.
 //
 // Content that the source holds already has room. Two replicas that see two commits in
 // different orders may each reserve room for one of them. Both are stored in the end, so the quota can be

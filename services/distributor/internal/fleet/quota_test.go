@@ -51,8 +51,8 @@ func sizedSnapshot(size int) *catalog.Snapshot {
 	return &catalog.Snapshot{Commit: "c", Digest: digest.FromBytes(fmt.Append(nil, size)), ContentSize: int64(size)}
 }
 
-// TestBundleBooksAreTheCount changes services, content and repositories at random. The use of each project
-// is always what a look at all its sources gives, and that of a project with a quota within it.
+// TestBundleBooksAreTheCount changes services, content and repositories at random. The use of each
+// project is always the sum over all its sources, and a project's with a quota within it.
 func TestBundleBooksAreTheCount(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,7 +89,7 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 			"resolve": func(t *rapid.T) {
 				source, next := sources.Draw(t, "source"), sizedSnapshot(rapid.IntRange(1, 15).Draw(t, "size"))
 				if !v.Wanted(source) {
-					return // nobody asks for it
+					return // it is not asked for
 				}
 				release, refusal := v.Reserve(source, next)
 				if refusal != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// spreadAtOnce is how many names spread looks at under one lock.
+// spreadAtOnce is how many names spread visits under one lock.
 const spreadAtOnce = 1000
 
 // reach reports whether an edit touches a service of its project. The cluster is nil if the catalog does not have it.
@@ -21,8 +21,8 @@ func (s *changeSet) addReach(project string, touches reach) {
 	s.reaches[project] = append(s.reaches[project], touches)
 }
 
-// addCovered adds the services that a rollout policy covered or will cover, if an edit changes which these
-// are: their plans say nothing else of it. A policy that is not there is nil.
+// addCovered adds the services that a rollout policy covered or will cover, if an edit changes
+// which these are: their plans do not depend on it otherwise. A policy that is not there is nil.
 func (s *changeSet) addCovered(last, next *catalog.RolloutPolicy) {
 	if last != nil && next != nil && last.SelectsLike(next) {
 		return
@@ -36,8 +36,9 @@ func (s *changeSet) addCovered(last, next *catalog.RolloutPolicy) {
 	})
 }
 
-// spread adds the services that edits of few objects touch. A project may have 200,000 services, so it looks at some
-// at a time, and others use the catalog between. The caller holds the view's writing, so services and clusters stay.
+// spread adds the services that edits of few objects touch. A project may have 200,000 services, so
+// it visits some at a time, and others use the catalog between. The caller holds the view's
+// writing, so services and clusters stay.
 func spread(c *Catalog, s *changeSet) {
 	for project, reaches := range s.reaches {
 		eachName(c, catalog.KindService, project, func(name string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestSecSpreadLeavesTheLock walks over more services than are looked at under one lock, and has somebody wait for
-// the lock from the first of them on.
+// TestSecSpreadLeavesTheLock walks over more services than are visited under one lock, and has a
+// goroutine wait for the lock from the first of them on.
 func TestSecSpreadLeavesTheLock(t *testing.T) {
 	t.Parallel()
 	for _, project := range []string{"default", "shop"} {
@@ -41,7 +41,7 @@ func TestSecSpreadLeavesTheLock(t *testing.T) {
 					c.mu.Unlock()
 					changed <- seen
 				}()
-				for c.mu.TryRLock() { // until somebody waits for the lock
+				for c.mu.TryRLock() { // until a goroutine waits for the lock
 					c.mu.RUnlock()
 					runtime.Gosched()
 				}

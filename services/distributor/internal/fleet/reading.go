@@ -158,7 +158,7 @@ func (r *reading) some(ctx context.Context) error {
 	}
 	r.end(clusters)
 	v.revise(ctx, set)
-	v.p.Plans.Publish(slices.Collect(maps.Values(clusters))...) // of those that were held back
+	v.p.Plans.Publish(slices.Collect(maps.Values(clusters))...) // of the held ones
 	return nil
 }
 
@@ -197,8 +197,8 @@ func (r *reading) lacks(service *catalog.Service) bool {
 	return ok && r.isLeft(cluster.UID)
 }
 
-// takeReport takes over a report, and returns its service if there is one. What is known of a service stays
-// if its stored report is damaged. The caller holds View.refreshing.
+// takeReport takes over a report, and returns its service if there is one. The record of a service
+// stays if its stored report is damaged. The caller holds View.refreshing.
 func takeReport(ctx context.Context, v *View, report catalog.StoredReport, set *changeSet) *catalog.Service {
 	service, ok := v.Service(report.Service)
 	isCurrent := ok && service.UID == report.ServiceUID

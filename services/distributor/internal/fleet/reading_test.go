@@ -55,8 +55,9 @@ func reported(t *testing.T, v *derivedView, cluster string) (catalog.Phase, *cat
 	return status.Report.Phase, status.Problem
 }
 
-// TestReportsAreReadAfterTheStart has a store that does not give the reports of derived services at the start.
-// The view is loaded without them, says so, and reads them later. A report that came meanwhile stays.
+// TestReportsAreReadAfterTheStart has a store that does not give the reports of derived services at
+// the start. The view is loaded without them, reports it, and reads them later. A report that came
+// meanwhile stays.
 func TestReportsAreReadAfterTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, all := derivedReports(catalog.PhaseHealthy)
@@ -99,8 +100,8 @@ func TestReportsAreReadAfterTheStart(t *testing.T) {
 	})
 }
 
-// TestReportsOfASmallFleetAreReadAtTheStart requires that nobody sees a fleet without its reports where these are
-// read in a moment, and in a hub without global services.
+// TestReportsOfASmallFleetAreReadAtTheStart requires that no caller sees a fleet without its
+// reports where these are read in a moment, and in a hub without global services.
 func TestReportsOfASmallFleetAreReadAtTheStart(t *testing.T) {
 	t.Parallel()
 	l, all := derivedReports(catalog.PhaseHealthy)
@@ -113,7 +114,7 @@ func TestReportsOfASmallFleetAreReadAtTheStart(t *testing.T) {
 		t.Errorf("got %s, %v, want the report that was stored", phase, problem)
 	}
 	none := &log{}
-	none.isDerivedAway.Store(true) // nobody asks, because there is no global service
+	none.isDerivedAway.Store(true) // no one asks, because there is no global service
 	none.add(catalog.Changes{Clusters: all.Clusters})
 	empty := newDerivedView(none, fleet.AtOnce{})
 	for _, view := range []*derivedView{v, empty} {
@@ -128,8 +129,9 @@ func TestReportsOfASmallFleetAreReadAtTheStart(t *testing.T) {
 	}
 }
 
-// TestSecPlansWaitForReportsThatDecide has a policy that has taken over none of its services. What a cluster has
-// applied decides whether it goes on with it, so no plan is given before that is known.
+// TestSecPlansWaitForReportsThatDecide has a policy that has taken over none of its services. A
+// cluster's applied content decides whether the service keeps it, so no plan is sent before it is
+// known.
 func TestSecPlansWaitForReportsThatDecide(t *testing.T) {
 	t.Parallel()
 	entryOf := func(v *derivedView) plan.Entry {
@@ -190,9 +192,9 @@ func TestReadingEndsWithTheHub(t *testing.T) {
 	}
 }
 
-// TestADamagedReportHoldsNothingUp requires that a report that cannot be read is logged, and costs neither the other
-// reports nor the start of the hub. Under a policy, its service keeps what is in the cluster. The agent's next report
-// is taken.
+// TestADamagedReportHoldsNothingUp requires that a report that cannot be read is logged, and costs
+// neither the other reports nor the start of the hub. Under a policy, its service keeps the
+// cluster's content. The agent's next report is taken.
 func TestADamagedReportHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	l, all := derivedReports(catalog.PhaseHealthy)
@@ -229,8 +231,8 @@ func TestADamagedReportHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestReadingGoesOnAfterTheStoreWasAway has a store that ends after some of the clusters. What was read stays, each
-// failure is logged, and the rest is read when the store is back.
+// TestReadingGoesOnAfterTheStoreWasAway has a store that ends after some of the clusters. Reports
+// that were read stay, each failure is logged, and the rest is read when the store is back.
 func TestReadingGoesOnAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clusters = 40

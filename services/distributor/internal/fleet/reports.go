@@ -14,12 +14,13 @@ import (
 )
 
 // reports are the latest ones of services, by the service's uid: a service that is created again
-// under its name does not inherit one. A large fleet has millions, of which most say the same at
-// different times, so reports share what they say. It is safe for concurrent use.
+// under its name does not inherit one. A large fleet has millions, most with equal content at
+// different times, so reports share their content. It is safe for concurrent use.
 type reports struct {
 	mu    sync.RWMutex
 	byUID map[catalog.UID]*heldReport
-	// said are what reports say. An agent chooses that, so it is held no longer than a report says it.
+	// said are the contents of reports. An agent chooses its own, so it is held no longer than a
+	// report has it.
 	said map[gist]weak.Pointer[catalog.ServiceReport]
 }
 
@@ -88,7 +89,7 @@ func (r *reports) shareLocked(said *catalog.ServiceReport) *catalog.ServiceRepor
 	if len(r.said) >= maxShared {
 		clear(r.said)
 	}
-	r.said[key] = weak.Make(said) // the latest is the one that others are more likely to say, too
+	r.said[key] = weak.Make(said) // the latest is the one that others are more likely to have, too
 	return said
 }
 
@@ -141,7 +142,7 @@ type heldReport struct {
 	times              reportTimes
 }
 
-// hold returns a report as it is held, with its own copy of what it says.
+// hold returns a report as it is held, with its own copy of the content.
 func hold(stored catalog.StoredReport) *heldReport {
 	held := &heldReport{entry: stored.Entry, observedGeneration: stored.ObservedGeneration}
 	if stored.Report != nil {

@@ -63,8 +63,9 @@ func (r layerReference) leadsTo(set string) bool {
 	return (&catalog.Config{References: map[string]string{"": r.text}}).NamesSet(r.project, set)
 }
 
-// Layers implements drive.Fleet. It returns all sets of the projects of the services, and those of others that
-// a reference leads to. If there are too many references to follow, it returns all sets.
+// Layers implements drive.Fleet. It returns all sets of the projects of the services, and sets of
+// others that a reference leads to. If there are too many references to follow, it returns all
+// sets.
 func (r Rollouts) Layers(services []*catalog.Service) []string {
 	if len(services) == 0 {
 		return nil
@@ -189,8 +190,8 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.
 	return seen
 }
 
-// hold says why a service, whose entry in its cluster's plan is given, has another release than its spec and
-// its sources make. Nil: it has that one.
+// hold returns why a service, whose entry in its cluster's plan is given, has another release than
+// its spec and its sources make. Nil: it has that one.
 func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
 	v := r.View
 	known := v.admitted.of(service.UID)
@@ -233,7 +234,7 @@ func (r Rollouts) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold
 	return &Hold{Admission: &catalog.Admission{}, Policy: policy.Name, IsNewcomer: true}
 }
 
-// waitsFor says what a service waits for that a policy has not taken over.
+// waitsFor names what a service waits for that a policy has not taken over.
 func (r Rollouts) waitsFor(service *catalog.Service, policy string) string {
 	v, name := r.View, objectname.Display(policy)
 	if from := service.Derived; from != nil {

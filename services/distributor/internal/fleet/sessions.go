@@ -7,9 +7,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// ProviderStatus is what is known of an identity provider.
+// ProviderStatus is the state of an identity provider.
 type ProviderStatus struct {
-	// Sessions counts those that began with it and have not ended.
+	// Sessions counts the sessions that began with it and have not ended.
 	Sessions int
 }
 

@@ -161,8 +161,8 @@ func TestReportsShareWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestSecReplacedReportsAreFreed has an agent report something else again and again, with long texts. What it has
-// replaced does not stay in memory for others who might say the same.
+// TestSecReplacedReportsAreFreed has an agent report something else again and again, with long
+// texts. A replaced report does not stay in memory for others with the same content.
 func TestSecReplacedReportsAreFreed(t *testing.T) {
 	v, l, _ := newView(t)
 	before := heap()

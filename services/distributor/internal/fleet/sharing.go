@@ -10,12 +10,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// maxShared bounds what is remembered of each kind. Beyond it everything is forgotten, which costs
-// memory for the values that are in use and are shared no longer.
+// maxShared bounds the remembered values of each kind. Beyond it everything is forgotten, which
+// costs memory for the values that are in use and are shared no longer.
 const maxShared = 1 << 16
 
-// maxSharedBytes bounds what is remembered of a value. Agents choose texts, and what is longer than a few
-// digests is not one that many of them report.
+// maxSharedBytes bounds the size of a remembered value. Agents choose texts, and many of them do
+// not report the same one if it is longer than a few digests.
 const maxSharedBytes = 1024
 
 // interned holds one of equal values, by what makes them equal.

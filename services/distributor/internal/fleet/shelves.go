@@ -148,7 +148,7 @@ type shelf[O catalog.Object] struct {
 	objects byName[O]
 	// names are in the order of listings.
 	names nameSet
-	// counted is what one object adds to the totals of its project.
+	// counted is one object's part of the totals of its project.
 	counted Totals
 	// changed returns the objects of the kind in a batch of changes.
 	changed func(*catalog.Changes) []O
@@ -327,7 +327,7 @@ func addCluster(s *changeSet, last, next *catalog.Cluster) {
 		s.addPlan(next.Name)
 	}
 	if last.Agent.KeyGeneration != next.Agent.KeyGeneration {
-		// Streams that were opened with the old key check whether they may go on.
+		// Streams that were opened with the old key check whether they may continue.
 		s.clusters[next.Name] = struct{}{}
 	}
 }
@@ -365,7 +365,8 @@ func putProject(_ *Catalog, last, next *catalog.Project, s *changeSet) {
 	}
 }
 
-// removeProject runs after everything in the project has gone, but for a store that lost its memory.
+// removeProject runs after everything in the project has gone, except with a store that lost its
+// memory.
 func removeProject(_ *Catalog, last *catalog.Project, s *changeSet) {
 	s.addReach(last.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
 }

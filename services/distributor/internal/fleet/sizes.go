@@ -11,7 +11,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
-// countAgainAfter is how long a count of services under policies is good enough: it looks at every service.
+// countAgainAfter is how long a count of services under policies is good enough: it visits every
+// service.
 const countAgainAfter = time.Minute
 
 // Sizes knows which rollout policies cover more services than a rollout can have. It is safe for concurrent use.

@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 
-// sourceStates is what is known of the content of sources, and of the mirrors that they are read
-// from. It is safe for concurrent use. Sources are given in their normal spelling.
+// sourceStates is the state of the content of sources, and of the mirrors that they are read from.
+// It is safe for concurrent use. Sources are given in their normal spelling.
 type sourceStates struct {
 	mu          sync.RWMutex
 	resolutions map[catalog.Source]catalog.Resolution
@@ -32,14 +32,14 @@ func newSourceStates() *sourceStates {
 	}
 }
 
-// resolution returns what is known of a source.
+// resolution returns the state of a source.
 func (s *sourceStates) resolution(source catalog.Source) catalog.Resolution {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.resolutions[source]
 }
 
-// put replaces what is known of a source and returns it, unless next is of an earlier state of the
+// put replaces the state of a source and returns it, unless next is of an earlier state of the
 // upstream.
 func (s *sourceStates) put(source catalog.Source, next catalog.Resolution) (last catalog.Resolution, ok bool) {
 	s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *sourceStates) releaseLocked(source catalog.Source) {
 	}
 }
 
-// drop drops what is known of a source.
+// drop drops the state of a source.
 func (s *sourceStates) drop(source catalog.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *sourceStates) drop(source catalog.Source) {
 	delete(s.resolutions, source)
 }
 
-// forget drops what is known of a repository, and returns its sources with what they held.
+// forget drops the state of a repository, and returns its sources with their content.
 func (s *sourceStates) forget(repository string) map[catalog.Source]*catalog.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *sourceStates) holding(d digest.Digest) []catalog.Source {
 	return slices.Collect(maps.Keys(s.holders[d]))
 }
 
-// putMirror replaces what is known of a repository's mirror, unless an owner with a later epoch has
+// putMirror replaces the state of a repository's mirror, unless an owner with a later epoch has
 // spoken; nil means that the mirror is gone. It reports whether other refs are held back now.
 func (s *sourceStates) putMirror(repository string, mirror *catalog.Mirror) (hasOtherRefs bool) {
 	s.mu.Lock()
@@ -109,7 +109,7 @@ func (s *sourceStates) putMirror(repository string, mirror *catalog.Mirror) (has
 	return !slices.Equal(last.HeldRefs, s.mirrors[repository].HeldRefs)
 }
 
-// mirror returns what is known of a repository's mirror.
+// mirror returns the state of a repository's mirror.
 func (s *sourceStates) mirror(repository string) (catalog.Mirror, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,7 +131,7 @@ func (s *sourceStates) inputs(services ...*catalog.Service) []plan.Input {
 	return inputs
 }
 
-// of returns what is known of a service's sources and of their mirrors, in the order of the spec.
+// of returns the states of a service's sources and of their mirrors, in the order of the spec.
 func (s *sourceStates) of(service *catalog.Service) ([]catalog.Resolution, []catalog.Mirror) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

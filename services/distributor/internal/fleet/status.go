@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// ServiceStatus is what is known of a service.
+// ServiceStatus is the state of a service.
 type ServiceStatus struct {
 	Phase   catalog.Phase
 	Problem *catalog.Problem
@@ -32,7 +32,7 @@ type ServiceStatus struct {
 	Hold *Hold
 }
 
-// Hold says why a service has another release than its spec and its sources make.
+// Hold is why a service has another release than its spec and its sources make.
 type Hold struct {
 	*catalog.Admission
 	// Policy is the path of the policy whose rollouts decide; empty for a pin.
@@ -41,13 +41,13 @@ type Hold struct {
 	Own *catalog.StagedSpec
 	// IsConfigHeld is true if the service is held at another configuration than its own.
 	IsConfigHeld bool
-	// IsNewcomer is true if the policy has not taken the service over: nothing is held, and the agent is
-	// given nothing. Describe sets WaitsFor, which says why, as a sentence.
+	// IsNewcomer is true if the policy has not taken the service over: nothing is held, and the agent
+	// is given nothing. Describe sets WaitsFor to the reason, as a sentence.
 	IsNewcomer bool
 	WaitsFor   string
 }
 
-// ClusterStatus is what is known of a cluster.
+// ClusterStatus is the state of a cluster.
 type ClusterStatus struct {
 	Enrolled        bool
 	Connected       bool
@@ -61,7 +61,7 @@ type ClusterStatus struct {
 // serviceFacts is everything that a service's status is derived from. Its methods are pure.
 type serviceFacts struct {
 	service *catalog.Service
-	// agent is that of the service's cluster.
+	// agent is the agent of the service's cluster.
 	agent   catalog.Agent
 	entry   plan.Entry
 	sources []catalog.Resolution
@@ -114,7 +114,7 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Phase = catalog.PhaseSyncing
 	}
 	if s.Problem == nil {
-		s.Problem = cmp.Or(f.configured.ConfigProblem, f.service.ConfigProblem) // beside the phase: what is applied works
+		s.Problem = cmp.Or(f.configured.ConfigProblem, f.service.ConfigProblem) // beside the phase: the applied objects work
 	}
 	return s
 }
@@ -210,7 +210,7 @@ func (f serviceFacts) isCurrent() bool {
 }
 
 // isDryRun reports whether the report is about a dry run of the desired state. The rest of such a
-// report is about what is applied, which is another state.
+// report is about the applied objects, which is another state.
 func (f serviceFacts) isDryRun() bool {
 	return f.report.Report != nil && f.report.Report.DryRun != nil && f.report.Entry == f.entry.Digest
 }

@@ -17,13 +17,13 @@ type Tally struct {
 	Total, Healthy     int
 }
 
-// Tallies count the services of clusters that somebody has asked for. A count is brought up to date
-// when it is read: it costs one status for each service that changed since, for all readers together. It is
+// Tallies count the services of clusters that were asked for. A count is brought up to date when it
+// is read: it costs one status for each service that changed since, for all readers together. It is
 // safe for concurrent use.
 //
 // A writer invalidates services after their status has changed, and before watchers are notified. A
-// reader computes statuses while it holds the lock of the cluster's count, so that lock comes before
-// those of all parts that a status joins.
+// reader computes statuses while it holds the lock of the cluster's count, so that lock comes
+// before the locks of all parts that a status joins.
 type Tallies struct {
 	catalog *Catalog
 	// isHealthy reports whether a service is healthy now, by its status.
@@ -119,8 +119,8 @@ func (t *Tally) add(n int, isHealthy bool) {
 	}
 }
 
-// invalidate has the services of a change counted again, in the clusters that they are in and in those
-// that they have left.
+// invalidate has the services of a change counted again, in their present and their former
+// clusters.
 func (t *Tallies) invalidate(set *changeSet) {
 	if t.isEmpty() {
 		return

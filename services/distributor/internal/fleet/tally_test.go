@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// TestTalliesAreTheCount changes services, reports and content at random: the counts of each cluster are
-// always what a look at each of its services gives.
+// TestTalliesAreTheCount changes services, reports and content at random: the counts of each
+// cluster always equal the sum over its services.
 func TestTalliesAreTheCount(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

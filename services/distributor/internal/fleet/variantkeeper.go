@@ -18,9 +18,9 @@ const (
 	variantRetry = time.Minute
 )
 
-// VariantKeeper has the store keep the variants that services have, and end those that none has. Every
-// replica has one: they agree without asking each other, because keeping a variant twice changes nothing,
-// and one that ended too early is kept again. One goroutine runs it.
+// VariantKeeper has the store keep the variants that services have, and end the ones that none has.
+// Every replica has one: they agree without asking each other, because keeping a variant twice
+// changes nothing, and one that ended too early is kept again. One goroutine runs it.
 type VariantKeeper struct {
 	View   *View
 	Store  catalog.Variants
@@ -68,9 +68,9 @@ func (k VariantKeeper) keep(ctx context.Context, lacking []catalog.ConfigVariant
 	return k.Store.Forget(ctx, unused)
 }
 
-// lookAtVariants returns the variants that are to be stored, those that are to end, and when to look again.
-// While a global service is being derived, none of its variants ends, and none of the held ones does, at which
-// services are held.
+// lookAtVariants returns the variants that are to be stored, the ones that are to end, and when to
+// look again. While a global service is being derived, none of its variants ends, and none of the
+// held ones does, at which services are held.
 func lookAtVariants(c *Catalog, held map[string]catalog.ConfigVariant, at time.Time) (lacking []catalog.ConfigVariant, unused []string, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 type variantBook struct {
 	// uses are by the id of the variant. One that is stored and that no service has is among them, too.
 	uses map[string]*variantUse
-	// states are what is stored, by id.
+	// states are the stored ones, by id.
 	states map[string]catalog.VariantState
 	// lacking is set when a service has a variant that is not stored.
 	lacking wake.Signal
@@ -68,8 +68,8 @@ func (b *variantBook) count(service *catalog.Service, n int) {
 	}
 }
 
-// settle completes the configuration of a derived service, which nobody else has seen yet, with what is
-// stored of its variant. A service whose variant is not stored waits.
+// settle completes the configuration of a derived service, which no reader has seen yet, with its
+// stored variant. A service whose variant is not stored waits.
 func (b *variantBook) settle(service *catalog.Service) {
 	variant := variantOf(service)
 	if variant == nil {
@@ -99,12 +99,13 @@ func unread() *catalog.Problem {
 	return &catalog.Problem{Reason: reason.ConfigMissing, Message: "the hub has not read the values of back ends yet"}
 }
 
-// isDerivationProblem reports whether a problem is one of the derivation, which comes before those of values.
+// isDerivationProblem reports whether a problem is one of the derivation, which comes before
+// problems of values.
 func isDerivationProblem(p *catalog.Problem) bool {
 	return p != nil && (p.Reason == reason.DerivationFailed || p.Reason == reason.DerivationTooExpensive || p.Reason == reason.DerivationPending)
 }
 
-// put takes over what is stored now.
+// put takes over the stored state.
 func (b *variantBook) put(states []catalog.VariantState) {
 	for _, state := range states {
 		use := b.uses[state.ID]
@@ -128,7 +129,8 @@ func (b *variantBook) put(states []catalog.VariantState) {
 	}
 }
 
-// endedVariants returns the end of each variant that is stored: what a store without them would say.
+// endedVariants returns the end of each variant that is stored: the content of a store without
+// them.
 func endedVariants(c *Catalog) []catalog.VariantState {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
