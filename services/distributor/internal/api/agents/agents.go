@@ -5,8 +5,8 @@
 // out plans and configurations, and takes reports.
 //
 // An agent is given its own cluster's plan and nothing else. Everything but enrolment, reports and
-// configurations is answered from memory. Before it refuses an agent, a call has the view read the
-// store, because another replica may have just learnt what is missing here. Callers that come all
+// configurations is answered from memory. Before it refuses an agent, a call makes the view read
+// the store, because another replica may have just learnt the missing part. Callers that come all
 // at once are admitted one after another and told when to come again.
 package agents
 

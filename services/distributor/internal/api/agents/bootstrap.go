@@ -24,7 +24,7 @@ type Journal interface {
 	RefuseEnrolment(ctx context.Context, origin catalog.Origin, token string, why reason.Reason)
 }
 
-// BootstrapDeps are what [NewBootstrap] needs, all required.
+// BootstrapDeps are the collaborators of [NewBootstrap], all required.
 type BootstrapDeps struct {
 	// Editor makes the clusters. It is the hub's own: what a token may make was decided when the token
 	// was made.

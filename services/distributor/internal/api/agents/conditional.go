@@ -30,9 +30,9 @@ const (
 	formUnchanged = "unchanged"
 )
 
-// revalidate gives the answer to an HTTP GET its entity tag: of what it says, in which form, and
-// encoded how. It returns the error that makes Connect answer 304 when the caller has named that
-// tag. For calls by POST it does nothing.
+// revalidate gives the answer to an HTTP GET its entity tag: a sum of its content, form and
+// encoding. It returns the error that makes Connect answer 304 when the caller has named that tag.
+// For calls by POST it does nothing.
 //
 // Tags are weak, because versions leave out commits, traces and times: equal ones mean the same to
 // an agent, on every replica, but need not be the same bytes.
@@ -52,8 +52,8 @@ func revalidate(ctx context.Context, form, version string) error {
 	return nil
 }
 
-// seen is the version that the caller saw last: the one that it says it knows, or else the one in
-// the first of the tags that it names in an HTTP GET. It is "" for a caller who saw none.
+// seen is the version that the caller saw last: the one in its request, or else the one in the
+// first of the tags that it names in an HTTP GET. It is "" for a caller who saw none.
 func seen(ctx context.Context, known string) string {
 	info, ok := connect.CallInfoForHandlerContext(ctx)
 	if known != "" || !ok || info.HTTPMethod() != http.MethodGet {

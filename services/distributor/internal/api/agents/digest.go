@@ -27,8 +27,8 @@ func (s *Service) GetDigest(ctx context.Context, req *distributorv1.GetDigestReq
 	known := seen(ctx, req.GetKnownDigest())
 	answer, err := s.digest(cluster.Name, req)
 	if err != nil || answer.GetDigest() != known {
-		// Another replica may have told the caller of what is not known here. Without the store,
-		// what is known counts.
+		// Another replica may have told the caller about a change that is unknown here. Without the
+		// store, this replica's view counts.
 		_ = s.d.View.CatchUp(ctx, cluster.Name, known)
 		answer, err = s.digest(cluster.Name, req)
 	}
@@ -43,7 +43,7 @@ func (s *Service) GetDigest(ctx context.Context, req *distributorv1.GetDigestReq
 	return answer, revalidate(ctx, formDigest, answer.GetDigest())
 }
 
-// digest answers from what is known here.
+// digest answers from this replica's view.
 func (s *Service) digest(cluster string, req *distributorv1.GetDigestRequest) (*distributorv1.GetDigestResponse, error) {
 	current, ok := s.d.View.Plan(cluster)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// crowded says that too many agents come at once, and when it is the turn of this one.
+// crowded reports that too many agents come at once, and when it is the turn of this one.
 func crowded(wait time.Duration) error {
 	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
 		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
@@ -29,13 +29,13 @@ func tooOften(message string, wait time.Duration) error {
 	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message+"; wait as told", rpcerr.RetryAfter(wait))
 }
 
-// behind says that this replica may know less than the one that the agent asked before.
+// behind reports that this replica may know less than the one that the agent asked before.
 func behind(err error) error {
 	if !errors.Is(err, catalog.ErrUnavailable) {
 		return wire.Error(err)
 	}
 	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-		"the database does not answer, and without it this replica does not know whether its plan is older than yours; keep yours",
+		"the database does not answer, and without it this replica cannot know whether its plan is older than yours; keep yours",
 		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
 }
 
@@ -47,20 +47,20 @@ func admissionError(err error) error {
 		return wire.TokenInvalid(fleet.ErrIdentityEnded.Error())
 	case errors.Is(err, catalog.ErrUnavailable):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-			"the database does not answer, and without it this replica does not know whether the cluster's identity lasts; ask again",
+			"the database does not answer, and without it this replica cannot know whether the cluster's identity lasts; ask again",
 			rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
 	}
 	return wire.Error(err)
 }
 
-// undecided says that derived services may be missing from what this replica knows of the cluster. An
-// agent that was given such a plan would remove them.
+// undecided reports that derived services may be missing from this replica's view of the cluster.
+// An agent that was given such a plan would remove them.
 func undecided() error {
 	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DERIVATION_PENDING,
 		"this replica is still deriving services of the cluster; keep the plan that you have, and ask again", rpcerr.RetryAfter(wire.StoreRetry))
 }
 
-// keyRejected says that an assertion was not signed with the cluster's key.
+// keyRejected reports that an assertion was not signed with the cluster's key.
 func keyRejected() error {
 	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_CLUSTER_KEY_REJECTED,
 		"the cluster's key was revoked or replaced; enrol the agent again with a new join token")
@@ -69,7 +69,7 @@ func keyRejected() error {
 // intakeRetry is about when to report again while too many agents report.
 const intakeRetry = 5 * time.Second
 
-// busy says that too many reports wait to be stored.
+// busy reports that too many reports wait to be stored.
 func busy() error {
 	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
 		"too many agents report at once; report again later", rpcerr.RetryAfter(backoff.Jitter(intakeRetry, 0.5)))

@@ -75,8 +75,8 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 	return m
 }
 
-// deltaMessage returns what leads from one plan to another. It returns nil when the first is
-// unknown, and when nothing is left of it: then the whole plan says the same.
+// deltaMessage returns the change from one plan to another. It returns nil when the first is
+// unknown, and when nothing is left of it: then the whole plan is equivalent.
 func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 	if from == nil {
 		return nil

@@ -71,7 +71,7 @@ type hub struct {
 	token  string
 }
 
-// lines are what was logged.
+// lines are the log.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -24,8 +24,8 @@ const (
 	// reconnectAfter is the base delay, with heavy jitter, that a stopping replica sends to its agents, so that the
 	// other replicas are not flooded.
 	reconnectAfter = 3 * time.Second
-	// seatRetry is when to try again after a cluster held too many streams: those that are dead end
-	// within a minute.
+	// seatRetry is when to try again after a cluster held too many streams: dead ones end within a
+	// minute.
 	seatRetry = 15 * time.Second
 )
 
@@ -46,8 +46,7 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	if fleet.IsUndecided(s.d.View, cluster.Name) {
 		return undecided()
 	}
-	// The watcher comes first, so that no change falls between the plan that is there and those
-	// that follow.
+	// The watcher comes first, so that no change falls between the current plan and later ones.
 	w := s.d.Plans.Watch(cluster.Name)
 	defer w.Close()
 	defer s.d.View.Opened(cluster)()

@@ -4,13 +4,13 @@
 // Package backendhook receives webhooks that have configuration back ends read now instead of at
 // their next refresh: POST /webhooks/config/{backend}. Tools that rotate secrets send them.
 //
-// What it promises:
+// Its promises:
 //
-//   - A webhook only ever makes the hub read earlier. Nothing that it says is believed.
+//   - A webhook only ever makes the hub read earlier. Its content is not trusted.
 //   - A delivery is proven by the secret of its back end, in the forms in which gitcache takes generic
 //     webhooks: an HMAC over time and body, or the secret itself as a bearer token. A sender without
 //     the proof does not learn whether there is such a back end.
-//   - Senders are bounded before they are known: the deliveries of one address, those of all, and the
+//   - Senders are bounded before they are known: the deliveries of one address, all deliveries, and the
 //     bytes of a body. So are the deliveries about one back end.
 //   - A signed delivery counts once at a replica, within the five minutes for which it is valid. At
 //     another replica it makes one more read, which the limits of reads bound.
@@ -60,8 +60,8 @@ const (
 	sourceEvery, sourceBurst = 50 * time.Millisecond, 100
 	allRate, allBurst        = 50, 200
 	targetEvery, targetBurst = time.Second, 60
-	// maxRemembered bounds the signed deliveries that are remembered; it exceeds those that allRate and
-	// targetEvery let in within the time for which they are valid.
+	// maxRemembered bounds the signed deliveries that are remembered; it exceeds the number that
+	// allRate and targetEvery let in within the time for which they are valid.
 	maxRemembered = 50_000
 )
 
@@ -103,7 +103,7 @@ func New(p Params) (*Handler, error) {
 	}, errors.Join(err, errSeen)
 }
 
-// outcome is what became of a delivery; the values are those of a metric.
+// outcome is the outcome of a delivery; the values are those of a metric.
 type outcome string
 
 const (
@@ -134,7 +134,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"entries":`+strconv.Itoa(entries)+"}\n") // a sender that hung up is told nothing
 }
 
-// receive judges a delivery, and does what it asks for. The error is what the sender is answered.
+// receive judges a delivery, and carries it out. The error is the answer to the sender.
 func (h *Handler) receive(r *http.Request) (entries int, result outcome, err error) {
 	ctx := r.Context()
 	if wait, ok := h.sources.Enter(sourceOf(r)); !ok {
@@ -231,7 +231,7 @@ func (h *Handler) forget(c claim) {
 // ignored.
 const nobodys secret.Text = "stands for the secret of a back end that is not there"
 
-// claim is what a delivery's headers offer as a proof that its sender knows a secret.
+// claim is the proof in a delivery's headers that its sender knows a secret.
 type claim struct {
 	// mac is an HMAC-SHA-256 with the secret as its key, over prefix and body. Nil: token counts.
 	mac    []byte

@@ -14,8 +14,8 @@ import (
 // however short it is.
 const maxRanges = 16
 
-// readable returns the request as http.ServeContent understands it. That looks at the first line of
-// a header only, gives ranges to a HEAD, refuses units it does not know, and takes any number of
+// readable returns the request as http.ServeContent understands it. That reads the first line of a
+// header only, gives ranges to a HEAD, refuses units it does not know, and takes any number of
 // ranges; RFC 9110 wants the first three otherwise and leaves the last one open. Where ranges do
 // not count, the answer is the whole.
 func readable(r *http.Request) *http.Request {
@@ -55,7 +55,7 @@ func refuses(header http.Header, tag string) bool {
 	return asked && !serve.NamesTag(lines, tag, false)
 }
 
-// has reports whether If-None-Match says that the client has the representation (RFC 9110, weak
+// has reports whether the client has the representation by If-None-Match (RFC 9110, weak
 // comparison).
 func has(header http.Header, tag string) bool {
 	return serve.NamesTag(header["If-None-Match"], tag, true)

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// with adds a header to those of a form.
+// with adds a header to the headers of a form.
 func with(form http.Header, more http.Header) http.Header {
 	header := form.Clone()
 	maps.Copy(header, more)

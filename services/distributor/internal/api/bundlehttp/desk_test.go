@@ -47,7 +47,7 @@ type desk struct {
 	isUndecided atomic.Bool
 }
 
-// plans are those of a desk, without reading the store once more for what is missing.
+// plans are a desk's plans, without reading the store once more for missing ones.
 type plans struct {
 	*fleet.View
 
@@ -134,7 +134,7 @@ func newDeskOf(tb testing.TB, level zstd.EncoderLevel, content string) *desk {
 
 // sql is a database that counts how often it is asked.
 type sql struct {
-	fleet.Store // what is not expected to be called is nil
+	fleet.Store // functions that are not expected to be called are nil
 
 	content map[string]*folder
 	calls   atomic.Int32
@@ -236,8 +236,8 @@ func (verifier) Verify(_ context.Context, token string) (identity.Identity, erro
 	return identity.Identity{}, identity.ErrTokenInvalid
 }
 
-// get asks for a bundle as cluster one's agent unless the header has a token, and exactly as the
-// header says: nothing is added or undone on the way.
+// get asks for a bundle as cluster one's agent unless the header has a token, and exactly by the
+// header: nothing is added or undone on the way.
 func (d *desk) get(tb testing.TB, method, name string, header http.Header) (*http.Response, []byte) {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(tb.Context(), method, d.url+"/v1/bundles/"+name, http.NoBody)

@@ -27,7 +27,7 @@ const (
 	encodersOfCluster = 1
 	// encoderWait is how long a request waits for an encoder.
 	encoderWait = 10 * time.Second
-	// gzipLevel is what most servers compress with.
+	// gzipLevel is the level of most servers.
 	gzipLevel = 6
 )
 
@@ -65,7 +65,8 @@ func (e *encoder) acquire(ctx context.Context, cluster string) (done func(), err
 		"this replica encodes other bundles now; ask again, or accept zstd, in which bundles are stored", rpcerr.RetryAfter(encoderWait))
 }
 
-// compress writes the content of a blob as gzip. It ends the stream only if the content is what the blob's digest says.
+// compress writes the content of a blob as gzip. It ends the stream only if the content matches the
+// blob's digest.
 func compress(w io.Writer, blob *cas.Blob) error {
 	content := &tarFile{blob: blob}
 	defer func() { _ = content.Close() }()

@@ -22,8 +22,8 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// TestSecEncodersAreFew takes the encoders that one cluster may have, and those of the replica. A further request of the
-// cluster is refused at once, and one of another cluster at the end of its time.
+// TestSecEncodersAreFew takes the encoders that one cluster may have, and the replica's. A further
+// request of the cluster is refused at once, and one of another cluster at the end of its time.
 func TestSecEncodersAreFew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestTarIsReadFromAnyByte(t *testing.T) {
 	}
 }
 
-// TestDamageIsNeverComplete reads blobs whose bytes are not what their digests say: the last bytes never come, and a gzip
-// stream never ends.
+// TestDamageIsNeverComplete reads blobs whose bytes do not match their digests: the last bytes
+// never come, and a gzip stream never ends.
 func TestDamageIsNeverComplete(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, aheadBytes - 1, aheadBytes, aheadBytes + 1, 2 * aheadBytes, 3*aheadBytes + 7} {

@@ -126,7 +126,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestTransparentClient is what every plain Go client does.
+// TestTransparentClient acts like every plain Go client.
 func TestTransparentClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, zstd.SpeedDefault)

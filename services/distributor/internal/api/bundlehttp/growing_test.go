@@ -44,7 +44,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 func (p *pausing) Close() error { return nil }
 
 // growingDesk has a bundle of 300 kB whose first two thirds come, and the rest, which may be
-// another one, when the test says so.
+// another one, when the test allows it.
 func growingDesk(t *testing.T, rest func([]byte) []byte) (*desk, func()) {
 	t.Helper()
 	d := newDeskOf(t, zstd.SpeedDefault, noise(300_000))

@@ -66,7 +66,7 @@ func (h *handler) find(ctx context.Context, d digest.Digest) (plan.Bundle, error
 	switch {
 	case errors.Is(err, catalog.ErrUnavailable):
 		return plan.Bundle{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-			"the database does not answer, and without it this replica does not know whether the cluster's identity lasts; ask again",
+			"the database does not answer, and without it this replica cannot know whether the cluster's identity lasts; ask again",
 			rpcerr.With("dependency", "database"), rpcerr.RetryAfter(storeRetry))
 	case err != nil:
 		return plan.Bundle{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, err.Error())

@@ -59,9 +59,8 @@ func (f form) name() string {
 
 // choose picks the form that a request wants; false means that it refuses all of them.
 //
-// Who names a media type gets it. Who does not, and knows of encodings, gets the tar in the one
-// that it likes best, and will undo it. All others get the file: what they save is a bundle, which
-// zstd unpacks.
+// A client that names a media type gets it. Another one that knows encodings gets the tar in its
+// preferred one, and will undo it. All others get the file: they save a bundle, which zstd unpacks.
 func choose(header http.Header) (form, bool) {
 	accept := elementsOf(header["Accept"])
 	file := accept.weight(0, bundle.MediaType, "application/*", "*/*")
@@ -72,8 +71,7 @@ func choose(header http.Header) (form, bool) {
 	if !encodes {
 		none = 1
 	}
-	// A header that accepts neither counts as absent: an answer that a client can look at is
-	// better than a refusal.
+	// A header that accepts neither counts as absent: a readable answer is better than a refusal.
 	if none > 0 && (file > tar || file == tar && !encodes) {
 		return formFile, true
 	}
@@ -105,8 +103,8 @@ type element struct {
 	weight float64
 }
 
-// elementsOf reads the lines of a header. Elements with an invalid weight are skipped,
-// parameters other than the weight are not looked at.
+// elementsOf reads the lines of a header. Elements with an invalid weight are skipped, parameters
+// other than the weight are ignored.
 func elementsOf(lines []string) elements {
 	var found elements
 	for _, line := range lines {
@@ -135,8 +133,8 @@ func weightOf(parameters string) (float64, bool) {
 	return 1, true
 }
 
-// weight returns that of the first name which is there: the most exact one comes first. Who says a
-// name twice means the more of it.
+// weight returns the weight of the first existing name: the most exact one comes first. Of a name
+// that occurs twice the higher weight counts.
 func (e elements) weight(otherwise float64, names ...string) float64 {
 	for _, name := range names {
 		most, found := 0.0, false

@@ -87,7 +87,7 @@ func TestSecUndecidedBundlesAreNotRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalsTellNothing compares the whole answers for a digest that nobody has, one of another
+// TestRefusalsTellNothing compares the whole answers for an unknown digest, one of another
 // cluster's plan that is cached here, and one that is cached but in no plan.
 func TestRefusalsTellNothing(t *testing.T) {
 	t.Parallel()
@@ -111,8 +111,8 @@ func TestRefusalsTellNothing(t *testing.T) {
 	}
 }
 
-// TestGuessing proves by what is not done that the time of a refusal tells nothing: beyond the
-// caller's own plans in memory, nothing is looked at.
+// TestGuessing proves by absent calls that the time of a refusal reveals nothing: only the caller's
+// own plans in memory are read.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, zstd.SpeedDefault)
@@ -144,8 +144,8 @@ func (d *desk) guess(tb testing.TB, name digest.Digest) *httptest.ResponseRecord
 	return answer
 }
 
-// BenchmarkRefusal shows how long refusals take: of digests that nobody has, and of one that is
-// cached for another cluster.
+// BenchmarkRefusal shows how long refusals take: of unknown digests, and of one that is cached for
+// another cluster.
 func BenchmarkRefusal(b *testing.B) {
 	d := newDesk(b, zstd.SpeedDefault)
 	d.get(b, http.MethodGet, d.other.digest().String(), http.Header{"Authorization": {"Bearer agent:two"}})

@@ -47,8 +47,8 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 	describe(header, f)
 	header.Set("ETag", tag)
 	if f.coding() != "" {
-		// ServeContent leaves the length of an encoding out, in case somebody in between does the
-		// encoding; nobody does.
+		// ServeContent leaves the length of an encoding out, in case a proxy in between does the
+		// encoding; none does.
 		header.Set("Content-Length", strconv.FormatInt(content.size, 10))
 	}
 	http.ServeContent(w, readable(r), "", time.Time{}, content.whole)
@@ -138,7 +138,7 @@ func (h *handler) openToEncode(r *http.Request, wanted plan.Bundle) (blob *cas.B
 	}, nil
 }
 
-// describe says what the body is.
+// describe sets the headers about the body.
 func describe(header http.Header, f form) {
 	header.Set("Content-Type", f.mediaType())
 	if coding := f.coding(); coding != "" {
@@ -147,7 +147,7 @@ func describe(header http.Header, f form) {
 }
 
 // stream answers with bytes that are still coming. When they turn out wrong the answer is broken
-// off, so that nobody takes it for complete. It has no tag: which bytes these are is known at their
+// off, so that it is not taken for complete. It has no tag: which bytes these are is known at their
 // end.
 func stream(w http.ResponseWriter, growing io.Reader) {
 	w.Header().Set("Accept-Ranges", "none")
@@ -202,9 +202,9 @@ func asksForAll(r *http.Request) bool {
 	return true
 }
 
-// tagOf makes the tag of a form of which sum is the digest: of the stored bytes where these are sent, which depend on
-// compressors, of which replicas may have different versions, so that nobody joins pieces of two; and otherwise of
-// the tar, which is the same everywhere.
+// tagOf makes the tag of a form of which sum is the digest: of the stored bytes where these are
+// sent, which depend on compressors, of which replicas may have different versions, so that clients
+// do not join pieces of two; and otherwise of the tar, which is the same everywhere.
 func tagOf(f form, sum digest.Digest) string {
 	return `"` + f.name() + "-" + sum.Hex() + `"`
 }

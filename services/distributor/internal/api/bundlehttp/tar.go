@@ -13,9 +13,10 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// tarFile is the content of a blob, which can be read from any byte on: to go back decompresses again from the first one.
-// A read of the whole fails before its last bytes unless they are what the blob's digest says: bytes that were right
-// once may have been damaged on the disk since. It is for one goroutine.
+// tarFile is the content of a blob, which can be read from any byte on: to go back decompresses
+// again from the first one. A read of the whole fails before its last bytes unless they match the
+// blob's digest: bytes that were right once may have been damaged on the disk since. It is for one
+// goroutine.
 type tarFile struct {
 	blob *cas.Blob
 	at   int64 // where the next Read begins

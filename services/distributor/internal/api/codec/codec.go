@@ -3,9 +3,10 @@
 
 // Package codec turns messages of leat.fleet.v1 into objects of the catalog, and objects into messages, for every kind.
 //
-// Messages name other objects as people write them in the document's project, objects by their paths. A message never
-// has a secret. What a message may contain is for package catalog to check: an error here means that it cannot be read,
-// and is a *fielderr.Error. The package keeps nothing, and is safe for concurrent use.
+// Messages name other objects as people write them in the document's project, objects by their
+// paths. A message never has a secret. Package catalog checks the content of a message: an error
+// here means that it cannot be read, and is a *fielderr.Error. The package keeps nothing, and is
+// safe for concurrent use.
 package codec
 
 import (

@@ -13,8 +13,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestEveryKindIsReadAndShown reads an empty document of each kind that documents can hold, and shows it again. A kind
-// that the table lacks would end the process of the hub when somebody applies it.
+// TestEveryKindIsReadAndShown reads an empty document of each kind that documents can hold, and
+// shows it again. A kind that the table lacks would end the process of the hub when a person
+// applies it.
 func TestEveryKindIsReadAndShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range catalog.Kinds() {

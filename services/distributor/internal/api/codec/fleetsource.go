@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
-// fleetSourceOf refuses unknown fields, because they may narrow what is written.
+// fleetSourceOf refuses unknown fields, because they may narrow the writes.
 func fleetSourceOf(m *fleetv1.FleetSource) (*catalog.FleetSource, error) {
 	metadata, err := metadataOf(m.GetMetadata())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// parseNames returns the paths of references that stand in a project.
+// parseNames returns the paths of references in documents of a project.
 func parseNames(field string, references []string, project string) ([]string, error) {
 	return parseEach(field, references, project, objectname.Parse)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )
 
-// notifierOf refuses unknown fields, because they may narrow what is sent.
+// notifierOf refuses unknown fields, because they may narrow the messages.
 func notifierOf(m *fleetv1.Notifier) (*catalog.Notifier, error) {
 	metadata, err := metadataOf(m.GetMetadata())
 	if err != nil {

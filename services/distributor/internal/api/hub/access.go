@@ -56,8 +56,8 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	return res, nil
 }
 
-// permissions returns those of the permissions that calls of the services in a file need that the
-// person has for everything in the object.
+// permissions returns the permissions for calls of the services in a file that the person has for
+// everything in the object.
 func permissions(rights *authz.Rights, object authz.Object, file protoreflect.FileDescriptor) []*optionsv1.Permission {
 	var held []*optionsv1.Permission
 	for i := range file.Services().Len() {
@@ -91,8 +91,8 @@ const (
 	extraBindings = "leat.dev/bindings"
 )
 
-// decision is the answer about a person. What is narrowed is apart from what is not, so that a role
-// never counts for more than the rules that it came with.
+// decision is the answer about a person. Narrowed permissions are apart from the others, so that a
+// role never counts for more than the rules that it came with.
 func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAccessResponse {
 	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
 	if !access.Until.IsZero() {

@@ -25,8 +25,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
-// SyncService implements FleetService. An upstream that does not answer does not stand in its way:
-// the agent then reconciles what was last known, and the answer tells so.
+// SyncService implements FleetService. An upstream that does not answer does not prevent it: the
+// agent then reconciles the last known content, and the answer reports it.
 func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
 	record, err := s.permitted(ctx, catalog.KindService, "name", req.GetName())
 	if err != nil {

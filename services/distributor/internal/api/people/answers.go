@@ -8,15 +8,16 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// answers are what callers may know and write of objects of one kind beside what bindings give. A function that is nil
-// answers as its comment says.
+// answers decide what callers may read and write of objects of one kind besides their bindings. The
+// comment of each function has the answer of nil.
 type answers struct {
-	// sees reports whether somebody sees an object that no binding lets them see. Nil: nobody does.
+	// sees reports whether a person sees an object that no binding lets them see. Nil: no one does.
 	sees func(sight, catalog.Object) bool
-	// trim leaves out of a record what somebody may not read of an object that they see. Nil: nothing.
+	// trim leaves out of a record the parts that a person may not read of an object that they see.
+	// Nil: nothing.
 	trim func(*caller, fleet.Record) fleet.Record
-	// mayWrite returns an error unless the editor of the object, which was current before, holds what fields of the kind
-	// need that say so. Nil: no field does.
+	// mayWrite returns an error unless the editor of the object, which was current before, holds the
+	// rights for the fields of the kind that need some. Nil: no field does.
 	mayWrite func(e editing, current, next catalog.Object) error
 }
 

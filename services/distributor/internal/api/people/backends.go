@@ -131,8 +131,8 @@ func setName(layer layers.Origin, project string) string {
 	return objectname.Format(layer.Set, project)
 }
 
-// backendsShown returns the messages of back ends with what is known of their reads. Without the database it is left
-// out.
+// backendsShown returns the messages of back ends with the state of their reads. Without the
+// database it is left out.
 func (s *Service) backendsShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.ConfigBackend, error) {
 	shown := wire.Each(records, codec.MessageOf[*fleetv1.ConfigBackend])
 	states, err := s.d.Configs.Status(ctx)

@@ -49,8 +49,8 @@ func (b *Bootstraps) CreateBootstrapToken(ctx context.Context, req *fleetv1.Crea
 		Project: cmp.Or(req.GetProject(), objectname.Default), NamePrefix: req.GetNamePrefix(), Labels: req.GetLabels(),
 		Description: req.GetDescription(), MaxUses: cmp.Or(int(req.GetMaxUses()), catalog.DefaultBootstrapUses),
 	}
-	// Only callers with the right learn what is wrong with their request. A malformed name of a project
-	// is in no binding.
+	// Only callers with the right learn the defect of their request. A malformed name of a project is
+	// in no binding.
 	if !c.rights.Allows(c.needs(), authz.OfProject(wanted.Project)) {
 		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}

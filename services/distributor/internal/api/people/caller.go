@@ -20,12 +20,12 @@ type caller struct {
 	person fleet.Person
 	view   *fleet.View
 	rights *authz.Rights
-	// access is who may make the call, as its option says.
+	// access is who may make the call, from its option.
 	access permission.Access
 }
 
-// needs returns the permission that the call's option names. Its resource is permission.Each if each object needs that
-// of its own kind.
+// needs returns the permission that the call's option names. Its resource is permission.Each if
+// each object needs the permission of its own kind.
 func (c *caller) needs() catalog.Permission {
 	return catalog.Permission{Verb: c.access.Verb, Resource: c.access.Resource}
 }
@@ -73,7 +73,7 @@ func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead
 	}
 }
 
-// sight is what somebody sees by other things than bindings that are about the object.
+// sight is a person's view of an object by other things than bindings about it.
 type sight struct {
 	*caller
 	verb   string
@@ -107,13 +107,14 @@ func (s sight) policy(policy *catalog.RolloutPolicy) bool {
 	return policy.HasApprover(s.Groups) && s.isLeft(policy)
 }
 
-// manyReaders is how many readers of repositories are looked at one by one, before a caller's own
+// manyReaders is how many readers of repositories are checked one by one, before a caller's own
 // services are.
 const manyReaders = 1000
 
-// reader returns a function that reports whether a service that keep selects is made of a repository.
-// People who may see few services often look at many repositories, or at one that all services are
-// made of; beyond manyReaders it therefore looks at their services once. It is for one goroutine.
+// reader returns a function that reports whether a service that keep selects is made of a
+// repository. People who may see few services often list many repositories, or at one that all
+// services are made of; beyond manyReaders it therefore reads their services once. It is for one
+// goroutine.
 func (c *caller) reader(verb string, keep func(*catalog.Service) bool) func(repository string) bool {
 	looked := 0
 	var own map[string]struct{}
@@ -167,11 +168,11 @@ func (c *caller) allows(object catalog.Object) bool {
 	return c.rights.Allows(p, authz.ObjectOf(c.view, object))
 }
 
-// shown returns what the caller sees of a record. Who made and changed an object, and why, is for
-// people who may change it. Of a project, they see the largest bundles if they may read its
-// repositories. Of a binding that only names them, they do not see
-// other people; of a repository that only a service of theirs is made of, not how it is reached; and
-// clusters count the services that they may see.
+// shown returns the caller's view of a record. The authors of an object and of its changes, and the
+// reasons, are for people who may change it. Of a project, they see the largest bundles if they may
+// read its repositories. Of a binding that only names them, they do not see other people; of a
+// repository that only a service of theirs is made of, not how it is reached; and clusters count
+// the services that they may see.
 func (c *caller) shown(record fleet.Record) fleet.Record {
 	if record.Object == nil {
 		return record

@@ -58,8 +58,9 @@ func (r *editRollout) addTo(object proto.Message) {
 	}
 }
 
-// awaitRollouts returns the rollouts that bring edits of services and global services. It waits for those that
-// have not begun, and leaves out those that do not begin in time. The edits are stored, so an error is logged.
+// awaitRollouts returns the rollouts that bring edits of services and global services. It waits for
+// rollouts to begin, and leaves out the ones that do not begin in time. The edits are stored, so an
+// error is logged.
 func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome) editRollouts {
 	open, found := map[catalog.Key]catalog.Object{}, editRollouts{}
 	for _, outcome := range outcomes {
@@ -80,7 +81,8 @@ func (s *Service) awaitRollouts(ctx context.Context, outcomes []catalog.Outcome)
 	}
 }
 
-// findRollouts moves edits whose rollouts have begun from open to found, and drops those that need none.
+// findRollouts moves edits whose rollouts have begun from open to found, and drops the ones that
+// need none.
 func (s *Service) findRollouts(ctx context.Context, open map[catalog.Key]catalog.Object, waiting map[catalog.Key]bool, found editRollouts) error {
 	edits, policies, services := map[catalog.Key]fleet.Edited{}, map[string]*catalog.RolloutPolicy{}, map[string][]string{}
 	for key, object := range open {

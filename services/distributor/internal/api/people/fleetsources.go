@@ -41,8 +41,8 @@ var _ fleetv1connect.FleetSourceServiceHandler = (*FleetSources)(nil)
 // NewFleetSources returns the service for fleet sources.
 func NewFleetSources(people *Service) *FleetSources { return &FleetSources{people: people} }
 
-// SyncFleetSource implements FleetSourceServiceHandler. A repository that cannot be fetched does not
-// keep the source from being looked at as last known; its state says what is wrong.
+// SyncFleetSource implements FleetSourceServiceHandler. A repository that cannot be fetched does
+// not keep the source from being reconciled as last known; its state has the problem.
 func (f *FleetSources) SyncFleetSource(ctx context.Context, req *fleetv1.SyncFleetSourceRequest) (*fleetv1.SyncFleetSourceResponse, error) {
 	source, err := f.permitted(ctx, req.GetName())
 	if err != nil {
@@ -161,13 +161,13 @@ func withoutVersion(object catalog.Object) catalog.Object {
 	return shown
 }
 
-// FleetSourceAuthority says what fleet sources may do. It is safe for concurrent use.
+// FleetSourceAuthority decides about the edits of fleet sources. It is safe for concurrent use.
 type FleetSourceAuthority struct{ View *fleet.View }
 
 var _ fleetsync.Authority = FleetSourceAuthority{}
 
-// Guard implements fleetsync.Authority. The source is nobody whom a binding could name: it holds the one
-// role that its spec gives it, as a person would by a binding.
+// Guard implements fleetsync.Authority. The source cannot be the subject of a binding: it holds the
+// one role that its spec gives it, as a person would by a binding.
 func (a FleetSourceAuthority) Guard(source *catalog.FleetSource) catalog.Guard {
 	binding := &catalog.AccessBinding{Metadata: catalog.Metadata{Name: "fleetsource"}, Spec: source.Rights()}
 	binding.Spec.Users = []string{""}

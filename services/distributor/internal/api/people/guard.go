@@ -75,9 +75,9 @@ func (g guard) MayNameAddresses() bool {
 	return g.rights.Allows(catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceRepositories}, authz.Object{})
 }
 
-// isOwnAdmin reports whether the object is the caller, and the reason why they may do everything. What
-// takes that from them is most often a document that leaves the group out, and with the only
-// administrator nobody could undo it.
+// isOwnAdmin reports whether the object is the caller, and the reason why they may do everything.
+// They usually lose that by a document that leaves the group out, and after the only administrator
+// no one could undo it.
 func (g guard) isOwnAdmin(object catalog.Object) bool {
 	user, ok := object.(*catalog.User)
 	return ok && user.Name == g.Name && slices.Contains(user.Spec.Groups, catalog.AdminGroup)
@@ -88,7 +88,7 @@ func (c *caller) denied(verb string, object catalog.Object) error {
 	return c.rights.Denied(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(key.Kind)}, key)
 }
 
-// editing returns the guard's view of one edit, which has made objects that nobody else sees yet.
+// editing returns the guard's view of one edit, which has made objects that no one else sees yet.
 func (g guard) editing(ctx context.Context, find catalog.Finder) editing {
 	return editing{caller: g.caller, directory: editDirectory{Directory: g.view, ctx: ctx, find: find}}
 }
@@ -147,7 +147,7 @@ func documentsOf(current, next catalog.Object) (from, to protoreflect.Message) {
 	return codec.Show(fleet.Record{Object: current}).ProtoReflect(), to
 }
 
-// checkNeed returns an error unless the caller holds what the option beside a field says.
+// checkNeed returns an error unless the caller holds the right in the option beside a field.
 func (e editing) checkNeed(edit permission.Edit, current, next catalog.Object) error {
 	switch edit.Needs {
 	case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:
@@ -180,7 +180,7 @@ func (e editing) mustAdminister(scope catalog.AccessBindingSpec) error {
 	return e.rights.MayGive(scope, admin)
 }
 
-// undecided returns the error for a field of which the protocol does not say what it needs.
+// undecided returns the error for a field without an option in the protocol.
 func (e editing) undecided(edit permission.Edit) error {
 	return &authz.EscalationError{Missing: "a right to edit " + edit.Path + ", because this version of the hub has none for it", Limit: e.rights.LimitText()}
 }
@@ -220,8 +220,8 @@ func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {
 	return e.mayDirect(current, next)
 }
 
-// mayWriteRepository returns an error unless the caller holds what the fleet sources do that read the repository: who
-// says what it holds says what they write.
+// mayWriteRepository returns an error unless the caller holds the rights of the fleet sources that
+// read the repository: its content decides what they write.
 func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	if current == nil {
 		return nil
@@ -231,8 +231,8 @@ func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	})...)
 }
 
-// mayDirect returns an error unless the caller holds everything that the fleet sources may do. Those that
-// are nil are left out.
+// mayDirect returns an error unless the caller holds everything that the fleet sources may do. Nil
+// ones are left out.
 func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
 	for _, source := range sources {
 		if source == nil {
@@ -247,8 +247,8 @@ func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
 	return nil
 }
 
-// mayWriteGlobal returns an error if somebody writes a global service who may not write services in its whole
-// project. Which clusters it reaches is the project's to say.
+// mayWriteGlobal returns an error if a person who may not write services in the whole project
+// writes a global service there. The project decides which clusters it reaches.
 func (e editing) mayWriteGlobal(_, next *catalog.GlobalService) error {
 	project := authz.OfProject(objectname.Project(next.Name))
 	for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate, catalog.VerbDelete} {
@@ -262,9 +262,9 @@ func (e editing) mayWriteGlobal(_, next *catalog.GlobalService) error {
 	return nil
 }
 
-// mayWriteService returns an error if somebody who may not create services in the project creates one there
-// because they may do so in its cluster, which belongs to another project: the limits of the one would
-// not hold for the people of the other.
+// mayWriteService returns an error if a person who may not create services in the project creates
+// one there because they may do so in its cluster, which belongs to another project: the limits of
+// the one would not hold for the people of the other.
 func (e editing) mayWriteService(current, next *catalog.Service) error {
 	project := objectname.Project(next.Name)
 	create := catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceServices}

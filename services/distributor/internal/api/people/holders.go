@@ -333,7 +333,7 @@ type stateCache struct {
 	objects map[journal.ObjectName]catalog.Object
 }
 
-// state is what decided at one moment.
+// state holds the objects that decided at one moment.
 type state struct {
 	authz.Moment
 	users []*catalog.User

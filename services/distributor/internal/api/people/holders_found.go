@@ -95,7 +95,7 @@ type holdersFound struct {
 	// existed is true if the cluster existed at some time within the span.
 	existed bool
 	holders []*holder
-	// latest are those of holders that earlier times can extend.
+	// latest are the periods of holders that earlier times can extend.
 	latest map[string]*holder
 	gaps   []string
 }

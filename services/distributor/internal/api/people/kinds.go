@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// kind is what the calls of people know of objects of one kind. A function that is nil answers as its comment says.
+// kind is how the calls of people treat objects of one kind. The comment of each function has the
+// answer of nil.
 type kind struct {
 	// warn returns what a person should know of an object that was applied with others. Nil: nothing.
 	warn func(v *fleet.View, object catalog.Object, applied []catalog.Object) []string

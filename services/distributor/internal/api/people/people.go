@@ -5,9 +5,9 @@
 // through the catalog's editor, which the view then follows.
 //
 // Every call begins with the caller and their rights. The option beside the RPC names the permission
-// that the call needs; package authz decides whether the caller has it for the object, once the object
-// is found. What the caller may not see does not exist for them. Secrets go in and never come out.
-// What an edit may contain is decided by package catalog.
+// that the call needs; package authz decides whether the caller has it for the object, once the
+// object is found. Objects that the caller may not see do not exist for them. Secrets go in and
+// never come out. Package catalog decides about the content of an edit.
 package people
 
 import (
@@ -52,8 +52,8 @@ type Resolver interface {
 type Mirrors interface {
 	// Refresh has a repository fetched now, and waits for it.
 	Refresh(ctx context.Context, repository string) error
-	// States returns the states of repositories as the owners of their mirrors see them now,
-	// without those that nobody owns. It keeps nothing.
+	// States returns the states of repositories as the owners of their mirrors see them now, without
+	// the ones that have no owner. It keeps nothing.
 	States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error)
 	// Push has changed definitions handed over soon.
 	Push()
@@ -84,13 +84,14 @@ type Deps struct {
 	Settings   Settings
 }
 
-// Settings are those of the service.
+// Settings are the settings of the service.
 type Settings struct {
 	// Version is the hub's.
 	Version string
 	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
 	TunnelURL string
-	// RedirectURI is what identity providers send people back to. Empty: the hub has no public URL.
+	// RedirectURI is the URL to which identity providers send people back. Empty: the hub has no
+	// public URL.
 	RedirectURI string
 	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it, which another replica may
 	// begin. None begins while another one is under way, or while something of the edit is missing.
@@ -119,7 +120,7 @@ type Audit interface {
 	Reach(ctx context.Context) (time.Time, error)
 }
 
-// Configs is what is known of configurations beside the catalog; sqlstore.Entries implements it.
+// Configs is the state of configurations beside the catalog; sqlstore.Entries implements it.
 type Configs interface {
 	// Explain returns where the values of a service's configuration come from, by key.
 	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
@@ -131,7 +132,7 @@ type Configs interface {
 	// service's own. cluster is as for ExplainDerived, and nil for a service that is not derived.
 	HeldKeys(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) ([]string, error)
 	ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (*catalog.Config, error)
-	// Status returns what is known of the reads of back ends, by uid.
+	// Status returns the state of the reads of back ends, by uid.
 	Status(ctx context.Context) (map[string]configs.Status, error)
 	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
 	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)

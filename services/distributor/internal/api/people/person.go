@@ -16,7 +16,7 @@ import (
 )
 
 // person returns the caller, with the groups and the rights that they have now: a token may be an
-// hour old. The server admits nobody but people to these calls.
+// hour old. The server admits only people to these calls.
 func (s *Service) person(ctx context.Context) (*caller, error) {
 	id, _ := identity.FromContext(ctx)
 	if id.Kind != identity.KindUser {

@@ -32,8 +32,8 @@ const (
 	downloadTimeout = 5 * time.Minute
 )
 
-// GetServicePlan implements FleetService. What it returns of the configuration are the values of all
-// layers, the keys of secrets, and references to back ends.
+// GetServicePlan implements FleetService. Of the configuration it returns the values of all layers,
+// the keys of secrets, and references to back ends.
 func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePlanRequest) (*fleetv1.GetServicePlanResponse, error) {
 	record, entry, err := s.planned(ctx, req.GetName())
 	if err != nil {
@@ -65,8 +65,9 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 	return res, nil
 }
 
-// DownloadServiceBundle implements FleetService. The service's current entry decides what is sent: a
-// digest of another service, or of an earlier entry, is not found, whether it exists or not.
+// DownloadServiceBundle implements FleetService. The service's current entry decides about the
+// bundle: a digest of another service, or of an earlier entry, is not found, whether it exists or
+// not.
 func (s *Service) DownloadServiceBundle(
 	ctx context.Context, req *fleetv1.DownloadServiceBundleRequest, stream *connect.ServerStream[fleetv1.DownloadServiceBundleResponse],
 ) (err error) {

@@ -30,8 +30,8 @@ import (
 // previewTimeout bounds a preview, the fetch of what was just pushed included.
 const previewTimeout = 30 * time.Second
 
-// PreviewService implements FleetService. What the sources hold is asked of the mirror, which
-// refuses what nobody signed where signatures are demanded, as it does for plans.
+// PreviewService implements FleetService. The mirror answers about the content of the sources, and
+// refuses unsigned content where signatures are demanded, as it does for plans.
 func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServiceRequest) (*fleetv1.PreviewServiceResponse, error) {
 	record, err := s.permitted(ctx, catalog.KindService, "name", req.GetName())
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *Service) preview(ctx context.Context, service *catalog.Service) (plan.E
 	return input.Entry(), nil
 }
 
-// fetchRef has the repository fetched, since what is asked for may have been pushed just now.
-// Should that fail, the mirror answers with what it has, and the answer tells the commit.
+// fetchRef makes the hub fetch the repository, since the requested commit may have been pushed just
+// now. Should that fail, the mirror answers with what it has, and the answer tells the commit.
 func (s *Service) fetchRef(ctx context.Context, repository string) {
 	if err := s.d.Mirrors.Refresh(ctx, repository); err != nil {
 		s.d.Logger.WarnContext(ctx, "preview goes on with what was last fetched", slog.Any("error", err))
@@ -145,7 +145,7 @@ func (s *Service) grant(ctx context.Context, clusterUID string, entry plan.Entry
 	return expires, nil
 }
 
-// unresolved says why a source holds nothing that could be shown.
+// unresolved reports why a source has nothing to show.
 func unresolved(source catalog.Source, err error) error {
 	f, ok := errors.AsType[*resolve.Failure](err)
 	if !ok {

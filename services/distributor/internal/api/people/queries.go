@@ -51,7 +51,7 @@ const (
 type QueriesDeps struct {
 	// People decides who may call.
 	People *Service
-	// Standing knows what is wrong with what many services follow from.
+	// Standing knows the problems of objects that many services depend on.
 	Standing *standing.Reader
 }
 
@@ -249,7 +249,7 @@ type queryWatch struct {
 	// hasDocuments is true if rows carry their documents.
 	hasDocuments bool
 	send         func(*fleetv1.WatchQueryResponse) error
-	// generation is that of the index at the latest look, and looked when that was.
+	// generation is the index's at the latest look, and looked when that was.
 	generation uint64
 	looked     time.Time
 	// sent is the window as the caller has it, and counts what they were told beside it.
@@ -362,7 +362,7 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 	return response, nil
 }
 
-// statusWalk looks at all objects for their problems. It is for one goroutine.
+// statusWalk visits all objects for their problems. It is for one goroutine.
 type statusWalk struct {
 	queries          *Queries
 	caller           *caller
@@ -417,8 +417,8 @@ func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
 	return rows
 }
 
-// can returns the verbs of the object's resource that the caller may use on it, beside those that
-// read.
+// can returns the verbs of the object's resource that the caller may use on it, besides the reading
+// ones.
 func (c *caller) can(object catalog.Object) []string {
 	resource := catalog.ResourceOf(object.Key().Kind)
 	of := authz.ObjectOf(c.view, object)
@@ -429,7 +429,7 @@ func (c *caller) can(object catalog.Object) []string {
 	return verbs
 }
 
-// changesOf returns the permissions on a resource beside those that read.
+// changesOf returns the permissions on a resource besides the reading ones.
 func changesOf(resource string) []catalog.Permission {
 	return slices.DeleteFunc(catalog.Permissions(), func(p catalog.Permission) bool {
 		return p.Resource != resource || slices.Contains([]string{catalog.VerbGet, catalog.VerbList, catalog.VerbWatch, catalog.VerbCreate, catalog.VerbUse}, p.Verb)

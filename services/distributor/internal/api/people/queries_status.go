@@ -20,8 +20,9 @@ import (
 // kindHub is the kind of problems of the hub itself. There is no such object.
 const kindHub catalog.Kind = "Hub"
 
-// others adds the problems of what many services follow from, as far as the caller may see it. If the
-// database does not answer, the status says so, because most of these states are there alone.
+// others adds the problems of objects that many services depend on, as far as the caller may see
+// it. If the database does not answer, the status reports it, because most of these states are
+// there alone.
 func (w *statusWalk) others(ctx context.Context) error {
 	if _, err := w.kind(ctx, catalog.KindGlobalService); err != nil {
 		return err

@@ -207,8 +207,9 @@ func pageOf(page *typev1.Page) (after string, limit int, err error) {
 // pageToken returns the token of the page after an item.
 func pageToken(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
 
-// keyOf returns the key of the object that a request names in field. Requests stand in no project, so
-// a bare name is one of the project default. A service may be named without its cluster: see isPrecise.
+// keyOf returns the key of the object that a request names in field. Requests belong to no project,
+// so a bare name is one of the project default. A service may be named without its cluster: see
+// isPrecise.
 func keyOf(kind catalog.Kind, field, reference string) (catalog.Key, error) {
 	if !kind.InProject() {
 		return catalog.Key{Kind: kind, Name: reference}, objectname.ValidateLabel(field, reference)

@@ -13,13 +13,13 @@ import (
 // of them, also services that a stream does not select. A change of a service costs as much as it has
 // sources.
 //
-// What it reports is of the services as they were when they were set, not as they are: a stream
+// It reports about the services as they were when they were set, not as they are: a stream
 // therefore never shows a repository for a state of a service that it has not taken notice of, and
 // which it would not notice the end of. It is for one goroutine.
 type reading struct {
 	// isWanted reports whether the stream selects a repository.
 	isWanted func(repository string) bool
-	// made is what services are made of, by name, if a part of it is wanted.
+	// made holds the sources of services, by name, if a part of it is wanted.
 	made map[string][]catalog.Source
 	// readers counts the sources of these services in each repository that is wanted.
 	readers map[string]int

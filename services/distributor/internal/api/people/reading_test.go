@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestReadingFollowsServices has services be made of other sources at random: what is read, and what
-// turns, is what a look at all services gives.
+// TestReadingFollowsServices has services be made of other sources at random: the repositories that
+// are read, and the ones that turn, equal the result of a walk over all services.
 func TestReadingFollowsServices(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

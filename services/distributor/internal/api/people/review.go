@@ -134,7 +134,7 @@ func permissionMessages(held []catalog.Permission) []*optionsv1.Permission {
 }
 
 // reviewed is the person whom the question is about: the caller as their token lets them act, or
-// somebody else by all that bindings give them.
+// another person with all rights of their bindings.
 func (s *Service) reviewed(c *caller, req *fleetv1.ReviewAccessRequest) (fleet.Person, error) {
 	if req.GetUser() == "" || req.GetUser() == c.Name {
 		return c.person, nil

@@ -213,7 +213,8 @@ func (c *caller) cause() func(rollout.Failure) string {
 	}
 }
 
-// rolloutError returns err as callers see it; number is that of the rollout they asked for, or 0 for the latest.
+// rolloutError returns err as callers see it; number is the rollout's that they asked for, or 0 for
+// the latest.
 func rolloutError(policy *catalog.RolloutPolicy, number int64, err error) error {
 	if refused, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_ROLLOUT_REFUSED, refused.Message)
@@ -230,8 +231,8 @@ func rolloutError(policy *catalog.RolloutPolicy, number int64, err error) error 
 	return wire.Error(err)
 }
 
-// noRollout tells a policy without a rollout from a number that no rollout of it has. The policy exists, so its name is
-// not what is wrong.
+// noRollout distinguishes a policy without a rollout from a number that no rollout of it has. The
+// policy exists, so its name is right.
 func noRollout(policy string, number int64) error {
 	message := fmt.Sprintf("rolloutpolicy %q has had no rollout yet; one begins when a service that it covers changes", policy)
 	if number != 0 {
@@ -352,7 +353,7 @@ func (r *Rollouts) service(ctx context.Context, name string) (*caller, *catalog.
 	return c, service, nil
 }
 
-// wantedRevision returns the revision of that number; 0 is the latest that was healthy, but for the
+// wantedRevision returns the revision of that number; 0 is the latest that was healthy, except the
 // current one.
 func wantedRevision(revisions []catalog.Revision, number int64) (catalog.Revision, bool) {
 	for i, revision := range revisions {

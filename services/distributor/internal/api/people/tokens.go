@@ -66,8 +66,8 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 	return &fleetv1.CreateTokenResponse{Token: codec.TokenMessage(token), Secret: secret}, nil
 }
 
-// isUser reports whether the caller is the user of the hub of that name. Somebody whom others sign in
-// is not.
+// isUser reports whether the caller is the user of the hub of that name. A person whom others sign
+// in is not.
 func (c *caller) isUser(name string) bool {
 	user, ok := c.view.User(name)
 	return ok && user.Name == c.Name && user.UID == c.UID
@@ -203,8 +203,8 @@ func (s *Service) DeleteToken(ctx context.Context, req *fleetv1.DeleteTokenReque
 }
 
 // isOwnToken reports whether the token is one that the caller may end as its owner. A token with a
-// limit ends itself and those that were made with it, and other tokens of its owner only if the limit
-// leaves that.
+// limit ends itself and tokens that were made with it, and other tokens of its owner only if the
+// limit leaves that.
 func (s *Service) isOwnToken(ctx context.Context, c *caller, id string) (bool, error) {
 	if !c.isUser(c.Name) {
 		return false, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestSecVerbsOfUpdatesFollowTheOptions edits each field of a service alone, and compares the verbs that
-// the edit needs with the option beside the field: the protocol and catalog.VerbsOf say the same.
+// TestSecVerbsOfUpdatesFollowTheOptions edits each field of a service alone, and compares the verbs
+// that the edit needs with the option beside the field: the protocol and catalog.VerbsOf agree.
 func TestSecVerbsOfUpdatesFollowTheOptions(t *testing.T) {
 	t.Parallel()
 	want := map[optionsv1.Edit]string{
@@ -115,7 +115,7 @@ func set(m protoreflect.Message, path []string) {
 	}
 }
 
-// other returns a value that differs from the one that stands.
+// other returns a value that differs from the current one.
 func other(field protoreflect.FieldDescriptor, empty, stands protoreflect.Value) protoreflect.Value {
 	switch field.Kind() { //nolint:exhaustive // the others are numbers
 	case protoreflect.StringKind:

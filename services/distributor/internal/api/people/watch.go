@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// Watch implements FleetService. What the caller may see can change while they watch: an object
-// that they may no longer see is deleted for them.
+// Watch implements FleetService. The caller's view can change while they watch: an object that they
+// may no longer see is deleted for them.
 func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *connect.ServerStream[fleetv1.WatchResponse]) error {
 	c, err := s.person(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *
 	if err != nil {
 		return err
 	}
-	// The watcher comes first, so that no change falls between what is there and what follows.
+	// The watcher comes first, so that no change falls between the current objects and later changes.
 	watch := &fleetWatch{
 		service: s, caller: c, watchSelection: selection, watcher: selection.watch(s.d.Objects), send: stream.Send,
 		shown: map[catalog.Key]struct{}{}, labelChanges: s.d.View.LabelChanges(),
@@ -64,7 +64,7 @@ func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *
 	}.Run(ctx)
 }
 
-// watchSelection is what a request to watch selects. It is immutable.
+// watchSelection is the selection of a request to watch. It is immutable.
 type watchSelection struct {
 	// project selects what belongs to it, and what belongs to the hub; empty: everything.
 	project string
@@ -122,8 +122,8 @@ func (s watchSelection) kinds() []catalog.Kind {
 	return []catalog.Kind{s.kind}
 }
 
-// watch returns a watcher that notices every change of what is selected. Whether a repository may be watched can
-// change with any service.
+// watch returns a watcher that notices every change of the selected objects. Whether a repository
+// may be watched can change with any service.
 func (s watchSelection) watch(objects *fanout.Hub[catalog.Key]) *fanout.Watcher[catalog.Key] {
 	if s.one == (catalog.Key{}) || s.one.Kind == catalog.KindRepository {
 		return objects.WatchAll()
@@ -152,7 +152,7 @@ type fleetWatch struct {
 	labelChanges uint64
 }
 
-// keys returns the keys of what is selected: of services those in a scope.
+// keys returns the keys of the selected objects: of services the ones in a scope.
 func (w *fleetWatch) keys(scope *authz.Scope) []catalog.Key {
 	if w.one != (catalog.Key{}) {
 		return []catalog.Key{w.one}
@@ -174,7 +174,7 @@ func (w *fleetWatch) look() {
 	w.visible = w.caller.visibleIf(catalog.VerbWatch, w.allows, w.reading.has)
 }
 
-// read prepares the decisions about everything: it looks at all services that the caller may watch.
+// read prepares the decisions about everything: it visits all services that the caller may watch.
 func (w *fleetWatch) read() {
 	w.reading = nil
 	w.look()
@@ -217,8 +217,8 @@ func (w *fleetWatch) changed() error {
 	return w.sendTurned(maps.Keys(turned))
 }
 
-// readAgain looks at services that changed, and returns the repositories that begin or cease to be read
-// by that.
+// readAgain reads services that changed, and returns the repositories that begin or cease to be
+// read by that.
 func (w *fleetWatch) readAgain(changed []catalog.Key) map[catalog.Key]struct{} {
 	turned := map[catalog.Key]struct{}{}
 	if w.reading == nil {
@@ -239,7 +239,7 @@ func (w *fleetWatch) readAgain(changed []catalog.Key) map[catalog.Key]struct{} {
 	return turned
 }
 
-// sendTurned sends those of the objects that the caller begins or ceases to see.
+// sendTurned sends the ones among the objects that the caller begins or ceases to see.
 func (w *fleetWatch) sendTurned(keys iter.Seq[catalog.Key]) error {
 	for key := range keys {
 		if !w.has(key) {
@@ -257,7 +257,7 @@ func (w *fleetWatch) sendTurned(keys iter.Seq[catalog.Key]) error {
 	return nil
 }
 
-// renew looks at the caller again: they may have left, be in other groups, or hold other bindings,
+// renew checks the caller again: they may have left, be in other groups, or hold other bindings,
 // some of which may have ended.
 func (w *fleetWatch) renew(ctx context.Context) error {
 	c, err := w.service.person(ctx)
@@ -319,8 +319,8 @@ func (w *fleetWatch) sendEach(keys []catalog.Key) error {
 	return nil
 }
 
-// sendOne sends an object as the caller sees it, or that it is gone if they have seen it. What the
-// caller may not see costs no more than that decision.
+// sendOne sends an object as the caller sees it, or that it is gone if they have seen it. An object
+// that the caller may not see costs no more than that decision.
 func (w *fleetWatch) sendOne(key catalog.Key) error {
 	if object, ok := w.service.d.View.Object(key); ok && w.visible(object) {
 		if w.shown != nil {
@@ -335,8 +335,8 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 	return w.send(&fleetv1.WatchResponse{Document: nameOnly(key), Deleted: true})
 }
 
-// nameOnly returns a document that says which object a key names, and nothing else: its metadata, and of
-// a service its cluster.
+// nameOnly returns a document that identifies the object of a key, and nothing else: its metadata,
+// and of a service its cluster.
 func nameOnly(key catalog.Key) *fleetv1.Document {
 	document := fleetdoc.Named(string(key.Kind), codec.MetadataMessage(&catalog.Metadata{Name: key.Name}))
 	if service := document.GetService(); service != nil {

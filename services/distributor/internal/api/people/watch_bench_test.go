@@ -145,7 +145,8 @@ func benchWatch(b *testing.B, isShared bool) {
 	b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/op")
 }
 
-// follow reads a viewer's stream, and says each time that it has shown all services of one round.
+// follow reads a viewer's stream, and reports each time that it has shown all services of one
+// round.
 func follow(receive func() bool, message func() *fleetv1.WatchResponse, isSynced func(), arrived chan<- struct{}) {
 	rounds, complete := map[string]int32{}, map[int32]int{}
 	for receive() {

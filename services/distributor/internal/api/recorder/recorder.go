@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recorder tells the journal where changes come from. Its interceptor stands between the
+// Package recorder tells the journal where changes come from. Its interceptor comes between the
 // authentication of a caller and the handlers of the fleet API: every call that is not a read
 // carries its origin from there on, and leaves a record if it is refused. A call without an
 // identity, such as one that signs a person in, leaves none: strangers could fill the records.
@@ -54,7 +54,7 @@ type Journal interface {
 	Use(ctx context.Context, origin catalog.Origin) error
 }
 
-// Params are what [New] needs, all required.
+// Params are the arguments of [New], all required.
 type Params struct {
 	Journal Journal
 	// Limits describes what an API token is limited to, by the credential of an identity.
@@ -193,7 +193,7 @@ func originOf(ctx context.Context, spec connect.Spec, peer connect.Peer, header 
 }
 
 // reasonOf reads the header. A caller may send it once, with at most maxReason printable bytes. It
-// looks at no more than three times as many.
+// reads no more than three times as many.
 func reasonOf(values []string) (string, error) {
 	switch {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":

@@ -22,8 +22,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// targets are the calls of the fleet API that are not reads, with what their records say if they are
-// refused. A new call needs a row.
+// targets are the calls of the fleet API that are not reads, with the content of their records if
+// they are refused. A new call needs a row.
 var targets = map[string]string{
 	"Apply":       "apply  ",
 	"SyncService": "sync Service x", "PreviewService": "preview Service x",

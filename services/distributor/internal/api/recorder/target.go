@@ -18,9 +18,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// targetOf returns what a call asks for: the verb and the kind in the name of its procedure, such as
-// SyncService, and the name that its message holds. The calls about any kind, such as Delete, hold the kind, too. An
-// Apply names neither; its verb is what it may do.
+// targetOf returns the target of a call: the verb and the kind in the name of its procedure, such
+// as SyncService, and the name that its message holds. The calls about any kind, such as Delete,
+// hold the kind, too. An Apply names neither; its verb is what it may do.
 func targetOf(procedure string, message proto.Message) catalog.Target {
 	name := procedure[strings.LastIndexByte(procedure, '/')+1:]
 	verb := strings.ToLower(name)
@@ -56,7 +56,7 @@ func kindIn(message proto.Message) string {
 	return m.Get(field).String()
 }
 
-// aimed returns a target whose name, if that of a service holds a cluster, is without it.
+// aimed returns a target whose name is without the cluster of a service.
 func aimed(t catalog.Target) catalog.Target {
 	if !strings.HasPrefix(t.Kind, string(catalog.KindService)) {
 		return t

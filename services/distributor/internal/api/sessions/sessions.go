@@ -55,7 +55,7 @@ type Deps struct {
 	Desk   *session.Desk
 	Issuer *identity.Issuer
 	Logger *slog.Logger
-	// PublicURL is the hub's, without a slash at its end. Empty: nobody signs in by a provider.
+	// PublicURL is the hub's, without a slash at its end. Empty: sign-in by a provider is off.
 	PublicURL string
 }
 
@@ -75,7 +75,7 @@ func Public() []string {
 }
 
 // Protect refuses requests with a session's cookie that no page of the hub's own origin makes,
-// before anything looks at the cookie.
+// before any code reads the cookie.
 func Protect(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -317,8 +317,8 @@ func present(ctx context.Context, token string) (session.Presented, error) {
 		if err != nil {
 			return session.Presented{}, rpcerr.Field("session_token", "is required outside of the hub's own pages")
 		}
-		// Every browser that keeps such a cookie says so. A request that does not is no browser's,
-		// or none of our pages'.
+		// Every browser that keeps such a cookie sends it. A request that does not is no browser's, or
+		// none of our pages'.
 		if info.RequestHeader().Get("Sec-Fetch-Site") != "same-origin" {
 			return session.Presented{}, wire.Denied("only the hub's own pages may use the session of a browser")
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 )
 
-// bundleRetry is how long a caller waits for a bundle if the obstacle does not say.
+// bundleRetry is how long a caller waits for a bundle if the obstacle has no time.
 const bundleRetry = 5 * time.Second
 
 // BundleError returns the error to answer with for an error of the bundle cache. An error that has no

@@ -139,15 +139,15 @@ func nameOf(key catalog.Key) rpcerr.Option {
 	return rpcerr.With(rpcerr.MetadataName, objectname.Display(key.Name))
 }
 
-// NotFound says that there is no such object.
+// NotFound reports that there is no such object.
 func NotFound(key catalog.Key) error { return Error(&catalog.NotFoundError{Key: key}) }
 
-// Denied says that the caller may not do this.
+// Denied reports that the caller may not do this.
 func Denied(message string) error {
 	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, message)
 }
 
-// TokenInvalid says that the caller has to obtain a new token.
+// TokenInvalid reports that the caller has to obtain a new token.
 func TokenInvalid(message string) error {
 	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, message)
 }

@@ -74,8 +74,8 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 // maxVersion bounds the version of a source, as leat.type.v1.Snapshot does.
 const maxVersion = 256
 
-// appliedVersionsOf returns the versions that an agent reports, without those that no plan holds: at most
-// one for each source, and none that is too long.
+// appliedVersionsOf returns the versions that an agent reports, without the ones that no plan can
+// hold: at most one for each source, and none that is too long.
 func appliedVersionsOf(reported []string) []string {
 	if len(reported) > catalog.MaxSources {
 		return nil

@@ -14,7 +14,7 @@ import (
 // HeartbeatInterval is how often a stream sends something when nothing happens.
 const HeartbeatInterval = 20 * time.Second
 
-// Stream is what the streams of both audiences do by turns.
+// Stream holds the common loop of both audiences' streams.
 type Stream struct {
 	// Expires is when the caller's access token ends; zero: never.
 	Expires time.Time

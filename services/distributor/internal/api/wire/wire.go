@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is what the distributor's APIs share: the messages that more than one audience is
-// sent or sends, the errors, and the clock of streams. A function named XMessage returns the
-// message of a value, one named XOf the value of a message.
+// Package wire holds the common parts of the distributor's APIs: the messages that more than one
+// audience is sent or sends, the errors, and the clock of streams. A function named XMessage
+// returns the message of a value, one named XOf the value of a message.
 //
-// What agents send is cut to bounds and corrected, but not refused: what became of the services is
-// worth more than what is wrong with the rest of a report.
+// Reports of agents are cut to bounds and corrected, but not refused: the outcome of the services
+// is worth more than the defects of the rest of a report.
 package wire
 
 import (
