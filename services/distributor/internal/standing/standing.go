@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package standing reads what is wrong with the objects that many services follow from: rollout policies,
-// fleet sources, back ends of configurations and notifiers. Their states are in the database alone.
+// Package standing reads the problems of the objects that many services depend on: rollout
+// policies, fleet sources, back ends of configurations and notifiers. Their states are in the
+// database alone.
 //
 // It decides nothing about who may see what, and keeps nothing but sums of rollouts that did not change.
 package standing
@@ -31,7 +32,7 @@ type Rollouts interface {
 
 // Backends reads the states of back ends; sqlstore.Entries implements it.
 type Backends interface {
-	// Status returns what is known of the reads of back ends, by uid.
+	// Status returns the state of the reads of back ends, by uid.
 	Status(ctx context.Context) (map[string]configs.Status, error)
 }
 
@@ -66,7 +67,7 @@ func New(p Params) *Reader { return &Reader{p: p} }
 // reading reads the states of objects of one kind, given by their uids, and returns what finds their problems.
 type reading func(r *Reader, ctx context.Context, uids []string) (of func(catalog.Object) []problems.Item, err error)
 
-// readings are those of the kinds whose states are read, in this order.
+// readings are the readings of the kinds whose states are read, in this order.
 var readings = []struct {
 	kind catalog.Kind
 	read reading
@@ -86,8 +87,8 @@ func Kinds() []catalog.Kind {
 	return kinds
 }
 
-// Problems returns what is wrong with objects of its kinds. It asks the database once for each kind that
-// is among them. Errors match catalog.ErrUnavailable if the database does not answer.
+// Problems returns the problems of objects of its kinds. It asks the database once for each kind
+// that is among them. Errors match catalog.ErrUnavailable if the database does not answer.
 func (r *Reader) Problems(ctx context.Context, objects []catalog.Object) ([]problems.Item, error) {
 	seen := map[catalog.Kind][]catalog.Object{}
 	for _, object := range objects {

@@ -3,9 +3,9 @@
 
 // Package backendcall makes the HTTP calls by which adapters of configuration back ends read.
 //
-// A back end is hostile: its server may redirect, answer without end, drip, or stand at the hub's own
+// A back end is hostile: its server may redirect, answer without end, drip, or be at the hub's own
 // machine. A Client follows no redirect, reads a bounded number of bytes in a bounded time, dials
-// no address that its guard refuses, and repeats nothing that a server says beyond its status.
+// no address that its guard refuses, and repeats nothing of a server's answer beyond its status.
 package backendcall
 
 import (
@@ -37,7 +37,7 @@ const (
 	longestWait = 100 * 365 * 24 * time.Hour
 )
 
-// Params are what a Client is made of. The zero value trusts the system's certificates and dials
+// Params are the parts of a Client. The zero value trusts the system's certificates and dials
 // public addresses.
 type Params struct {
 	// Control decides which addresses are dialled, as net.Dialer.Control does. Nil: a zero
@@ -45,7 +45,7 @@ type Params struct {
 	Control func(network, address string, conn syscall.RawConn) error
 	// CAPEM are the certificates to trust. Empty: the system's.
 	CAPEM string
-	// Certificate is what the client shows. Nil: none.
+	// Certificate is the certificate that the client shows. Nil: none.
 	Certificate *tls.Certificate
 	// Carrier takes the calls instead of connections of the client's own, and the fields above do not
 	// matter: for tests without a network. Nil: there is none.
@@ -91,7 +91,7 @@ func newClient(carrier http.RoundTripper) *Client {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// StatusError is an answer that says nothing of an entry.
+// StatusError is an answer that has no meaning for an entry.
 type StatusError struct{ Code int }
 
 // Error implements error.
@@ -104,7 +104,7 @@ func (e *StatusError) Error() string {
 
 // Do makes a call and returns the body and the header of an answer with status 200 or 204. Other
 // answers are a *configs.NotFoundError (404 and 410), a *configs.DeniedError (403), a
-// *configs.ThrottledError (429, and 503 that says how long to wait), or a *StatusError. No error
+// *configs.ThrottledError (429, and 503 that names the time to wait), or a *StatusError. No error
 // holds the request or the answer.
 func (c *Client) Do(req *http.Request) ([]byte, http.Header, error) {
 	res, err := c.http.Do(req)

@@ -21,12 +21,12 @@ const maxToken = 16 << 10
 
 // HubToken is a token of the hub's pod that its operator lends to back ends. People who write
 // documents of back ends choose where the hub calls, so the operator names the hosts that may be
-// sent the token. The zero value is lent to nobody.
+// sent the token. The zero value is never lent.
 type HubToken struct {
 	// File holds the token. It is read for each use, because the cluster replaces it.
 	File string
-	// Hosts are those that may be sent it, each as HOST or HOST:PORT; without a port it is that of
-	// https.
+	// Hosts are the hosts that may be sent it, each as HOST or HOST:PORT; without a port it is the
+	// port of https.
 	Hosts []string
 }
 

@@ -20,14 +20,14 @@ import (
 // may take six bytes.
 const maxAnswer = 6*64<<10 + 16<<10
 
-// kept is what signs in, for a while.
+// kept is a credential, for a while.
 type kept[T any] struct {
 	mu    sync.Mutex
 	value T
 	until time.Time
 }
 
-// get returns what is kept, or asks for it. One caller asks at a time.
+// get returns the kept credential, or asks for one. One caller asks at a time.
 func (k *kept[T]) get(ask func() (T, time.Time, error)) (T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +73,7 @@ func do(ctx context.Context, call cloud.Call, req *http.Request, answer any) err
 	return err
 }
 
-// What the clouds call refusals, beyond their statuses.
+// The clouds' codes for refusals, beyond their statuses.
 var (
 	absent    = []string{"ResourceNotFoundException", "SecretNotFound", "NOT_FOUND"}
 	withdrawn = []string{"InvalidRequestException", "FAILED_PRECONDITION", "SecretDisabled"}
@@ -88,8 +88,8 @@ func isSignInRefused(err error) bool {
 	return ok && (e.cause.Status == http.StatusUnauthorized || slices.Contains(signedOut, e.cause.Code))
 }
 
-// asAnswer returns an error of a secret manager as [configs.Backend] has it. What a cloud said of a
-// secret may hold the secret's name, which the reference shows, and never its value.
+// asAnswer returns an error of a secret manager as [configs.Backend] has it. A cloud's message
+// about a secret may hold the secret's name, which the reference shows, and never its value.
 func asAnswer(err error) error {
 	e, ok := errors.AsType[*cloud.Error](err)
 	if !ok {
@@ -99,7 +99,7 @@ func asAnswer(err error) error {
 		return &configs.ThrottledError{After: e.RetryAfter}
 	}
 	if _, isService := errors.AsType[*serviceError](err); !isService {
-		return err // what signs in was refused, which says nothing of the secret
+		return err // the credential was refused, which proves nothing about the secret
 	}
 	switch {
 	case e.Status == http.StatusNotFound || slices.Contains(absent, e.Code):

@@ -4,10 +4,10 @@
 // Package cloudvalues reads AWS Secrets Manager, Google Cloud's Secret Manager and Azure Key Vault
 // with the identity that the hub's pod has at the cloud.
 //
-// It calls hosts of the clouds alone: documents name regions, projects and vaults, which are checked.
-// The operator of the hub opens each cloud, because everybody who may write back ends then reads
-// what the hub's identity may. There is no SDK of a cloud behind it (ADR 0045). What signs in is kept
-// for some minutes, and is asked for again when a service refuses it.
+// It calls hosts of the clouds alone: documents name regions, projects and vaults, which are
+// checked. The operator of the hub opens each cloud, because people who may write back ends then
+// read everything that the hub's identity may. There is no SDK of a cloud behind it (ADR 0045).
+// Credentials are kept for some minutes, and are asked for again when a service refuses it.
 //
 // A secret that is a JSON object is an entry of its members; any other text is an entry with the one
 // key content.
@@ -27,27 +27,27 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Params are what all clouds share.
+// Params are shared by all clouds.
 type Params struct {
 	// Open are the clouds that the operator opened, by the words of the kinds.
 	Open []string
-	// Identity is what the hub is at the clouds. Required if one is open.
+	// Identity is the hub's identity at the clouds. Required if one is open.
 	Identity *cloud.Identity
 	// AWSURL and GoogleURL are where the services are. Empty: where their clouds have them.
 	AWSURL, GoogleURL string
-	// GoogleProvider and GoogleAccount are those of cloud.Identity.GoogleToken.
+	// GoogleProvider and GoogleAccount are the arguments of cloud.Identity.GoogleToken.
 	GoogleProvider, GoogleAccount string
-	// AllowLocal lets a vault of Azure stand at this machine: for tests.
+	// AllowLocal lets a vault of Azure be at this machine: for tests.
 	AllowLocal bool
 }
 
-// Clouds returns the words for the clouds, which are those of the kinds.
+// Clouds returns the words for the clouds, which are the kinds' words.
 func Clouds() []string { return []string{"aws", "gcp", "azure"} }
 
-// manager is the secret manager of one cloud. Errors of its methods are those of [configs.Backend],
-// or those of package cloud.
+// manager is the secret manager of one cloud. Its methods return the errors of [configs.Backend],
+// or of package cloud.
 type manager interface {
-	// signIn makes sure that there is what signs in.
+	// signIn makes sure that there is a credential.
 	signIn(ctx context.Context) error
 	// read returns a secret.
 	read(ctx context.Context, name string) (found, error)
@@ -99,7 +99,7 @@ func (b *Backend) Check(ctx context.Context) error {
 func (b *Backend) Read(ctx context.Context, path string) (configs.Entry, error) {
 	secret, err := b.manager.read(ctx, path)
 	if isSignInRefused(err) {
-		// What signs in may have ended early, so it is obtained again, once.
+		// The credential may have ended early, so it is obtained again, once.
 		b.manager.forget()
 		secret, err = b.manager.read(ctx, path)
 	}
@@ -112,5 +112,5 @@ func (b *Backend) Read(ctx context.Context, path string) (configs.Entry, error) 
 	return configs.EntryOf(map[string][]byte{"content": secret.value}, secret.version), nil
 }
 
-// sessionLife is how long what signs in is kept, where a cloud does not say that it ends sooner.
+// sessionLife is how long a credential is kept, if a cloud does not name an earlier end.
 const sessionLife = 10 * time.Minute

@@ -8,9 +8,9 @@
 //
 // One replica of the hub reads a back end, each path once for any number of services, at most
 // MaxReads at once and ReadsPerSecond. An answer is stored whole. A back end that does not answer
-// changes nothing: the last good answer stays, and it is asked ever more rarely. Nothing that a
-// back end says makes a value disappear from a service that has it: Resolve keeps it, and says what
-// is wrong. No error, log or metric holds a value.
+// changes nothing: the last good answer stays, and it is asked ever more rarely. No answer of a
+// back end makes a value disappear from a service that has it: Resolve keeps it, and reports the
+// problem. No error, log or metric holds a value.
 //
 // # States
 //
@@ -50,9 +50,9 @@ const (
 // Backend reads one place where values are kept. Its methods may be called concurrently; the Reader
 // bounds and repeats calls, and keeps the answers.
 type Backend interface {
-	// Read returns the entry at a path. *NotFoundError and *DeniedError are answers: there is no
-	// such entry for the hub. *ThrottledError says how long to wait. After any other error nobody
-	// knows what stands there. No error holds a value.
+	// Read returns the entry at a path. *NotFoundError and *DeniedError are answers: there is no such
+	// entry for the hub. *ThrottledError has the time to wait. After any other error the entry is
+	// unknown. No error holds a value.
 	Read(ctx context.Context, path string) (Entry, error)
 	// Check makes sure that settings and credential work, without reading an entry.
 	Check(ctx context.Context) error
@@ -60,13 +60,13 @@ type Backend interface {
 	Close() error
 }
 
-// Entry is what stands under one path.
+// Entry is the content under one path.
 type Entry struct {
 	// Fields are the values by key.
 	Fields map[string]secret.Text
 	// NotText are the keys, sorted, whose values are not UTF-8 text and therefore not in Fields.
 	NotText []string
-	// Version is what the back end calls this state of the entry. Empty: it has no word for it.
+	// Version is the back end's name for this state of the entry. Empty: it has none.
 	Version string
 	// TTL is how long the answer holds; zero: as long as the back end's refresh.
 	TTL time.Duration
@@ -85,7 +85,7 @@ func EntryOf(values map[string][]byte, version string) Entry {
 	return entry
 }
 
-// NotTextError says that a key has a value that configurations cannot hold.
+// NotTextError means that a key has a value that configurations cannot hold.
 type NotTextError struct{ Key string }
 
 // Error implements error.
@@ -95,7 +95,7 @@ func (e *NotTextError) Error() string {
 
 // NotFoundError is the answer that there is no such entry.
 type NotFoundError struct {
-	// Detail says more about it, such as that a version was deleted. May be empty.
+	// Detail has details, such as that a version was deleted. May be empty.
 	Detail string
 }
 
@@ -104,7 +104,7 @@ func (e *NotFoundError) Error() string { return withDetail("the back end has no 
 
 // DeniedError is the answer that the hub may not read the entry.
 type DeniedError struct {
-	// Detail says why. May be empty.
+	// Detail is why. May be empty.
 	Detail string
 }
 
@@ -113,9 +113,9 @@ func (e *DeniedError) Error() string {
 	return withDetail("the back end denies the hub this entry", e.Detail)
 }
 
-// ThrottledError says that the back end wants to be asked later.
+// ThrottledError means that the back end wants to be asked later.
 type ThrottledError struct {
-	// After is how long to wait; zero: it does not say.
+	// After is how long to wait; zero: unknown.
 	After time.Duration
 }
 
@@ -190,8 +190,8 @@ func (e Entry) notText(key string) error {
 	return nil
 }
 
-// value returns what a reference's key stands for: one field, or all of them as JSON. It is not
-// called for what is not text.
+// value returns the value of a reference's key: one field, or all of them as JSON. It is only
+// called for text.
 func (e Entry) value(key string) (secret.Text, bool) {
 	if key != "" {
 		value, ok := e.Fields[key]
@@ -239,13 +239,13 @@ func FieldsOfJSON(text []byte) (map[string]secret.Text, error) {
 	return fields, nil
 }
 
-// State is what is known of an entry.
+// State is the state of an entry.
 type State struct {
 	// Last is the last good answer; nil before the first.
 	Last *Entry
 	// ReadAt is when the back end gave it.
 	ReadAt time.Time
-	// Failure says what was wrong the last time; empty: nothing.
+	// Failure is the kind of the latest failure; empty: none.
 	Failure string
 	// IsRefused means that the last time the back end answered that there is no such entry for the
 	// hub.
@@ -267,9 +267,9 @@ type Task struct {
 
 // Failed is a read that brought no entry.
 type Failed struct {
-	// Message says what was wrong. It holds no value.
+	// Message describes the failure. It holds no value.
 	Message string
-	// IsRefused, IsAbsent and IsOverdue are those of State.
+	// IsRefused, IsAbsent and IsOverdue are as in State.
 	IsRefused, IsAbsent, IsOverdue bool
 	// Next is when the path is due again.
 	Next time.Time

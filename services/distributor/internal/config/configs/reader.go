@@ -36,7 +36,7 @@ const (
 	checkTimeout = 20 * time.Second
 	// firstRetry and lastRetry bound the wait after a failure.
 	firstRetry, lastRetry = 5 * time.Second, 15 * time.Minute
-	// shortestLife is how long any answer holds, whatever the back end says.
+	// shortestLife is how long any answer holds, regardless of the back end.
 	shortestLife = 10 * time.Second
 	// longestThrottle bounds the wait that a back end asks for.
 	longestThrottle = time.Hour
@@ -62,13 +62,13 @@ type Params struct {
 	Changed func(context.Context)
 	Logger  *slog.Logger
 	Meter   metric.Meter
-	// Replica is the name of this process among those that read.
+	// Replica is the name of this process among the reading ones.
 	Replica string
 	// Poll is how often the Reader looks whether a path is due.
 	Poll time.Duration
 }
 
-// Reader reads what is due.
+// Reader reads due entries.
 type Reader struct {
 	p     Params
 	reads metric.Int64Counter
@@ -162,7 +162,7 @@ type worker struct {
 	isBusy  bool
 	// wanted is the back end as the catalog has it.
 	wanted *catalog.ConfigBackend
-	// client reads the back end as its generation says; nil: none works yet.
+	// client reads the back end of its generation; nil: none works yet.
 	client     Backend
 	generation int64
 	// failed is the generation whose client did not work, and why; retry is when it is tried again.
@@ -180,8 +180,8 @@ func (w *worker) close() {
 	}
 }
 
-// pass reads what is due of one back end. It ends without an error: what fails is stored, or tried
-// again with the next pass.
+// pass reads the due entries of one back end. It ends without an error: failures are stored, or
+// tried again with the next pass.
 func (w *worker) pass(ctx context.Context) {
 	defer func() {
 		w.reader.mu.Lock()
@@ -198,7 +198,7 @@ func (w *worker) pass(ctx context.Context) {
 	}
 }
 
-// step reads some of what is due. It reports whether there may be more.
+// step reads some due entries. It reports whether there may be more.
 func (w *worker) step(ctx context.Context) bool {
 	p, backend := w.reader.p, w.wanted
 	tasks, err := p.Entries.Due(ctx, backend.UID, p.Replica, time.Now(), batch)
@@ -272,8 +272,7 @@ func (w *worker) renew(ctx context.Context) {
 	w.close()
 	w.client, w.generation, w.failed, w.why, w.attempts, w.retry = next, generation, 0, nil, 0, time.Time{}
 	if hadOther {
-		// What the former settings led to may be something else now. The limits of reads spread
-		// this.
+		// The entries of the former settings may be different now. The limits of reads spread this.
 		if _, err := p.Entries.Hasten(ctx, w.wanted.UID, "", time.Now()); err != nil {
 			w.report(ctx, err)
 		}
@@ -344,7 +343,7 @@ func lifeOf(entry Entry, backend *catalog.ConfigBackend) time.Duration {
 	return backoff.Jitter(life*4/5, 0.1)
 }
 
-// failedOf returns what is stored of a failure.
+// failedOf returns the stored form of a failure.
 func failedOf(err error, task Task, backend *catalog.ConfigBackend, now time.Time) Failed {
 	f := Failed{Message: failureOf(err)}
 	f.IsRefused, f.IsAbsent = answerIn(err)

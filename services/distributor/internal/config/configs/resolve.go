@@ -18,7 +18,7 @@ type Place struct{ Backend, Path string }
 // String returns the place as references begin.
 func (p Place) String() string { return catalog.Reference{Backend: p.Backend, Path: p.Path}.String() }
 
-// Value is what a service is given for a reference.
+// Value is the value that a service receives for a reference.
 type Value struct {
 	// Reference is the text of the reference that led to it.
 	Reference string
@@ -27,7 +27,7 @@ type Value struct {
 	IsPublic bool
 }
 
-// Request is what Resolve decides about: the references of one service, and all that is known.
+// Request is the input of Resolve: the references of one service, and the known entries.
 type Request struct {
 	// References are texts by key.
 	References map[string]string
@@ -35,18 +35,18 @@ type Request struct {
 	Project string
 	// Backends are by name. One that is missing does not exist.
 	Backends map[string]*catalog.ConfigBackend
-	// Entries are those of the references. One that is missing was never read.
+	// Entries are the entries of the references. One that is missing was never read.
 	Entries map[Place]State
-	// Given is what the service was given before.
+	// Given holds the service's earlier values.
 	Given map[string]Value
 	Now   time.Time
 }
 
-// Outcome is what a service is given.
+// Outcome holds the values that a service receives.
 type Outcome struct {
 	// Values are by key.
 	Values map[string]Value
-	// Problem is what is wrong; nil: nothing. What stops the service comes first.
+	// Problem is the problem; nil: none. One that stops the service comes first.
 	Problem *catalog.Problem
 	// Waits means that a value is missing which the service never had.
 	Waits bool
@@ -65,10 +65,10 @@ const (
 
 // Resolve decides what a service is given for its references.
 //
-// The references into one entry stand or fall together, because what a service is given of an entry
-// has to be of one version: a user name of yesterday does not go with the password of today. If one
-// of them cannot be given, the service keeps what it had by exactly these references. For those by
-// which it never had anything it waits, unless they may be missing and are.
+// The references into one entry succeed or fail together, because a service's values of an entry
+// have to be of one version: a user name of yesterday does not go with the password of today. If
+// one of them cannot be given, the service keeps what it had by exactly these references. For
+// references by which it never had anything it waits, unless they may be missing and are.
 func Resolve(r Request) Outcome {
 	groups := map[Place]map[string]catalog.Reference{}
 	var order []Place

@@ -33,8 +33,8 @@ func given(references map[string]string, values map[string]string) map[string]co
 	return all
 }
 
-// TestResolve walks through what may stand at a back end, for a service that had values and one
-// that did not.
+// TestResolve walks through the possible contents of a back end, for a service that had values and
+// one that did not.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	both := map[string]string{"U": user, "P": password}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package configstest is what every configs.Backend has to pass.
+// Package configstest is the suite that every configs.Backend has to pass.
 package configstest
 
 import (

@@ -66,8 +66,8 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// Check implements configs.Backend: it asks for the base URL. What stands there does not matter, but
-// the server has to answer and to accept the credential.
+// Check implements configs.Backend: it asks for the base URL. The content there does not matter,
+// but the server has to answer and to accept the credential.
 func (b *Backend) Check(ctx context.Context) error {
 	_, _, err := b.get(ctx, b.url+"/")
 	_, isAbsent := errors.AsType[*configs.NotFoundError](err)
@@ -117,7 +117,7 @@ func versionOf(tag string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// lifeOf returns how long an answer holds; zero: it does not say. The Reader bounds it.
+// lifeOf returns how long an answer holds; zero: unknown. The Reader bounds it.
 func lifeOf(control string) time.Duration {
 	for directive := range strings.SplitSeq(control, ",") {
 		text, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(directive)), "max-age=")

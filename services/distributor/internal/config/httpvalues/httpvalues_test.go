@@ -223,8 +223,8 @@ func TestSecHostileAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestSecSlowAnswersEnd has a server send a byte at a time for as long as somebody listens. The hub
-// ends that within the time of one read.
+// TestSecSlowAnswersEnd has a server send a byte at a time for as long as the client listens. The
+// hub ends that within the time of one read.
 func TestSecSlowAnswersEnd(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

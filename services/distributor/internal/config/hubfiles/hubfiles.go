@@ -4,9 +4,9 @@
 // Package hubfiles reads configuration from folders and environment variables that the operator of
 // the hub has opened to it.
 //
-// Nothing outside a folder is read, whatever links stand in it. An entry is of one state: of a volume
-// of Kubernetes, which replaces a folder behind its files, that folder is opened once; any other folder
-// is read until two readings agree.
+// Nothing outside a folder is read, whatever links are in it. An entry is of one state: of a volume
+// of Kubernetes, which replaces a folder behind its files, that folder is opened once; any other
+// folder is read until two readings agree.
 package hubfiles
 
 import (
@@ -33,7 +33,7 @@ const (
 	attempts = 6
 	// Prefix begins the names of the environment variables that may be read.
 	Prefix = "LEAT_CONFIG_"
-	// separator stands between a path and a key in the name of a variable.
+	// separator separates a path and a key in the name of a variable.
 	separator = "__"
 	// stateLink is the link in a volume of Kubernetes that leads to the folder of its files' current
 	// state. Kubernetes replaces the link when the state changes, and then removes the former folder.
@@ -186,7 +186,7 @@ func readFile(root *os.Root, place string, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// answerOf maps what the file system says to an answer or a failure. It does not repeat where a
+// answerOf maps an error of the file system to an answer or a failure. It does not repeat where a
 // link leads.
 func answerOf(err error) error {
 	switch {

@@ -136,7 +136,8 @@ func TestFoldersOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestSecFilesStayInTheirFolder reads by paths and links that lead elsewhere, and what is no file.
+// TestSecFilesStayInTheirFolder reads by paths and links that lead elsewhere, and things that are
+// not files.
 func TestSecFilesStayInTheirFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "root")

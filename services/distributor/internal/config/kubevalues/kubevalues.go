@@ -34,7 +34,7 @@ const maxCA = 256 << 10
 
 // OwnCluster is the hub's own cluster, as its operator opens it. The zero value is not open.
 type OwnCluster struct {
-	// URL is that of the API server.
+	// URL is the URL of the API server.
 	URL string
 	// CAFile holds the certificates to trust. Empty: the system's.
 	CAFile string
@@ -42,7 +42,7 @@ type OwnCluster struct {
 	TokenFile string
 }
 
-// Params are what a Backend needs beside its document.
+// Params are the parts of a Backend besides its document.
 type Params struct {
 	Own OwnCluster
 	// HubToken is lent to clusters of the hosts that the operator names.
@@ -124,7 +124,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	return err
 }
 
-// names are those of namespaces and objects.
+// names are the names of namespaces and objects.
 var names = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // Read implements configs.Backend.

@@ -36,11 +36,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
 
-// cluster is a namespace of a real API server, with an account that may get what its role says.
+// cluster is a namespace of a real API server, with an account that may get the objects of its
+// role.
 type cluster struct {
 	cp        *localkube.ControlPlane
 	namespace string
-	// proxy stands before the server, and tokenFile holds the account's token.
+	// proxy is before the server, and tokenFile holds the account's token.
 	proxy     *chaos.Proxy
 	tokenFile string
 	token     string
@@ -79,7 +80,7 @@ func newCluster(t *testing.T, cp *localkube.ControlPlane) *cluster {
 	return c
 }
 
-// role is that of the account: all objects, or those named.
+// role is the role of the account: all objects, or those named.
 func role(names []string) map[string]any {
 	rule := map[string]any{"apiGroups": []string{""}, "resources": []string{"secrets", "configmaps"}, "verbs": []string{"get"}}
 	if names != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Input is what Compose works on.
+// Input is the input of Compose.
 type Input struct {
 	// Layers are in their order, the lowest first.
 	Layers []Layer
 	Facts  catalog.ConfigFacts
 	// Find returns a set that the service's project may use. Nil: the project has no such set.
 	Find func(path string) *catalog.ConfigSet
-	// Bytes returns the length of what an item stands for. Nil: it is that of its text.
+	// Bytes returns the length of an item's value. Nil: it is the length of its text.
 	Bytes func(Item) int
 }
 
@@ -30,13 +30,13 @@ type Key struct {
 	Won
 	// Through are the paths of the sets that references led through, in order.
 	Through []string
-	// Final is what the layer's item leads to: itself, what a set has under a key, or a reference to a
-	// back end with the values of facts. Its Text is empty if IsAbsent or Err is set.
+	// Final is the target of the layer's item: itself, a set's item, or a reference to a back end with
+	// the values of facts. Its Text is empty if IsAbsent or Err is set.
 	Final Item
 	// IsAbsent means that the value is missing, as its reference allows.
 	IsAbsent bool
 	// Err is why the reference leads nowhere: a *MissingError, a *catalog.FactError, a
-	// *catalog.ReferenceChainError, or what is wrong with its text.
+	// *catalog.ReferenceChainError, or the defect of its text.
 	Err error
 }
 
@@ -44,13 +44,13 @@ type Key struct {
 type Composed struct {
 	// Keys is empty if the configuration is too large.
 	Keys map[string]Key
-	// Sets are those that references looked for, by path. False: there was none to use.
+	// Sets are the sets that references looked for, by path. False: there was none to use.
 	Sets map[string]bool
 	// Facts are the names of the facts that references held, in the order in which they were met. Facts
 	// with equal values make an equal configuration.
 	Facts []string
-	// Problem is what is wrong; nil: nothing. Waits means that the service must not be changed until
-	// that is corrected.
+	// Problem is the problem; nil: none. Waits means that the service must not be changed until that
+	// is corrected.
 	Problem *catalog.Problem
 	Waits   bool
 }
@@ -175,7 +175,7 @@ func (k Key) atBackend(text string, isOptional bool) Key {
 	return k
 }
 
-// end is what becomes of a key whose reference leads nowhere.
+// end is the effect on a key whose reference leads nowhere.
 func (k Key) end(err error, isAbsent bool) Key {
 	k.Final.Text, k.IsAbsent = "", isAbsent
 	if !isAbsent {

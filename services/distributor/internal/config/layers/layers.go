@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package layers composes the configuration of a service from layers: sets that its project lists,
-// sets that it lists itself, and its own document. A derived service has the sets and the document of
-// its global service in the place of its own, and those of each override after them.
+// sets that it lists itself, and its own document. A derived service has the sets and the document
+// of its global service in the place of its own, and the layers of each override after them.
 //
 // # Promises
 //
@@ -35,7 +35,7 @@ type Origin struct {
 	Override string
 }
 
-// Kind says why a service has a layer.
+// Kind is why a service has a layer.
 type Kind string
 
 // The kinds, the lowest first.
@@ -52,10 +52,10 @@ const (
 	OfService Kind = "service"
 )
 
-// Layer is one configuration of those that make up a service's.
+// Layer is one of the configurations that make up a service's.
 type Layer struct {
 	Origin
-	// Project is that of the layer's document, in which its references name sets.
+	// Project is the project of the layer's document, in which its references name sets.
 	Project string
 	// Config may be nil.
 	Config *catalog.Config
@@ -66,7 +66,7 @@ func SetLayer(kind Kind, set *catalog.ConfigSet) Layer {
 	return Layer{Origin: Origin{Kind: kind, Set: set.Name}, Project: objectname.Project(set.Name), Config: set.Spec.Config}
 }
 
-// Form is what stands under a key.
+// Form is the form of a key's item.
 type Form int
 
 // The forms.
@@ -76,7 +76,7 @@ const (
 	Reference
 )
 
-// Item is what one layer has under a key.
+// Item is the item of one layer under a key.
 type Item struct {
 	Origin
 	Project string
@@ -85,10 +85,10 @@ type Item struct {
 	Text secret.Text
 }
 
-// Won is what counts under a key.
+// Won is the winning item under a key.
 type Won struct {
 	Item
-	// Shadows are what lower layers have under the key, the highest first.
+	// Shadows are the items of lower layers under the key, the highest first.
 	Shadows []Item
 }
 

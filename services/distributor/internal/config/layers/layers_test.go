@@ -142,8 +142,9 @@ func TestComposeIsBounded(t *testing.T) {
 	}
 }
 
-// TestSecFactsStayWithinOneElement has a label or an annotation of any text stand in a reference whose
-// first element is fixed. Whatever comes out leads to that back end, below that element, at that depth.
+// TestSecFactsStayWithinOneElement puts a label or an annotation of any text into a reference whose
+// first element is fixed. Whatever comes out leads to that back end, below that element, at that
+// depth.
 func TestSecFactsStayWithinOneElement(t *testing.T) {
 	t.Parallel()
 	attacks := []string{"..", ".", "/", "../..", "a/../../b", "%2e%2e", "a#b", "?", "*", "**", "\\", "://", "x://y", "${project}", "\x00", "\u2215", "a\nb", ""}

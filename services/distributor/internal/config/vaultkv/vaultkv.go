@@ -30,9 +30,9 @@ import (
 // signInEvery is the least time between two attempts to sign in after a failure.
 const signInEvery = 5 * time.Second
 
-// Params are what a Backend needs beside its document.
+// Params are the parts of a Backend besides its document.
 type Params struct {
-	// HubToken is what the hub shows to sign in by the Kubernetes or the JWT method.
+	// HubToken is the token that the hub shows to sign in by the Kubernetes or the JWT method.
 	HubToken backendcall.HubToken
 	// Guard decides which addresses are dialled.
 	Guard dialguard.Guard
@@ -136,7 +136,7 @@ func (b *Backend) Read(ctx context.Context, path string) (configs.Entry, error) 
 	return b.entry(a)
 }
 
-// answer is what a server says, as far as it is used.
+// answer holds the used fields of a server's answer.
 type answer struct {
 	LeaseID       string          `json:"lease_id"`
 	LeaseDuration int64           `json:"lease_duration"`
@@ -170,7 +170,7 @@ func (b *Backend) entry(a answer) (configs.Entry, error) {
 	return configs.Entry{Fields: fields, Version: strconv.FormatInt(versioned.Metadata.Version, 10)}, err
 }
 
-// release ends the lease of a credential that nobody uses. Without it, the lease ends on its own.
+// release ends the lease of an unused credential. Without it, the lease ends on its own.
 func (b *Backend) release(ctx context.Context, token secret.Text, lease string) {
 	_, _ = b.call(ctx, http.MethodPut, "sys/leases/revoke", token, map[string]string{"lease_id": lease})
 }

@@ -71,7 +71,7 @@ func TestVersion1(t *testing.T) {
 	})
 }
 
-// TestSignIn reads with each method, and goes on when the server has ended the session.
+// TestSignIn reads with each method, and continues when the server has ended the session.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	proof := filepath.Join(t.TempDir(), "token")
@@ -224,7 +224,7 @@ func TestSecVaultRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestSecVaultAnswersAreBounded has the server send without end, and what is no entry.
+// TestSecVaultAnswersAreBounded has the server send without end, and send invalid entries.
 func TestSecVaultAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := vaultdouble.Start(t)
