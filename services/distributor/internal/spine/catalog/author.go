@@ -12,7 +12,8 @@ import (
 // MaxAuthors bounds the authors that are remembered of one object: the latest ones.
 const MaxAuthors = 256
 
-// subjectOfPeople begins the subjects of people, and sourceSubject those of fleet sources among authors.
+// subjectOfPeople begins the subjects of people, and sourceSubject the subjects of fleet sources
+// among authors.
 const (
 	subjectOfPeople = "user:"
 	sourceSubject   = "fleetsource:"
@@ -25,7 +26,7 @@ type Author struct {
 	ObjectUID string
 	// Subject is a person, as in Origin, or a fleet source by its uid.
 	Subject string
-	// Revision is that of the author's latest change of the object, and At its time.
+	// Revision is the revision of the author's latest change of the object, and At its time.
 	Revision int64
 	At       time.Time
 }

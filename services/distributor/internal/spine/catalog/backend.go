@@ -42,7 +42,7 @@ type ConfigBackend struct {
 	Spec ConfigBackendSpec
 }
 
-// ConfigBackendSpec says where values are read, how often, and who may refer to them. Its JSON is
+// ConfigBackendSpec sets where values are read, how often, and who may refer to them. Its JSON is
 // its stored form. Only the adapter that reads the back end is given the credential.
 //
 // An update that leaves the credential out keeps the stored one.
@@ -63,7 +63,7 @@ type ConfigBackendSpec struct {
 	// leaves it out keeps the stored one, unless RemoveWebhookSecret is set, which is not stored.
 	WebhookSecret       secret.Text `json:"-"`
 	RemoveWebhookSecret bool        `json:"-"`
-	// Refresh is how long an answer holds that does not say so itself; zero: DefaultConfigRefresh.
+	// Refresh is how long an answer without a lifetime holds; zero: DefaultConfigRefresh.
 	Refresh time.Duration `json:"refresh,omitempty"`
 	// MaxStale is the age past which an answer is given to no service that does not have it; zero:
 	// any.
@@ -131,7 +131,7 @@ func (b *ConfigBackend) Public() *ConfigBackend {
 	return &shown
 }
 
-// RefreshEvery returns how long an answer holds that does not say so itself.
+// RefreshEvery returns how long an answer without a lifetime holds.
 func (s ConfigBackendSpec) RefreshEvery() time.Duration {
 	return cmp.Or(s.Refresh, DefaultConfigRefresh)
 }

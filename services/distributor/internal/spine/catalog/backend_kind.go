@@ -14,17 +14,18 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 
-// backendKind is what the kinds of back ends have in common.
+// backendKind is the common interface of the kinds of back ends.
 type backendKind interface {
 	// name returns the word for the kind, which is its field of the document.
 	name() string
 	// credentialField returns the path of the one secret in the document; empty: the kind, or its way
 	// to sign in, has none.
 	credentialField() string
-	// target returns where the credential is sent. A stored credential goes on to count for the same
+	// target returns where the credential is sent. A stored credential still counts for the same
 	// target.
 	target() string
-	// dials returns the URL that the hub dials because the document says so, and its field. Empty: none.
+	// dials returns the URL that the hub dials because the document names it, and its field. Empty:
+	// none.
 	dials() (field, url string)
 	// settle gives the kind its one stored form. It does not change the receiver.
 	normalize(s *ConfigBackendSpec)

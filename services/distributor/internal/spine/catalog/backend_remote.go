@@ -17,7 +17,7 @@ import (
 // KubernetesAuth is how the hub signs in at a cluster.
 type KubernetesAuth string
 
-// The ways to sign in. The hub's own cluster is read as its operator says.
+// The ways to sign in. The hub's own cluster is read by its operator's settings.
 const (
 	KubernetesByOperator KubernetesAuth = ""
 	KubernetesByToken    KubernetesAuth = "token"
@@ -26,7 +26,7 @@ const (
 
 // KubernetesBackend reads Secrets and ConfigMaps of a cluster.
 type KubernetesBackend struct {
-	// URL is that of the API server. Empty: the hub's own cluster.
+	// URL is the URL of the API server. Empty: the hub's own cluster.
 	URL   string         `json:"url,omitempty"`
 	CAPEM string         `json:"caPem,omitempty"`
 	Auth  KubernetesAuth `json:"auth,omitempty"`
@@ -137,7 +137,7 @@ type AWSBackend struct {
 	withoutURL
 
 	Region string `json:"region"`
-	// Role is one that trusts the hub's identity. Empty: that of the hub's environment.
+	// Role is one that trusts the hub's identity. Empty: the role of the hub's environment.
 	Role string `json:"role,omitempty"`
 }
 

@@ -30,7 +30,7 @@ type VaultBackend struct {
 	Version   int    `json:"version,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	CAPEM     string `json:"caPem,omitempty"`
-	// Auth says what Role and AuthMount mean, and whether there is a credential.
+	// Auth decides about the meaning of Role and AuthMount, and whether there is a credential.
 	Auth VaultAuth `json:"auth"`
 	// Role is the role, or the id of one; empty with a token.
 	Role string `json:"role,omitempty"`

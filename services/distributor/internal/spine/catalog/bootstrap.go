@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// DefaultBootstrapLife is how long a bootstrap token is valid if its maker does not say.
+	// DefaultBootstrapLife is how long a bootstrap token is valid by default.
 	DefaultBootstrapLife = 24 * time.Hour
 	// MaxBootstrapLife is the longest that one can be valid.
 	MaxBootstrapLife = 90 * 24 * time.Hour
-	// DefaultBootstrapUses is how many clusters a bootstrap token makes if its maker does not say.
+	// DefaultBootstrapUses is how many clusters a bootstrap token makes by default.
 	DefaultBootstrapUses = 100
 	// MaxBootstrapUses is the most that one can make.
 	MaxBootstrapUses = 10_000
@@ -50,7 +50,7 @@ type BootstrapToken struct {
 	ID string
 	// Project is where its clusters belong, and NamePrefix what their names begin with.
 	Project, NamePrefix string
-	// Labels are those of its clusters.
+	// Labels are the labels of its clusters.
 	Labels map[string]string
 	// Description is a sentence for people.
 	Description string
@@ -92,8 +92,8 @@ func (t BootstrapToken) Validate() error {
 	return err
 }
 
-// Sample returns a cluster as the token would make it. Its name is one that no cluster and no binding
-// can have, so what somebody may do to the sample they may do to each cluster of the token.
+// Sample returns a cluster as the token would make it. Its name is one that no cluster and no
+// binding can have, so a person's rights to the sample hold for each cluster of the token.
 func (t BootstrapToken) Sample() *Cluster { return t.cluster(t.NamePrefix + "*") }
 
 func (t BootstrapToken) cluster(name string) *Cluster {
@@ -102,7 +102,7 @@ func (t BootstrapToken) cluster(name string) *Cluster {
 
 // Newcomer is an agent that enrols with a bootstrap token. The agent chooses all of it.
 type Newcomer struct {
-	// Hash is that of the token.
+	// Hash is the hash of the token.
 	Hash []byte
 	// Key is the agent's public key.
 	Key ed25519.PublicKey
@@ -176,7 +176,7 @@ const (
 	RefusedSpent Refusal = iota + 1
 	// RefusedName means that the token does not allow the name.
 	RefusedName
-	// RefusedTaken means that the name is that of another cluster.
+	// RefusedTaken means that the name belongs to another cluster.
 	RefusedTaken
 	// RefusedEnrolled means that the token made a cluster for the Kubernetes cluster already.
 	RefusedEnrolled
@@ -223,11 +223,11 @@ type Bootstraps interface {
 	BootstrapTokens(ctx context.Context) ([]BootstrapToken, error)
 	// RevokeBootstrapToken ends a token. Error: *NotFoundError.
 	RevokeBootstrapToken(ctx context.Context, id string) error
-	// Bootstrap uses a token in one edit: it has admit decide, with the token and the cluster that it
-	// made for the newcomer's Kubernetes cluster before, or nil; and then counts the use, remembers the
-	// Kubernetes cluster and makes the newcomer's key that of the cluster that admit returns. If that
-	// is the one from before, nothing changes. The edit's records name the token. Errors:
-	// ErrJoinTokenInvalid for a token that does not exist, and those of admit.
+	// Bootstrap uses a token in one edit: it lets admit decide, with the token and the cluster that it
+	// made for the newcomer's Kubernetes cluster before, or nil; and then counts the use, remembers
+	// the Kubernetes cluster and sets the newcomer's key as the key of the cluster that admit returns.
+	// If that is the one from before, nothing changes. The edit's records name the token. Errors:
+	// ErrJoinTokenInvalid for a token that does not exist, and the errors of admit.
 	Bootstrap(
 		ctx context.Context, n Newcomer, admit func(ctx context.Context, tx Tx, token BootstrapToken, known *Cluster) (*Cluster, error),
 	) (*Cluster, error)

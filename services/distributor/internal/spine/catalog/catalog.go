@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog is what the fleet is meant to be: clusters, repositories and services, and who
-// may reach them, the rules they obey, and the ports through which they are stored.
+// Package catalog describes the intended fleet: clusters, repositories and services, and who may
+// reach them, the rules they obey, and the ports through which they are stored.
 //
 // Everything here is a value. A value that was handed out is never changed afterwards, so it may be
 // shared between goroutines; a caller that wants another one makes a copy.
@@ -21,7 +21,7 @@ import (
 
 const maxAnnotationBytes = 256 << 10
 
-// Metadata is what every object carries.
+// Metadata is the common part of every object.
 type Metadata struct {
 	// Name is unique within its kind. Where objects of the kind belong to projects, it is the
 	// object's path of package objectname, which holds the project, and of a service its cluster.
@@ -50,8 +50,8 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object answers every question that the catalog has of its kind. A kind without an answer does not compile: one that
-// names nothing, or holds no secret, says so.
+// Object answers every question that the catalog has of its kind. A kind without an answer does not
+// compile: one that names nothing, or holds no secret, declares it.
 //
 // It is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
 // *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService, a *RolloutPolicy or a *FleetSource.
@@ -63,8 +63,8 @@ type Object interface {
 	// Validate checks everything that can be checked without looking at other objects; the error is
 	// a *fielderr.Error.
 	Validate() error
-	// reachable refuses an endpoint at the hub's own machine or link, as far as the object says so itself: a name may
-	// lead there, too, which is seen when it is dialled.
+	// reachable refuses an endpoint at the hub's own machine or link, as far as the object itself
+	// shows it: a name may lead there, too, which is seen when it is dialled.
 	reachable() error
 	// normalize gives the stored form to what has several spellings. It is called on a clone.
 	normalize()
@@ -74,7 +74,8 @@ type Object interface {
 	settle(stored Object) error
 	// checkReferences refuses what the object names and does not exist, or its project may not use.
 	checkReferences(ctx context.Context, tx Reader) error
-	// checkSettled checks what a written object says of objects that the same edit may write after it.
+	// checkSettled checks the statements of a written object about objects that the same edit may
+	// write after it.
 	checkSettled(ctx context.Context, tx Reader) error
 	// room returns how many objects of the kind a project with these quotas may have.
 	room(quotas ProjectQuotas) Room

@@ -5,7 +5,7 @@ package catalog
 
 // Change is one change of an edit, for the record of it.
 type Change struct {
-	// Verb is what was done, such as "create".
+	// Verb is the action, such as "create".
 	Verb string
 	// Kind and Name are the object's. UID is empty where the object has none.
 	Kind, Name, UID string
@@ -73,7 +73,7 @@ const (
 	RecordHub = "Hub"
 )
 
-// SecretEffect is what a change did to a secret.
+// SecretEffect is the effect of a change on a secret.
 type SecretEffect string
 
 // The effects on secrets.
@@ -113,8 +113,8 @@ func secretsOf(record any) map[string]any {
 	return object.secrets()
 }
 
-// WithoutAuthors returns a copy of the object without the names of those that made and changed it, and without
-// the reason.
+// WithoutAuthors returns a copy of the object without the names of its authors, and without the
+// reason.
 func WithoutAuthors(object Object) Object {
 	shown := object.clone()
 	meta := shown.Meta()

@@ -21,18 +21,18 @@ import (
 type Cluster struct {
 	Metadata
 	Spec ClusterSpec
-	// Agent is what is known of its agent. Edits leave it alone.
+	// Agent describes its agent. Edits leave it alone.
 	Agent Agent
 	// RemovalsHeldSince is when the hub was restored from a backup, until a person releases the
 	// cluster: its agent removes nothing meanwhile. Zero: removals are not held. Edits leave it alone.
 	RemovalsHeldSince time.Time
 }
 
-// ClusterSpec is what is wanted of a cluster.
+// ClusterSpec is the desired state of a cluster.
 type ClusterSpec struct {
 	// Description is a sentence for people.
 	Description string
-	// Settings are what its agent is told. They come before those of the fleet.
+	// Settings are its agent's settings. They come before the fleet's.
 	Settings syncpolicy.AgentSettings
 	// AgentEndpoint is where the hub dials the agent, host:port. Empty: the agent dials the hub.
 	AgentEndpoint string
@@ -50,7 +50,7 @@ type Agent struct {
 	// ConnectedUntil is the time up to which the agent counts as connected unless it is heard from
 	// again.
 	ConnectedUntil time.Time
-	// Report is what the agent reported of itself and its cluster.
+	// Report is the agent's report on itself and its cluster.
 	Report ClusterReport
 	// PlanVersion is the plan that the agent works on, as it reported.
 	PlanVersion string
@@ -62,7 +62,7 @@ type Agent struct {
 // Enrolled reports whether an agent's key is known.
 func (a Agent) Enrolled() bool { return len(a.PublicKey) > 0 }
 
-// Lacks returns those of the capability words that the agent did not report.
+// Lacks returns the ones among the capability words that the agent did not report.
 func (a Agent) Lacks(words []string) []string {
 	var lacking []string
 	for _, word := range words {
@@ -96,7 +96,7 @@ func (c *Cluster) reachable() error {
 	if c.Spec.AgentEndpoint == "" {
 		return nil
 	}
-	host, _, _ := net.SplitHostPort(c.Spec.AgentEndpoint) // Validate has looked at it
+	host, _, _ := net.SplitHostPort(c.Spec.AgentEndpoint) // Validate has checked it
 	if check.IsLocal(host) {
 		return fielderr.New("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 )
 
-// Member is a derived service that has nothing of its own beside a common one. A hub derives millions, so it makes
-// their services only for those who read them.
+// Member is a derived service that has nothing of its own beside a common one. A hub derives
+// millions, so it makes their services only for readers.
 type Member struct {
 	// Common is the service without its cluster and uid. Its name is the local path.
 	Common  *Service
@@ -33,8 +33,8 @@ func (s *Service) In(cluster, uid string) *Service {
 	return &next
 }
 
-// IsCommon reports whether the service is what In makes of its common one: nothing was decided about it alone
-// since it was derived.
+// IsCommon reports whether the service equals the result of In for its common one: nothing was
+// decided about it alone since it was derived.
 func (s *Service) IsCommon() bool {
 	c := s.Common
 	return c != nil && s.Exception == nil && s.Spec.isCommon(c.Spec) && s.isCommon(c.Metadata) &&

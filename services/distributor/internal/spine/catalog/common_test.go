@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// TestIsCommon sets each field of a service in turn: one that IsCommon did not look at would be lost, because only
-// what is common is kept of a common service.
+// TestIsCommon sets each field of a service in turn: one that IsCommon ignored would be lost,
+// because only the common part is kept of a common service.
 func TestIsCommon(t *testing.T) {
 	t.Parallel()
 	common := &catalog.Service{Metadata: catalog.Metadata{Name: "web"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "apps"}}}}

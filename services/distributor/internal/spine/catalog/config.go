@@ -29,7 +29,7 @@ const (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Config is what the variables in a service's manifests stand for. Its maps are not changed once
+// Config holds the values of the variables in a service's manifests. Its maps are not changed once
 // they are set.
 type Config struct {
 	// Values may be seen by anybody.
@@ -37,8 +37,8 @@ type Config struct {
 	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody
 	// else they are empty. In an update an empty one stands for the stored secret of its key.
 	Secrets map[string]secret.Text
-	// References are texts of references by key; see ParseReference. What they lead to is neither in
-	// Values nor in Secrets, but in the configuration that an agent is given.
+	// References are texts of references by key; see ParseReference. Their targets are neither in
+	// Values nor in Secrets, but in the configuration that an agent receives.
 	References map[string]string
 	// Restart has a change of the configuration roll the service's pods.
 	Restart bool

@@ -26,8 +26,8 @@ type ConfigSet struct {
 	SecretMarks map[string]SecretMark
 }
 
-// SecretMark stands for a secret where the secret itself is not known. Everybody may see that it is
-// another one than before, and nobody which it is.
+// SecretMark stands for a secret where the secret itself is not known. All readers may see that it
+// is another one than before, and none which it is.
 type SecretMark struct {
 	// Digest is a keyed digest.
 	Digest string `json:"digest"`
@@ -35,7 +35,7 @@ type SecretMark struct {
 	Bytes int `json:"bytes"`
 }
 
-// ConfigSetSpec is what a set holds.
+// ConfigSetSpec is the content of a set.
 type ConfigSetSpec struct {
 	// Description is a sentence for people.
 	Description string
@@ -60,7 +60,7 @@ func (s *ConfigSet) clone() Object { return new(*s) }
 
 func (s *ConfigSet) normalize() {}
 
-// settle implements Object, as that of a service.
+// settle implements Object, as for a service.
 func (s *ConfigSet) settle(stored Object) (err error) {
 	had := new(ConfigSet)
 	if have, ok := stored.(*ConfigSet); ok {
@@ -95,8 +95,9 @@ func (s *ConfigSet) changesRelease(stored Object) bool {
 // Place implements Object.
 func (s *ConfigSet) Place() Place { return Place{Project: objectname.Project(s.Name)} }
 
-// checkConfig refuses references that lead nowhere for objects of a project. field is that of the
-// configuration. Without facts it leaves references that hold facts to the services that use them.
+// checkConfig refuses references that lead nowhere for objects of a project. field is the field of
+// the configuration. Without facts it leaves references that hold facts to the services that use
+// them.
 func checkConfig(ctx context.Context, tx Reader, field string, config *Config, own *Project, facts *ConfigFacts) error {
 	if config == nil {
 		return nil

@@ -10,23 +10,23 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// DepartureState is what became of a member of a global service that no longer meets its condition.
+// DepartureState is the fate of a member of a global service that no longer meets its condition.
 type DepartureState string
 
-// The states. The zero value is that of a departure that is over: the member meets the condition
-// again, or a person decided.
+// The states. The zero value is the state of a departure that is over: the member meets the
+// condition again, or a person decided.
 const (
-	// DepartureLeft is that of a member that lost the service.
+	// DepartureLeft is the state of a member that lost the service.
 	DepartureLeft DepartureState = "left"
-	// DepartureHeld is that of a member that keeps the service until a person decides.
+	// DepartureHeld is the state of a member that keeps the service until a person decides.
 	DepartureHeld DepartureState = "held"
 )
 
-// Departure is what became of one cluster of a global service when its agent reported something that
+// Departure is the fate of one cluster of a global service when its agent reported something that
 // no longer meets the condition of the selection. Its JSON is its stored form.
 type Departure struct {
 	State DepartureState `json:"state,omitempty"`
-	// Revision is that of the report. It makes the digest of each question another one.
+	// Revision is the revision of the report. It makes the digest of each question another one.
 	Revision int64     `json:"revision,omitempty"`
 	At       time.Time `json:"at,omitzero"`
 }
@@ -97,7 +97,7 @@ type Members interface {
 // alone.
 type FactsChange struct{ Before, After *Cluster }
 
-// Judgement is what a report means for one global service.
+// Judgement is the meaning of a report for one global service.
 type Judgement struct {
 	GlobalUID string
 	Removal   RemovalPolicy

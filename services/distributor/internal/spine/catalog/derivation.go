@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Derivation says what a service is derived from. Services share equal ones.
+// Derivation is the origin of a derived service. Services share equal ones.
 type Derivation struct {
 	// Global and GlobalUID are the path and the uid of the global service.
 	Global, GlobalUID string
-	// Matched says why the cluster is selected.
+	// Matched is why the cluster is selected.
 	Matched string
-	// Overrides are the indices of those that select the cluster.
+	// Overrides are the indices of the ones that select the cluster.
 	Overrides []int
 	// OverrideNames are their names.
 	OverrideNames []string

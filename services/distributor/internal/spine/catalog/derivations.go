@@ -35,11 +35,11 @@ var (
 	ErrExpensive = errors.New("the conditions of global services cost too much to be reviewed")
 )
 
-// Edited is what one edit did.
+// Edited is the effect of one edit.
 type Edited struct {
-	// Put are objects as they are now, and Deleted those that are gone.
+	// Put are objects as they are now, and Deleted the deleted ones.
 	Put, Deleted []Object
-	// Created are the keys of those that are new.
+	// Created are the keys of new ones.
 	Created map[Key]bool
 	// Cascades is true if derived services may go with their global service.
 	Cascades bool
@@ -52,7 +52,7 @@ func (e *Editor) WithDerivations(d Derivations) *Editor {
 	return &next
 }
 
-// Cascading returns an Editor that deletes global services with what is derived from them.
+// Cascading returns an Editor that deletes global services with their derived services.
 func (e *Editor) Cascading() *Editor {
 	next := *e
 	next.cascades = true
@@ -141,7 +141,7 @@ type notingTx struct {
 	Tx
 
 	edited Edited
-	// known are the objects that others name, as the edit reads them; nil for those that are not there. An edit of
+	// known are the objects that others name, as the edit reads them; nil for missing ones. An edit of
 	// many services names few clusters and repositories, and fewer projects.
 	known map[Key]Object
 }

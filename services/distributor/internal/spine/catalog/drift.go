@@ -3,16 +3,16 @@
 
 package catalog
 
-// ObjectDrift is one Kubernetes object that somebody else has changed.
+// ObjectDrift is one Kubernetes object that another manager has changed.
 type ObjectDrift struct {
 	ObjectRef
 
-	// Fields are those that differ. Empty: the object is gone.
+	// Fields are the differing fields. Empty: the object is gone.
 	Fields []FieldDrift `json:"fields,omitempty"`
 }
 
-// FieldDrift is a field whose value in the cluster, New, is not that of the manifest, Old. Manager
-// is who wrote it.
+// FieldDrift is a field whose value in the cluster, New, is not the manifest's, Old. Manager is who
+// wrote it.
 type FieldDrift struct {
 	Path    string `json:"path,omitempty"`
 	Old     string `json:"old,omitempty"`

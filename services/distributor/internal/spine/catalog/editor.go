@@ -19,7 +19,7 @@ import (
 // MaxDocuments bounds one Apply.
 const MaxDocuments = 1000
 
-// Action is what applying a document did.
+// Action is the effect of applying a document.
 type Action int
 
 // The actions.
@@ -29,7 +29,7 @@ const (
 	ActionConfigured
 )
 
-// Outcome is what became of one document.
+// Outcome is the outcome of one document.
 type Outcome struct {
 	Action Action
 	// Object is the object as it is now.
@@ -46,7 +46,7 @@ type Editor struct {
 	guard    Guard
 	derived  Derivations
 	presence presence
-	// cascades is true if global services are deleted with what is derived from them.
+	// cascades is true if global services are deleted with their derived services.
 	cascades bool
 	// manager is the fleet source that edits; its zero value is anybody else.
 	manager Manager
@@ -54,7 +54,7 @@ type Editor struct {
 	samePublic func(a, b Object) bool
 }
 
-// presence says which objects an Apply may find.
+// presence decides which objects an Apply may find.
 type presence int
 
 const (
@@ -373,8 +373,8 @@ func normal(object Object) Object {
 	return object
 }
 
-// settleReach says of a repository whether it is confined to public addresses. Who may create
-// repositories of the hub confirms where it leads by any edit. Of others, an edit that leaves the
+// settleReach sets whether a repository is confined to public addresses. A person who may create
+// repositories of the hub confirms its target by any edit. Of others, an edit that leaves the
 // servers as they are changes nothing.
 func (e *Editor) settleReach(current, next Object) {
 	repository, ok := next.(*Repository)
@@ -386,6 +386,6 @@ func (e *Editor) settleReach(current, next Object) {
 		(stored == nil || stored.Spec.PublicOnly || repository.Spec.leadsElsewhere(stored.Spec))
 }
 
-// Now returns the time with the precision of the store, so that what is written equals what is read
+// Now returns the time with the precision of the store, so that a written time equals the one read
 // later.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -21,7 +21,7 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	if !ok {
 		return Outcome{}, refusal
 	}
-	if next.Spec.Config == nil { // it says nothing; secrets are empty on both sides
+	if next.Spec.Config == nil { // it proves nothing; secrets are empty on both sides
 		next.Spec.Config = current.Spec.Config
 	}
 	isSame := next.sameSpec(current) && sameLabels(current.Meta(), next.Meta())
@@ -58,8 +58,8 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	return Outcome{Action: ActionConfigured, Object: &excepted}, nil
 }
 
-// derivedOf returns the derived service of that key if err says that no service is stored there. It
-// returns nil for a service that the caller may not see.
+// derivedOf returns the derived service of that key if err means that no service is stored there.
+// It returns nil for a service that the caller may not see.
 func (e *Editor) derivedOf(key Key, err error) *Service {
 	if key.Kind != KindService || !errors.Is(err, ErrNotFound) {
 		return nil

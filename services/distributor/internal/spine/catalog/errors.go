@@ -21,8 +21,8 @@ var (
 	ErrAlreadyExists = errors.New("already exists")
 	// ErrConflict means that the object changed since it was read.
 	ErrConflict = errors.New("resource version is not current")
-	// ErrUnavailable means that the store does not answer. What is in memory goes on being served;
-	// trying again helps.
+	// ErrUnavailable means that the store does not answer. The state in memory is still served; trying
+	// again helps.
 	ErrUnavailable = errors.New("catalog store unavailable")
 	// ErrReplaced means that the store was restored from a backup while this replica used it. It matches
 	// ErrUnavailable, and nothing helps but to start the replica again.
@@ -122,11 +122,11 @@ func (e *InUseError) Names() []string {
 type ReferenceError struct {
 	Key  Key
 	Path string
-	// Project is set where the object is one of another project, which the error does not say exists:
-	// it may also be there and not be shared with this project.
+	// Project is set where the object is one of another project, whose existence the error hides: it
+	// may also be there and not be shared with this project.
 	Project string
-	// Closed is set for a back end, of which the error does not say whether it does not exist or is
-	// closed to the project.
+	// Closed is set for a back end, for which the error hides whether it does not exist or is closed
+	// to the project.
 	Closed bool
 }
 

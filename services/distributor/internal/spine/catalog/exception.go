@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Exception is what people decided about one derived service, beside its global service: at night,
-// one cluster is paused, and the guard is answered for each cluster. It is stored by the service's
-// uid, so it stays when the service is derived again, and goes with the global service or the
-// cluster. Its JSON is its stored form.
+// Exception holds people's decisions about one derived service, beside its global service: at
+// night, one cluster is paused, and the guard is answered for each cluster. It is stored by the
+// service's uid, so it stays when the service is derived again, and goes with the global service or
+// the cluster. Its JSON is its stored form.
 type Exception struct {
 	// Paused pauses the service. It cannot resume a service that its global service pauses.
 	Paused bool `json:"paused,omitempty"`
-	// PruneConfirmation comes before that of the global service. Empty: that one counts.
+	// PruneConfirmation comes before the global service's. Empty: that one counts.
 	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 	// By, At and Reason are of the latest decision.
 	By     string    `json:"by,omitempty"`
@@ -51,7 +51,7 @@ func (s *Service) Except(e *Exception) {
 	s.Spec.Options = &options
 }
 
-// isPausedByGlobal reports whether the service is paused whatever its exception says.
+// isPausedByGlobal reports whether the service is paused regardless of its exception.
 func (s *Service) isPausedByGlobal() bool {
 	plain := *s
 	plain.Except(nil)

@@ -29,14 +29,15 @@ const (
 	maxFleetSources = 64
 )
 
-// FleetSource keeps objects of the catalog as documents in a folder of a repository say. It acts with
-// a role of its own, so nothing that is committed there can do more than the role allows.
+// FleetSource keeps objects of the catalog equal to documents in a folder of a repository. It acts
+// with a role of its own, so nothing that is committed there can do more than the role allows.
 type FleetSource struct {
 	Metadata
 	Spec FleetSourceSpec
 }
 
-// FleetSourceSpec says where the documents are, and what may be written. Its JSON is its stored form.
+// FleetSourceSpec sets where the documents are, and which objects may be written. Its JSON is its
+// stored form.
 type FleetSourceSpec struct {
 	Description string `json:"description,omitempty"`
 	Suspended   bool   `json:"suspended,omitempty"`
@@ -50,7 +51,7 @@ type FleetSourceSpec struct {
 	// PruneLimit is zero for DefaultPruneLimit.
 	PruneLimit int32 `json:"pruneLimit,omitempty"`
 	Adopt      bool  `json:"adopt,omitempty"`
-	// Kinds are those that may be written; none: all that the role may write.
+	// Kinds are the kinds that may be written; none: all that the role may write.
 	Kinds []Kind `json:"kinds,omitempty"`
 	// Role is RoleEditor or RoleAdmin.
 	Role RoleName `json:"role,omitempty"`
@@ -117,7 +118,7 @@ func (f *FleetSource) Project() string {
 	return own
 }
 
-// Rights returns the binding whose rights the source acts with. It names nobody.
+// Rights returns the binding whose rights the source acts with. It names no subject.
 func (f *FleetSource) Rights() AccessBindingSpec {
 	spec := AccessBindingSpec{Role: cmp.Or(f.Spec.Role, RoleEditor)}
 	switch {

@@ -21,13 +21,12 @@ import (
 type GlobalService struct {
 	Metadata
 	Spec GlobalServiceSpec
-	// SecretDigests are keyed digests of the secrets, by key: those of the template, then those of each
-	// override. The store sets them. They let everybody see whether a secret is another one, and which
-	// it is nobody.
+	// SecretDigests are keyed digests of the secrets, by key: the template's, then each override's.
+	// The store sets them. They show readers whether a secret is another one, and not which it is.
 	SecretDigests []map[string]string
 }
 
-// GlobalServiceSpec is what is wanted of a global service.
+// GlobalServiceSpec is the desired state of a global service.
 type GlobalServiceSpec struct {
 	// Description is a sentence for people.
 	Description string
@@ -48,26 +47,26 @@ type ClusterTarget struct {
 	When string `json:"when,omitempty"`
 }
 
-// ServiceTemplate is what derived services are made of. Its spec names no cluster.
+// ServiceTemplate is the template of derived services. Its spec names no cluster.
 type ServiceTemplate struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Spec        ServiceSpec
 }
 
-// ServiceOverride is what is different in some clusters.
+// ServiceOverride holds the differences in some clusters.
 type ServiceOverride struct {
 	Name     string
 	Clusters ClusterTarget
 	// ConfigSets are paths of sets, lowest first, below Config. Nil or not empty.
 	ConfigSets []string
-	// Config is added to that of the template. Nil: nothing is.
+	// Config is added to the template's. Nil: nothing is added.
 	Config *Config
 	Patch  ServicePatch
 }
 
-// ServicePatch is what an override changes beside the configuration. Its JSON is its stored form. What is
-// nil stays.
+// ServicePatch holds the changes of an override besides the configuration. Its JSON is its stored
+// form. Nil fields change nothing.
 type ServicePatch struct {
 	Sources   []SourcePatch      `json:"sources,omitempty"`
 	Render    []StepPatch        `json:"render,omitempty"`
@@ -90,7 +89,7 @@ type SourcePatch struct {
 type StepPatch struct {
 	// Step is its index.
 	Step int `json:"step"`
-	// Values are put over those of the step.
+	// Values are put over the step's.
 	Values map[string]any `json:"values,omitempty"`
 }
 
@@ -102,7 +101,7 @@ type RemovalPolicy struct {
 	Confirmation string `json:"confirmation,omitempty"`
 }
 
-// defaultMaxPercent bounds a removal where the owner says nothing.
+// defaultMaxPercent bounds a removal by default.
 const defaultMaxPercent = 10
 
 // MaxRemoved returns how many of the clusters one change may take away without a confirmation.
@@ -146,7 +145,7 @@ func (g *GlobalService) settle(stored Object) error {
 
 func (g *GlobalService) reachable() error { return nil }
 
-// checkReferences implements Object, as that of a service, but for the clusters.
+// checkReferences implements Object, as for a service, except the clusters.
 func (g *GlobalService) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, g.Name)
 	if err != nil {
@@ -219,8 +218,8 @@ func (g *GlobalService) configFields() []string {
 	return fields
 }
 
-// Selects reports whether the target selects the cluster by what its document says, and how; When is
-// not looked at.
+// Selects reports whether the target selects the cluster by its document, and how; When is not
+// evaluated.
 func (t ClusterTarget) Selects(cluster *Cluster) (how string, ok bool) {
 	switch {
 	case t.All:
@@ -294,7 +293,7 @@ func (g *GlobalService) settleConfigs(stored *GlobalService) error {
 	return nil
 }
 
-// withStoredSecrets returns the configuration with stored secrets for those that are empty. An empty
+// withStoredSecrets returns the configuration with stored secrets for empty ones. An empty
 // configuration is nil.
 func withStoredSecrets(field string, given, stored *Config) (*Config, error) {
 	if given.Empty() {

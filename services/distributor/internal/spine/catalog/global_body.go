@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/parameter"
 )
 
-// ServiceBody is what a global service wants of the services of some clusters, before parameters are
-// filled in. Its JSON names the fields in messages.
+// ServiceBody is the desired state of a global service's services in some clusters, before
+// parameters are filled in. Its JSON names the fields in messages.
 type ServiceBody struct {
 	Labels      map[string]string  `json:"labels,omitempty"`
 	Annotations map[string]string  `json:"annotations,omitempty"`

@@ -51,7 +51,7 @@ func (g *GlobalService) Validate() error {
 		g.validateSize(),
 	)
 	if err != nil {
-		return err // a body is made of what is valid by itself
+		return err // a body is made of parts that are valid alone
 	}
 	return g.validateBodies()
 }
@@ -87,8 +87,8 @@ func (t ClusterTarget) validateTarget(field string) error {
 	return nil
 }
 
-// facts are the fields of self that expressions of a global service see, as package derive makes them. Nil:
-// everything below is somebody's own, such as labels.
+// facts are the fields of self that expressions of a global service see, as package derive makes
+// them. Nil: everything below is free, such as labels.
 func facts() map[string][]string {
 	return map[string][]string{
 		"name": {}, "project": {}, "labels": nil, "annotations": nil,
@@ -223,7 +223,7 @@ func (g *GlobalService) validateSize() error {
 	return nil
 }
 
-// patches returns what is stored of the template and of the overrides.
+// patches returns the stored form of the template and of the overrides.
 func (g *GlobalService) patches() []any {
 	all := []any{g.Spec.Template.Labels, g.Spec.Template.Annotations, g.Spec.Template.Spec.Sources, g.Spec.Template.Spec.Options}
 	for _, override := range g.Spec.Overrides {
@@ -232,7 +232,7 @@ func (g *GlobalService) patches() []any {
 	return all
 }
 
-// inConfig puts the field of a configuration of a global service in place of that of a service.
+// inConfig puts the field of a configuration of a global service in place of a service's.
 func inConfig(field string, err error) error {
 	e, ok := err.(*fielderr.Error) //nolint:errorlint // validate returns it bare
 	if !ok {

@@ -24,8 +24,9 @@ type ConfigLayer struct {
 	Digests map[string]string
 }
 
-// ConfigLayers returns the layers of clusters with these overrides, the lowest first. values are those of
-// the Body with its parameters filled in; a value that does not count stays as it is in the document.
+// ConfigLayers returns the layers of clusters with these overrides, the lowest first. values are
+// the values of the Body with its parameters filled in; a value that does not count stays as it is
+// in the document.
 func (g *GlobalService) ConfigLayers(overrides []int, values map[string]string) []ConfigLayer {
 	all := g.configLayers()
 	var layers []ConfigLayer
@@ -60,7 +61,7 @@ func (g *GlobalService) configLayers() []ConfigLayer {
 	return layers
 }
 
-// HasConfig reports whether the template or an override says something of a configuration.
+// HasConfig reports whether the template or an override has a configuration.
 func (g *GlobalService) HasConfig() bool {
 	return slices.ContainsFunc(g.configLayers(), func(l ConfigLayer) bool { return len(l.Sets) > 0 || l.Config != nil })
 }

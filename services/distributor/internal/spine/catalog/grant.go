@@ -13,7 +13,7 @@ import (
 // GrantLife is how long a cluster may read what it was granted.
 const GrantLife = 15 * time.Minute
 
-// Grant lets one cluster's agent, and nobody else, read a bundle although it is in no plan.
+// Grant lets one cluster's agent, and no other, read a bundle although it is in no plan.
 type Grant struct {
 	// ClusterUID is the cluster: one that is created again under its name is not granted anything.
 	ClusterUID string
@@ -30,7 +30,7 @@ type Grant struct {
 
 // Grants keeps grants, so that every replica honours them.
 type Grants interface {
-	// Grant stores grants, and forgets those that have ended. One that is there already lasts as
-	// long as the new one.
+	// Grant stores grants, and forgets ended ones. One that is there already lasts as long as the new
+	// one.
 	Grant(ctx context.Context, grants []Grant) error
 }

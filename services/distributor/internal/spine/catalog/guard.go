@@ -7,7 +7,7 @@ import (
 	"context"
 )
 
-// Guard decides for an Editor who may make which edit. It is asked inside the edit, with what is
+// Guard decides for an Editor who may make which edit. It is asked inside the edit, with the state
 // stored then, before references are looked up. Its errors end the edit and are returned unchanged.
 type Guard interface {
 	// Sees reports whether the caller may know of the object. An edit of another object goes as if the
@@ -67,9 +67,10 @@ func (e *Editor) checkTaken(ctx context.Context, tx Tx, object Object) error {
 	return &ExistsError{Key: object.Key()}
 }
 
-// VerbsOf returns what an update does to an object: the verbs of its resource that the editor needs.
-// A service can be paused and have a prune confirmed by people who may change nothing else of it. What
-// it follows is not theirs to choose, so another ref needs [VerbUpdate]; [Pins] go back to its history.
+// VerbsOf returns what an update does to an object: the verbs of its resource that the editor
+// needs. A service can be paused and have a prune confirmed by people who may change nothing else
+// of it. They may not choose what it follows, so another ref needs [VerbUpdate]; [Pins] go back to
+// its history.
 func VerbsOf(current, next Object) []string {
 	from, ok := current.(*Service)
 	to, ok2 := next.(*Service)

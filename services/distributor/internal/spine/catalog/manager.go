@@ -46,7 +46,7 @@ type Manager struct {
 	// Version is the resource version of the fleet source. Its edits fail with ErrManagerChanged if
 	// another one is stored.
 	Version int64
-	// Adopt takes over objects that nobody manages even if they differ.
+	// Adopt takes over objects without a manager even if they differ.
 	Adopt bool
 }
 
@@ -95,7 +95,7 @@ func (e *Editor) settleManager(ctx context.Context, tx Tx, current, next Object,
 	switch own := e.manager.Source; {
 	case own != none && kept != none && kept != own:
 		return none, &ManagedError{Key: current.Key(), Source: kept.Path}
-	case own != none && kept == none && !isSame && !e.manager.Adopt && current.Meta().ResourceVersion != 0: // zero: the project default, as nobody wrote it
+	case own != none && kept == none && !isSame && !e.manager.Adopt && current.Meta().ResourceVersion != 0: // zero: the unwritten project default
 		return none, &DiffersError{Key: current.Key()}
 	case own != none:
 		return own, nil
@@ -150,8 +150,8 @@ func isConfirmation(from *GlobalService, next Object) bool {
 	return plain.sameSpec(from)
 }
 
-// mayDeleteManaged returns an error if a fleet source manages the object, and the Editor works for somebody
-// else.
+// mayDeleteManaged returns an error if a fleet source manages the object, and the Editor works for
+// another caller.
 func (e *Editor) mayDeleteManaged(ctx context.Context, tx Tx, current Object) error {
 	source, err := managing(ctx, tx, current)
 	isManaging := e.manager.Source != SourceRef{}

@@ -13,7 +13,7 @@ import (
 // its prefix.
 type MirrorPhase string
 
-// Mirror is what the owner of a repository's mirror says of it.
+// Mirror is the state of a repository's mirror as its owner reports it.
 type Mirror struct {
 	Phase         MirrorPhase
 	Problem       *Problem

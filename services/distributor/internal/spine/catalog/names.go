@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	// userName is what signs a person in anywhere: also names that others give, such as mail
-	// addresses. There is no colon in it, so it is never one of Kubernetes' own.
+	// userName is the form of names that sign a person in anywhere: also names that others give, such
+	// as mail addresses. There is no colon in it, so it is never one of Kubernetes' own.
 	userName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+-]*[A-Za-z0-9])?$`)
 	groupName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+:/-]*[A-Za-z0-9])?$`)
 )
@@ -36,7 +36,7 @@ var (
 // makes of claims.
 var workloadName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9]([A-Za-z0-9._@+:/-]*[A-Za-z0-9])?$`)
 
-// validateSubject checks the name of somebody whom a binding names: a person, or a workload.
+// validateSubject checks the name of a binding's subject: a person, or a workload.
 func validateSubject(field, name string) error {
 	if strings.Contains(name, ":") {
 		if ValidateWorkload(name) == nil {
@@ -54,7 +54,7 @@ func validateUser(field, name string) error {
 	return nil
 }
 
-// validateGroup refuses names that mean something to Leat or to Kubernetes, so that nobody is in
+// validateGroup refuses names that mean something to Leat or to Kubernetes, so that no person is in
 // such a group by accident.
 func validateGroup(field, name string) error {
 	switch {
@@ -71,7 +71,7 @@ func validateGroup(field, name string) error {
 // ValidatePerson checks a name that an identity provider gives to a person.
 func ValidatePerson(name string) error { return validateUser("name", name) }
 
-// ValidateForeignGroup checks the name of a group that an identity provider puts somebody into. A
+// ValidateForeignGroup checks the name of a group that an identity provider puts a person into. A
 // name that means something to Leat or to Kubernetes is refused, leat:admins included.
 func ValidateForeignGroup(name string) error {
 	if name == AdminGroup {

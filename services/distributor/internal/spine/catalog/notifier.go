@@ -24,11 +24,11 @@ import (
 const (
 	DefaultGroupWindow  = 10 * time.Second
 	DefaultMaxPerMinute = 30
-	// DefaultStatusContext is what the status of a commit is called.
+	// DefaultStatusContext is the name of the status of a commit.
 	DefaultStatusContext = "leat"
 )
 
-// SinkType says what a notifier sends to.
+// SinkType is the kind of receiver of a notifier.
 type SinkType string
 
 // The types of sinks.
@@ -58,8 +58,8 @@ type Notifier struct {
 	Spec NotifierSpec
 }
 
-// NotifierSpec says what is sent, and where to. Its JSON is its stored form, without secrets. Only the
-// adapter that sends reads it back with them.
+// NotifierSpec selects the messages, and their receiver. Its JSON is its stored form, without
+// secrets. Only the adapter that sends reads it back with them.
 type NotifierSpec struct {
 	Description string `json:"description,omitempty"`
 	Suspended   bool   `json:"suspended,omitempty"`
@@ -83,7 +83,7 @@ type NotifierSpec struct {
 	Sink Sink   `json:"sink"`
 	// CAPEM are certificates to trust instead of the system's; empty: the system's.
 	CAPEM string `json:"caPem,omitempty"`
-	// Secrets are what the sink needs. An update that leaves one out keeps the stored one.
+	// Secrets are the secrets that the sink needs. An update that leaves one out keeps the stored one.
 	Secrets NotifierSecrets `json:"-"`
 	// RemoveHMACKey removes the stored key in an update. It is not stored.
 	RemoveHMACKey bool `json:"-"`
@@ -92,8 +92,8 @@ type NotifierSpec struct {
 // Sink is where a notifier sends to, without secrets.
 type Sink struct {
 	Type SinkType `json:"type"`
-	// Target is what people are shown of a secret URL: its scheme and host. Validation does not look at
-	// it: it is made when the URL is given.
+	// Target is the visible part of a secret URL: its scheme and host. Validation does not check it:
+	// it is made when the URL is given.
 	Target string `json:"target,omitempty"`
 	// Commit belongs to SinkCommitStatus, and Email to SinkEmail.
 	Commit *CommitSink `json:"commit,omitempty"`
@@ -122,7 +122,7 @@ type EmailSink struct {
 
 // NotifierSecrets are the secrets of a notifier. It is comparable.
 type NotifierSecrets struct {
-	// URL is that of a webhook, and HMACKey signs its messages; empty: nothing does.
+	// URL is the URL of a webhook, and HMACKey signs its messages; empty: they are unsigned.
 	URL, HMACKey secret.Text
 	// Token is for the API of a forge, and Password for a mail server; empty: it wants none.
 	Token, Password secret.Text
@@ -154,7 +154,7 @@ func (n *Notifier) reachable() error {
 		field, host = "spec.commit_status.url", check.Host(n.Spec.Sink.Commit.URL)
 	case SinkEmail:
 		field = "spec.email.server"
-		host, _, _ = net.SplitHostPort(n.Spec.Sink.Email.Server) // Validate has looked at it
+		host, _, _ = net.SplitHostPort(n.Spec.Sink.Email.Server) // Validate has checked it
 	}
 	if check.IsLocal(host) {
 		return fielderr.New(field, "is an address of the hub's own machine or its link, which it does not dial")

@@ -29,14 +29,14 @@ type Origin struct {
 	UserAgent     string
 	// Procedure is the RPC, or the path of a page.
 	Procedure string
-	// Method is the method of the request; empty: POST, as that of every call.
+	// Method is the method of the request; empty: POST, as of every call.
 	Method string
 	// RequestID names the call, and TraceID its trace.
 	RequestID string
 	TraceID   string
 	// Reason is why the caller makes the change, in their words.
 	Reason string
-	// Asked is what the call is about, for changes that do not name an object themselves.
+	// Asked is the subject of the call, for changes that do not name an object themselves.
 	Asked Target
 }
 

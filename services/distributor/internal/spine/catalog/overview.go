@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ClusterReport is what an agent says of itself and its cluster.
+// ClusterReport is an agent's report on itself and its cluster.
 type ClusterReport struct {
 	AgentVersion      string    `json:"agentVersion,omitempty"`
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
 	Nodes             int32     `json:"nodes,omitempty"`
 	StartedAt         time.Time `json:"startedAt,omitzero"`
-	// Capabilities are what the agent can do and is allowed to, sorted; none from agents that
+	// Capabilities are the abilities and permissions of the agent, sorted; none from agents that
 	// cannot tell.
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Overview     ClusterOverview `json:"overview,omitzero"`
@@ -24,9 +24,9 @@ type ClusterReport struct {
 	Provider string `json:"provider,omitempty"`
 }
 
-// ClusterLock is what keeps services without an account from having the agent's own rights.
+// ClusterLock keeps services without an account from having the agent's own rights.
 type ClusterLock struct {
-	// Local is the cluster's own lock, and Hub that of the plan.
+	// Local is the cluster's own lock, and Hub the plan's.
 	Local bool `json:"local,omitempty"`
 	Hub   bool `json:"hub,omitempty"`
 	// AllowedAccounts are the patterns of the cluster's own lock; none for every account.
@@ -38,15 +38,15 @@ func (r ClusterReport) Zero() bool {
 	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero() && r.Lock == nil && r.Provider == ""
 }
 
-// Over returns the report as it reads after last: parts of the overview that it leaves out are as
-// they were. What is not of the overview it always tells.
+// Over returns the report as it reads after last: omitted parts of the overview are as they were.
+// The other fields are always present.
 func (r ClusterReport) Over(last ClusterReport) ClusterReport {
 	r.Overview = r.Overview.Over(last.Overview)
 	return r
 }
 
-// ClusterOverview sums a cluster up. Parts that are not known are nil, and in a report those that
-// are as they were before. What the parts point to is never changed, so copies may share it.
+// ClusterOverview sums a cluster up. Parts that are not known are nil, and in a report also
+// unchanged ones. The values behind the pointers are never changed, so copies may share it.
 type ClusterOverview struct {
 	Nodes    *NodesOverview    `json:"nodes,omitempty"`
 	Pods     *PodsOverview     `json:"pods,omitempty"`
@@ -102,7 +102,7 @@ type WarningsOverview struct {
 type ClusterWarning struct {
 	// Reason is a word, such as FailedScheduling.
 	Reason string `json:"reason,omitempty"`
-	// Kind, Namespace and Name are those of the object that it is about.
+	// Kind, Namespace and Name belong to the object that it is about.
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`

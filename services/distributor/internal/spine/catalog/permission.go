@@ -43,7 +43,7 @@ const (
 	VerbApprove     = "approve"
 )
 
-// Resources of the kinds, and those that more than one place names.
+// Resources of the kinds, and the ones that more than one place names.
 const (
 	ResourceClusters       = "clusters"
 	ResourceRepositories   = "repositories"
@@ -121,7 +121,7 @@ func hasWord(words []string, word string) bool {
 }
 
 // validate refuses words that are not in the vocabulary, and pairs without any permission: they are
-// mistakes, which would show only when somebody is refused.
+// mistakes, which would show only when a person is refused.
 func (s Permissible) validate(field string) error {
 	if err := s.validateWords(field); err != nil {
 		return err

@@ -12,20 +12,20 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Project is a part of the fleet with names of its own. Clusters, repositories and services belong to
-// one, which their names say: see package objectname.
+// Project is a part of the fleet with names of its own. Clusters, repositories and services belong
+// to one, which their names show: see package objectname.
 type Project struct {
 	Metadata
 	Spec ProjectSpec
 }
 
-// ProjectSpec is what is wanted of a project. Its JSON is its stored form.
+// ProjectSpec is the desired state of a project. Its JSON is its stored form.
 type ProjectSpec struct {
 	// Description is a sentence for people.
 	Description string `json:"description,omitempty"`
-	// Shares are what services of other projects may use. They add up.
+	// Shares lists the objects that services of other projects may use. They add up.
 	Shares []ProjectShare `json:"shares,omitempty"`
-	// Limits are what the project's own services may be.
+	// Limits bound the project's own services.
 	Limits ProjectLimits `json:"limits,omitzero"`
 	// Quotas bound the number of its objects, and the bytes of its bundles.
 	Quotas ProjectQuotas `json:"quotas,omitzero"`
@@ -44,9 +44,9 @@ type ProjectShare struct {
 	ClusterAnnotations syncpolicy.AllowList `json:"clusterAnnotations,omitzero"`
 }
 
-// ProjectLimits are what a project's own services may be. A nil list allows everything.
+// ProjectLimits bound a project's own services. A nil list allows everything.
 type ProjectLimits struct {
-	// Limits are those that the clusters' agents check, too.
+	// Limits are the limits that the clusters' agents check, too.
 	syncpolicy.Limits
 
 	// Repositories are patterns of URLs.
@@ -55,7 +55,7 @@ type ProjectLimits struct {
 	Clusters syncpolicy.AllowList `json:"clusters,omitzero"`
 }
 
-// IsZero reports whether everything is allowed. It is not that of the embedded Limits alone.
+// IsZero reports whether everything is allowed. It covers more than the embedded Limits.
 func (l ProjectLimits) IsZero() bool {
 	return l.Limits.IsZero() && l.Repositories == nil && l.Clusters == nil
 }
@@ -63,7 +63,7 @@ func (l ProjectLimits) IsZero() bool {
 // defaultUID is the uid of the project default. It is the same in every hub.
 const defaultUID = "default"
 
-// DefaultProject returns the project default as it is until somebody edits it: without limits, and
+// DefaultProject returns the project default as it is until a person edits it: without limits, and
 // sharing nothing.
 func DefaultProject() *Project {
 	return &Project{Metadata: Metadata{Name: objectname.Default, UID: defaultUID, Generation: 1}}

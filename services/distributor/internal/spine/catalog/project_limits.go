@@ -15,7 +15,7 @@ import (
 
 const serviceAccountKey = "spec.policy.service_account"
 
-// admitService checks what a service's spec says itself. What its manifests hold is the agent's to check.
+// admitService checks a service's spec itself. The agent checks its manifests.
 func (l ProjectLimits) admitService(s *Service) error {
 	project := objectname.Project(s.Name)
 	if cluster := objectname.Format(s.Spec.Cluster, project); !l.Clusters.Allows(cluster) {

@@ -50,7 +50,7 @@ type IdentityProvider struct {
 //
 // An update that leaves the secret out keeps the stored one.
 type IdentityProviderSpec struct {
-	// Title is what people are shown; empty: the name.
+	// Title is the text that people see; empty: the name.
 	Title string
 	// Issuer is the URL that the provider's tokens name.
 	Issuer   string
@@ -77,7 +77,7 @@ type IdentityProviderSpec struct {
 	Renew time.Duration
 	// CAPEM are certificates to trust instead of the system's; empty: the system's.
 	CAPEM string
-	// Suspended lets nobody sign in. Sessions continue.
+	// Suspended stops sign-ins. Sessions continue.
 	Suspended bool
 }
 

@@ -5,7 +5,7 @@ package catalog
 
 import "fmt"
 
-// BundleChange is what other content of one source would change of the bundles that are made of a
+// BundleChange is the effect of other content of one source on the bundles that are made of a
 // project's repositories. Sizes are bytes before compression, so that each replica and each version
 // finds the same.
 type BundleChange struct {
@@ -15,9 +15,9 @@ type BundleChange struct {
 	Last, Next int64
 }
 
-// Refuses returns a sentence for people that says which quota the change would exceed, or "" if there is
-// room for it. A change that makes nothing larger is never refused, so that people can shrink what a
-// lowered quota no longer allows.
+// Refuses returns a sentence for people about the quota that the change would exceed, or "" if
+// there is room for it. A change that makes nothing larger is never refused, so that people can
+// shrink what a lowered quota no longer allows.
 func (q ProjectQuotas) Refuses(project string, c BundleChange) string {
 	const advice = "what was delivered before continues to be delivered; make the content smaller, such as by exclude, or raise the quota"
 	switch {

@@ -5,17 +5,17 @@ package catalog
 
 import "context"
 
-// Reader is what an object reads of the catalog while it is checked: the catalog as the edit has changed it so far. It
-// is for one goroutine.
+// Reader is an object's port to the catalog while it is checked: the catalog as the edit has
+// changed it so far. It is for one goroutine.
 type Reader interface {
 	// Get returns an object as stored, a repository with its credential, a service with its
 	// secrets. Error: *NotFoundError.
 	Get(ctx context.Context, key Key) (Object, error)
-	// Clusters returns those of the named clusters that exist, by path, as stored.
+	// Clusters returns the existing ones of the named clusters, by path, as stored.
 	Clusters(ctx context.Context, names []string) (map[string]Object, error)
 	// Count returns the number of the project's objects of that kind.
 	Count(ctx context.Context, project string, kind Kind) (int, error)
-	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, but for
-	// that of the service named except.
+	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, without
+	// the spec of the service named except.
 	SpecBytes(ctx context.Context, cluster, except string) (int, error)
 }

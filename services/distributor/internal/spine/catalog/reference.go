@@ -17,14 +17,14 @@ import (
 const (
 	maxReferenceBytes = 1024
 	maxReferencePath  = 512
-	// referenceSeparator is what stands between a back end's name and a path.
+	// referenceSeparator separates a back end's name and a path.
 	referenceSeparator = "://"
 )
 
 // Reference names a value of a configuration at a back end. Its text is BACKEND://PATH#KEY.
 type Reference struct {
 	Backend string
-	// Path is that of an entry: elements between slashes.
+	// Path is the path of an entry: elements between slashes.
 	Path string
 	// Key is one in the entry. Empty: the whole entry, as JSON.
 	Key string
@@ -100,7 +100,7 @@ func hasControl(text string) bool {
 // back end.
 func isReservedBackend(name string) bool { return name == "hub" || name == clusterBackend }
 
-// clusterBackend is what references begin with that the agent of the service's cluster follows; see
+// clusterBackend begins references that the agent of the service's cluster follows; see
 // [clusterref.Parse].
 const clusterBackend = "cluster"
 

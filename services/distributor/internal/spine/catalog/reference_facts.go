@@ -21,7 +21,7 @@ const (
 	hubPrefix    = "hub" + referenceSeparator
 )
 
-// Names of facts. Those of labels and annotations go on with a key.
+// Names of facts. Facts of labels and annotations continue with a key.
 const (
 	factProject           = "project"
 	factService           = "service.name"
@@ -31,8 +31,8 @@ const (
 	factClusterAnnotation = "cluster.annotations."
 )
 
-// ConfigFacts are what references of a service may hold. People who may label a cluster decide the
-// values, so no value may lead elsewhere than one element, or a part of one.
+// ConfigFacts are the facts that references of a service may hold. People who may label a cluster
+// decide the values, so no value may lead elsewhere than one element, or a part of one.
 type ConfigFacts struct {
 	// Project and Service are the service's, and Cluster and ClusterProject its cluster's.
 	Project, Service        string
@@ -40,7 +40,7 @@ type ConfigFacts struct {
 	Labels, Annotations     map[string]string
 }
 
-// FactError says why a fact cannot stand in a reference. It does not repeat the value.
+// FactError is why a fact cannot be part of a reference. It does not repeat the value.
 type FactError struct {
 	Fact string
 	// IsMissing means that the cluster has no such label or annotation.
@@ -58,7 +58,7 @@ func HasFacts(text string) bool { return strings.Contains(text, "${") }
 func IsOptional(text string) bool { return strings.HasSuffix(text, "?") }
 
 // Expand returns the text of a reference with values in the place of facts. The back end's name is
-// never expanded. What comes out has still to be parsed, and compared with what a back end allows.
+// never expanded. The result has still to be parsed, and compared with what a back end allows.
 // Error: *FactError.
 func (f ConfigFacts) Expand(text string) (string, error) { return eachFact(text, f.value) }
 
@@ -73,8 +73,8 @@ func FactNames(text string) []string {
 	return names
 }
 
-// Lookup returns the value of a fact, whether or not it may stand in a reference. It reports false for a
-// label or an annotation that the cluster does not have.
+// Lookup returns the value of a fact, whether or not it may be part of a reference. It reports
+// false for a label or an annotation that the cluster does not have.
 func (f ConfigFacts) Lookup(name string) (value string, ok bool) {
 	if key, isLabel := strings.CutPrefix(name, factClusterLabel); isLabel {
 		value, ok = f.Labels[key]
@@ -148,7 +148,7 @@ func isFact(name string) bool {
 	return (isLabel || isAnnotation) && !strings.HasSuffix(name, ".")
 }
 
-// value returns the value of a fact, if it may stand in a path.
+// value returns the value of a fact, if it may be part of a path.
 func (f ConfigFacts) value(name string) (string, error) {
 	value, isThere := f.Lookup(name)
 	switch {
@@ -191,7 +191,7 @@ type HubReference struct {
 func IsHubReference(text string) bool { return strings.HasPrefix(text, hubPrefix) }
 
 // ParseHubReference reads the text of a reference to a set without facts: hub://SET/KEY, or
-// hub://PROJECT/SET/KEY. The project is that of the document that the reference stands in.
+// hub://PROJECT/SET/KEY. The project is by default the document's own.
 func ParseHubReference(text, project string) (HubReference, error) {
 	place, optional := strings.CutSuffix(strings.TrimPrefix(text, hubPrefix), "?")
 	i := strings.LastIndexByte(place, '/')
@@ -232,7 +232,7 @@ func checkReferenceText(text string) error {
 	if err != nil || !HasFacts(text) {
 		return err
 	}
-	// Who may use a set depends on its project, so that is the same in every cluster.
+	// The permission to use a set depends on its project, so that is the same in every cluster.
 	other, err := eachFact(text, func(string) (string, error) { return "y", nil })
 	if err != nil {
 		return err

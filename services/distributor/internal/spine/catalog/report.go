@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// Passes reports whether the reason is about the way to an answer rather than an answer: somebody
-// has to be asked again, and nothing is wrong.
+// Passes reports whether the reason is about the way to an answer rather than an answer: the
+// question has to be repeated, and nothing is wrong.
 func Passes(r reason.Reason) bool {
 	switch r {
 	case reason.RepositoryNotReady, reason.DependencyUnavailable, reason.OwnerUnavailable, reason.OwnershipLost,
@@ -30,7 +30,7 @@ type Problem struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// Phase is where a service stands.
+// Phase is the state of a service.
 type Phase string
 
 // The phases, as leat.type.v1.ServicePhase without its prefix.
@@ -45,7 +45,7 @@ const (
 	PhasePaused      Phase = "PAUSED"
 )
 
-// ServiceReport is what an agent says became of one service.
+// ServiceReport is an agent's report on one service.
 type ServiceReport struct {
 	Phase               Phase          `json:"phase,omitempty"`
 	Problem             *Problem       `json:"problem,omitempty"`
@@ -60,8 +60,8 @@ type ServiceReport struct {
 	ApplyDuration       time.Duration  `json:"applyDuration,omitempty"`
 	ObservedSyncRequest string         `json:"observedSyncRequest,omitempty"`
 	PhaseSince          time.Time      `json:"phaseSince,omitzero"`
-	// ObservedDigests, ObservedCommits, ObservedVersions and ObservedConfigDigest are those of the
-	// plan entry that was last tried; read them through Tried.
+	// ObservedDigests, ObservedCommits, ObservedVersions and ObservedConfigDigest belong to the plan
+	// entry that was last tried; read them through Tried.
 	ObservedDigests      []string  `json:"observedDigests,omitempty"`
 	ObservedCommits      []string  `json:"observedCommits,omitempty"`
 	ObservedVersions     []string  `json:"observedVersions,omitempty"`
@@ -70,17 +70,17 @@ type ServiceReport struct {
 	Timings              Timings   `json:"timings,omitzero"`
 	// Drift are objects that others have changed.
 	Drift []ObjectDrift `json:"drift,omitempty"`
-	// Tests are what came of the tests of what is applied.
+	// Tests are the results of the tests of the applied objects.
 	Tests []TestResult `json:"tests,omitempty"`
 	// RunningTest is the test that the service waits for; nil where none runs.
 	RunningTest *TestResult `json:"runningTest,omitempty"`
-	// DryRun is what would be applied; nil where the service is no dry run.
+	// DryRun lists the changes that would be applied; nil where the service is no dry run.
 	DryRun *DryRun `json:"dryRun,omitempty"`
 	// GuardedDigest names the objects that the agent's guard keeps from leaving the service,
 	// Guarded lists them.
 	GuardedDigest string      `json:"guardedDigest,omitempty"`
 	Guarded       []ObjectRef `json:"guarded,omitempty"`
-	// Warnings are what renderers warned of in the latest render.
+	// Warnings are the renderers' warnings from the latest render.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -93,8 +93,8 @@ type ObjectRef struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// Timings are the times that a service took from the plan to health, on the agent's clock. What was
-// not reached is zero. It is comparable.
+// Timings are the times that a service took from the plan to health, on the agent's clock.
+// Unreached ones are zero. It is comparable.
 type Timings struct {
 	ArrivedAt time.Time     `json:"arrivedAt,omitzero"`
 	Download  time.Duration `json:"download,omitempty"`
@@ -105,7 +105,7 @@ type Timings struct {
 	RenderWait time.Duration `json:"renderWait,omitempty"`
 }
 
-// Content is what a service was made of.
+// Content is the content that a service was made of.
 type Content struct {
 	SpecDigest   string   `json:"specDigest,omitempty"`
 	ConfigDigest string   `json:"configDigest,omitempty"`
@@ -124,7 +124,7 @@ func (c Content) Same(other Content) bool {
 // tell.
 func (r *ServiceReport) Tried() (Content, bool) {
 	if r.DryRun != nil {
-		return Content{}, false // the phase is of what is applied, which is another
+		return Content{}, false // the phase is of the applied state, which is another
 	}
 	switch r.Phase {
 	case PhaseProgressing, PhaseHealthy, PhaseDegraded:
@@ -168,8 +168,8 @@ type StoredReport struct {
 	ServiceUID string
 	// Report is nil when the agent no longer knows the service.
 	Report *ServiceReport
-	// Damage is why the store cannot read the report, as after an edit by hand; nil otherwise. Report is
-	// nil then, and the next report of the agent replaces what is stored.
+	// Damage is why the store cannot read the report, as after an edit by hand; nil otherwise. Report
+	// is nil then, and the next report of the agent replaces the stored one.
 	Damage error
 	// Entry is the digest of the plan entry that the agent was working on; empty when the hub could
 	// not tell.
@@ -197,7 +197,7 @@ type AgentReport struct {
 	// Cluster is nil when unchanged. Unless the report is Full, so is each part of its overview
 	// that is nil; a full report forgets those.
 	Cluster *ClusterReport
-	// Services are those that changed; of one that is named twice the last counts.
+	// Services are the changed ones; of one that is named twice the last counts.
 	Services []StoredReport
 	// ReceivedAt is when the hub was told.
 	ReceivedAt time.Time
@@ -205,33 +205,33 @@ type AgentReport struct {
 	Bytes int
 }
 
-// Receipt says what became of an AgentReport that did not fail: it is durable, or an older one than
-// what is; unless WantFull.
+// Receipt is the outcome of an AgentReport that did not fail: it is durable, or older than the
+// durable one; unless WantFull.
 type Receipt struct {
-	// WantFull means that nothing was taken: what is stored is Current's.
+	// WantFull means that nothing was taken: the stored state is Current's.
 	WantFull bool
 	// Current is the instance whose reports are stored; "" while there are none.
 	Current string
 }
 
-// Verdict is what is done with a report.
+// Verdict is how to treat a report.
 type Verdict int
 
 // The verdicts.
 const (
 	// Take it.
 	Take Verdict = iota
-	// Outdated means that a newer report of the same instance was taken, which says all that this
-	// one does.
+	// Outdated means that a newer report of the same instance was taken, which contains all of this
+	// one.
 	Outdated
-	// WantFull means that it does not say enough: it counts on reports that the hub does not have,
-	// or comes from an instance that may have ended.
+	// WantFull means that it is not enough: it builds on reports that the hub does not have, or comes
+	// from an instance that may have ended.
 	WantFull
 )
 
 // Judge decides about a report, given whose reports are stored and up to which. Reports may come
-// twice, out of order, from processes that have ended, and to any replica; what is stored in the
-// end is what the agent's last process said last.
+// twice, out of order, from processes that have ended, and to any replica; the state stored in the
+// end is the last report of the agent's last process.
 func (a Agent) Judge(r AgentReport) Verdict {
 	switch {
 	case r.Instance == a.Instance && r.Sequence <= a.Sequence:

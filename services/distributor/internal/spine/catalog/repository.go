@@ -23,8 +23,8 @@ type Repository struct {
 	Spec RepositorySpec
 }
 
-// RepositorySpec is what is wanted of a repository. Only those who push definitions read it back
-// with its credential and its secrets; everybody else reads its public form.
+// RepositorySpec is the desired state of a repository. Only callers that push definitions read it
+// back with its credential and its secrets; all others read its public form.
 //
 // An update that leaves the credential or the webhook's secret out keeps the stored one. So does an
 // update with a proxy's URL as it was shown, with its password masked.
@@ -60,8 +60,9 @@ func (r *Repository) settle(stored Object) (err error) {
 
 func (r *Repository) reachable() error { return nil }
 
-// checkReferences implements Object: the limits of the project, and that the repository may use those of other projects
-// that its charts take dependencies from. Those of its own project need not exist yet.
+// checkReferences implements Object: the limits of the project, and that the repository may use the
+// repositories of other projects that its charts take dependencies from. Repositories of its own
+// project need not exist yet.
 func (r *Repository) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, r.Name)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s RepositorySpec) checkServer(stored RepositorySpec) error {
 }
 
 // newServer returns nil if the spec leads to no server, through no proxy and to no token host that
-// the stored one does not lead to. The error says why a credential is not sent there.
+// the stored one does not lead to. The error is why a credential is not sent there.
 func (s RepositorySpec) newServer(stored RepositorySpec) error {
 	if before, after := serverOf(stored.URL), serverOf(s.URL); before != after {
 		return fielderr.New("spec.credential", "was given for %s and is not sent to %s; give the credential again, or an empty one for none", before, after)

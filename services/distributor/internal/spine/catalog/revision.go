@@ -12,7 +12,7 @@ import (
 // MaxRevisions is how many revisions of a service are kept.
 const MaxRevisions = 20
 
-// RevisionOutcome is what came of a revision.
+// RevisionOutcome is the outcome of a revision.
 type RevisionOutcome string
 
 // The outcomes, as leat.fleet.v1.RevisionOutcome without its prefix.
@@ -72,7 +72,7 @@ func (r Revision) changedBy(report *ServiceReport) []Revision {
 	return []Revision{next}
 }
 
-// note takes over what a report says of the revision, up to the moment at which it became healthy.
+// note takes over a report's facts about the revision, up to the moment at which it became healthy.
 func (r *Revision) note(report *ServiceReport) {
 	if r.Outcome == RevisionHealthy {
 		return

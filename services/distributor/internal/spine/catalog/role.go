@@ -23,7 +23,7 @@ type Role struct {
 	Spec RoleSpec
 }
 
-// RoleSpec says what the holders of a role may do. Its JSON is its stored form.
+// RoleSpec lists the permissions of the holders of a role. Its JSON is its stored form.
 type RoleSpec struct {
 	Description string        `json:"description,omitempty"`
 	Permissions []Permissible `json:"permissions,omitempty"`

@@ -21,7 +21,7 @@ import (
 
 // Bounds of a rollout policy.
 const (
-	// maxRolloutPolicies bounds those of a project: each looks at all of its services.
+	// maxRolloutPolicies bounds the policies of a project: each visits all of its services.
 	maxRolloutPolicies    = 64
 	maxPolicyPatterns     = 64
 	maxPolicyLabels       = 16
@@ -42,8 +42,8 @@ type RolloutPolicy struct {
 	Spec RolloutPolicySpec
 }
 
-// RolloutPolicySpec selects services of the policy's project, and says how they come to new content.
-// Its JSON is its stored form.
+// RolloutPolicySpec selects services of the policy's project, and sets how they come to new
+// content. Its JSON is its stored form.
 type RolloutPolicySpec struct {
 	Description string `json:"description,omitempty"`
 	// Services are patterns of names without project and cluster; none: all.
@@ -71,8 +71,8 @@ func (p *RolloutPolicy) normalize()          { p.Spec.normalize() }
 func (p *RolloutPolicy) settle(Object) error { return nil }
 func (p *RolloutPolicy) reachable() error    { return nil }
 
-// checkReferences implements Object: a wave that names a cluster which its project does not have, and that nobody shares
-// with it, would select fewer members than its author means.
+// checkReferences implements Object: a wave that names a cluster which its project does not have,
+// and that no project shares with it, would select fewer members than its author means.
 func (p *RolloutPolicy) checkReferences(ctx context.Context, tx Reader) error {
 	own, err := ownProject(ctx, tx, p.Name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *RolloutPolicy) Covers(service *Service, clusterLabels map[string]string
 	return isNamed && hasAll(service.Labels, p.Spec.Labels) && hasAll(clusterLabels, p.Spec.ClusterLabels)
 }
 
-// SelectsLike reports whether two states of a policy cover the same services, as far as their selectors say.
+// SelectsLike reports whether two states of a policy cover the same services, by their selectors.
 func (p *RolloutPolicy) SelectsLike(o *RolloutPolicy) bool {
 	return slices.Equal(p.Spec.Services, o.Spec.Services) && maps.Equal(p.Spec.Labels, o.Spec.Labels) &&
 		maps.Equal(p.Spec.ClusterLabels, o.Spec.ClusterLabels) && p.CreatedAt.Equal(o.CreatedAt)
@@ -285,7 +285,8 @@ func validateFreeze(field string, f rollout.Freeze) error {
 	return nil
 }
 
-// Admission is what a service is planned with instead of its own spec, and of what its sources hold now.
+// Admission holds the spec and content with which a service is planned instead of its own spec and
+// its sources' present content.
 type Admission struct {
 	ServiceUID string
 	// Service is the service's name.
@@ -293,17 +294,18 @@ type Admission struct {
 	// Run is the rollout that admitted Content; empty for what the service had when a policy first
 	// covered it.
 	Run string
-	// Content is what rollouts admitted. Nil: rollouts do not decide about the service.
+	// Content is the admitted content. Nil: rollouts do not decide about the service.
 	Content []HeldSource
-	// Spec is what rollouts admitted of the service's spec; Content is of its sources. Nil beside Content:
-	// an earlier version, which staged content alone, wrote the admission, and the service has its own spec.
+	// Spec is the admitted part of the service's spec; Content is of its sources. Nil beside Content:
+	// an earlier version, which staged content alone, wrote the admission, and the service has its own
+	// spec.
 	Spec *StagedSpec
 	// Config names what rollouts admitted of the service's configuration. Empty beside Content: an earlier
 	// version wrote the admission, and the service has its own configuration.
 	Config string
 	// Staged is the configuration of that name, which the store sets. It is nil if there is none.
 	Staged *StagedConfig
-	// Pin comes before Content. Nil: nobody pinned the service.
+	// Pin comes before Content. Nil: the service is not pinned.
 	Pin *Pin
 }
 

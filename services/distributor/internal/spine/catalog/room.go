@@ -7,7 +7,7 @@ import "github.com/leatdev/leat/internal/fielderr"
 
 // Room is how many objects of one kind a project may have. The zero Room does not bound them.
 type Room struct {
-	// Quota is what people set for the project. Nil: they set none.
+	// Quota is the quota that people set for the project. Nil: they set none.
 	Quota *int32
 	// Most bounds the objects of every project, which Words name. Zero: it does not.
 	Most  int

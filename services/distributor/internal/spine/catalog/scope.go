@@ -35,8 +35,8 @@ const (
 	RoleAdmin    RoleName = "admin"
 )
 
-// AccessBindingSpec says who may do what where. Its scope is everything that Hub, Projects, Clusters,
-// Services and Repositories select together. Its JSON is its stored form.
+// AccessBindingSpec binds subjects to rights in a scope. Its scope is everything that Hub,
+// Projects, Clusters, Services and Repositories select together. Its JSON is its stored form.
 type AccessBindingSpec struct {
 	Description string   `json:"description,omitempty"`
 	Users       []string `json:"users,omitempty"`
@@ -48,7 +48,7 @@ type AccessBindingSpec struct {
 	// Clusters selects clusters with their services.
 	Clusters ClusterSelection `json:"clusters"`
 	// Services are paths of single services. One without a cluster selects the services of that name
-	// in every cluster. They let nobody reach a cluster.
+	// in every cluster. They give no access to clusters.
 	Services []string `json:"services,omitempty"`
 	// Repositories are names of repositories.
 	Repositories []string `json:"repositories,omitempty"`
@@ -144,6 +144,6 @@ type Place struct {
 	Service, Namespace string
 	// Repository is the path of the repository that the object is.
 	Repository string
-	// Binding is what the object binds: it is in the scopes that contain its own.
+	// Binding is the spec of the object if it is a binding: it is in the scopes that contain its own.
 	Binding *AccessBindingSpec
 }

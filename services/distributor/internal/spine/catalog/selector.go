@@ -118,7 +118,7 @@ func validateRequirement(field string, r LabelRequirement) error {
 	return fielderr.Each(field+".values", "items", r.Values, maxLabelValues, check.LabelValue)
 }
 
-// ClusterSelection chooses clusters: those of the names and those of the labels together.
+// ClusterSelection chooses clusters: by names and by labels together.
 type ClusterSelection struct {
 	All    bool           `json:"all,omitempty"`
 	Names  []string       `json:"names,omitempty"`
@@ -128,7 +128,7 @@ type ClusterSelection struct {
 // IsEmpty reports whether the selection chooses no cluster, whatever clusters there are.
 func (s ClusterSelection) IsEmpty() bool { return !s.All && len(s.Names) == 0 && s.Labels == nil }
 
-// Covers reports whether the cluster is one of those that the selection chooses.
+// Covers reports whether the cluster is one that the selection chooses.
 func (s ClusterSelection) Covers(cluster *Metadata) bool {
 	return s.All || slices.Contains(s.Names, cluster.Name) || s.Labels != nil && s.Labels.Matches(cluster.Labels)
 }
@@ -145,8 +145,8 @@ func (s ClusterSelection) validate() error {
 	return s.Labels.validate("spec.clusters.labels")
 }
 
-// Selection selects objects of one kind: those of the names and those of the labels together. The zero
-// Selection selects none.
+// Selection selects objects of one kind: by names and by labels together. The zero Selection
+// selects none.
 type Selection struct {
 	All    bool           `json:"all,omitempty"`
 	Names  []string       `json:"names,omitempty"`
@@ -186,8 +186,8 @@ type ProjectScope struct {
 // IsEmpty reports whether the scope chooses no project.
 func (s ProjectScope) IsEmpty() bool { return !s.All && len(s.Names) == 0 }
 
-// Covers reports whether the project is one of those that the scope chooses. No project has the name
-// "", which only All covers.
+// Covers reports whether the project is one that the scope chooses. No project has the name "",
+// which only All covers.
 func (s ProjectScope) Covers(project string) bool {
 	return s.All || project != "" && slices.Contains(s.Names, project)
 }

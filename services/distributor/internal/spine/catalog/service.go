@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Service is what one cluster runs from one or more sources. Its name holds its cluster, so another
-// cluster may have a service that people call the same.
+// Service is a workload that one cluster runs from one or more sources. Its name holds its cluster,
+// so another cluster may have a service that people call the same.
 type Service struct {
 	Metadata
 	Spec ServiceSpec
@@ -26,26 +26,25 @@ type Service struct {
 	// store sets it.
 	ConfigDigest string
 	// ConfigName names the configuration as people wrote it, without the values of back ends: see
-	// [StagedConfig]. Empty: it cannot be staged, because a layer refers to what is not there. The store sets
-	// it.
-	ConfigName string
-	// HeldConfig is what the service is given while a rollout holds it at another configuration than its
-	// own. Nil: it is not, or the service is derived. The store sets it.
-	HeldConfig *HeldConfig
-	// ConfigProblem says what is wrong with references of the configuration; nil: nothing. The store
+	// [StagedConfig]. Empty: it cannot be staged, because a layer refers to a missing value. The store
 	// sets it.
+	ConfigName string
+	// HeldConfig is the configuration that the service receives while a rollout holds it at another
+	// configuration than its own. Nil: it is not, or the service is derived. The store sets it.
+	HeldConfig *HeldConfig
+	// ConfigProblem is the problem of the configuration's references; nil: none. The store sets it.
 	ConfigProblem *Problem
 	// ConfigWaits is true while a reference of the present spec has never led to a value. Agents are not
 	// given such a service. The store sets it.
 	ConfigWaits bool
-	// Derived says what the service is derived from. Nil: a person wrote it. It is shared.
+	// Derived is the origin of a derived service. Nil: a person wrote it. It is shared.
 	Derived *Derivation
-	// Common is what the service was derived as, when other clusters have the same: their service with the local
-	// path for a name, and without uid and cluster. It is shared and never changed. Nil: nothing is known to be
-	// common. See IsCommon.
+	// Common is the service as it was derived, when other clusters have the same: their service with
+	// the local path for a name, and without uid and cluster. It is shared and never changed. Nil:
+	// nothing is known to be common. See IsCommon.
 	Common *Service
-	// Exception is what people decided about a derived service alone; nil: nothing. Except sets it,
-	// and puts it over the options.
+	// Exception holds people's decisions about a derived service alone; nil: none. Except sets it, and
+	// puts it over the options.
 	Exception *Exception
 	// DerivedOptions are the options without the exception. They mean nothing without one.
 	DerivedOptions *syncpolicy.Options
@@ -133,8 +132,8 @@ const (
 	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
 	// them in one message of 8 MiB, with what the hub adds to each.
 	maxClusterBytes = 5 << 20
-	// smallSpec is what a spec without inline values stays below. It takes thousands of those to fill
-	// a plan, so they are not counted.
+	// smallSpec is a size that specs without inline values stay below. It takes thousands of those to
+	// fill a plan, so they are not counted.
 	smallSpec = 1 << 10
 )
 

@@ -14,9 +14,9 @@ import (
 // MaxSources bounds the sources of one service.
 const MaxSources = 16
 
-// ServiceSpec is what is wanted of a service.
+// ServiceSpec is the desired state of a service.
 type ServiceSpec struct {
-	// Cluster is the path of the cluster, as it stands in the service's name.
+	// Cluster is the path of the cluster, as in the service's name.
 	Cluster string
 	Sources []Source
 	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They

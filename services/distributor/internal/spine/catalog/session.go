@@ -27,7 +27,7 @@ type Session struct {
 	Groups []string
 	// Provider and ProviderUID are the identity provider, and Subject its name for the person.
 	Provider, ProviderUID, Subject string
-	// Client is what holds it.
+	// Client is the program that holds it.
 	Client    SessionClient
 	CreatedAt time.Time
 	// LastUsedAt is when it was last exchanged for an access token; zero: never. The log of changes
@@ -35,7 +35,7 @@ type Session struct {
 	LastUsedAt time.Time
 	// EndsAt is when it ends. Until its proof is redeemed, that is when the proof ends.
 	EndsAt time.Time
-	// Pending is true until its proof is redeemed. It signs nobody in until then.
+	// Pending is true until its proof is redeemed. It gives no access until then.
 	Pending bool
 }
 

@@ -26,13 +26,13 @@ type Source struct {
 	// Folders and Files are bundled too.
 	Folders List `json:"folders,omitempty"`
 	Files   List `json:"files,omitempty"`
-	// Include and Exclude are patterns, in the syntax of gitignore(5), for what is bundled of the
+	// Include and Exclude are patterns, in the syntax of gitignore(5), for the bundled part of the
 	// folders.
 	Include List `json:"include,omitempty"`
 	Exclude List `json:"exclude,omitempty"`
 	// Chart is the chart's name in a Helm repository. Empty in other repositories.
 	Chart string `json:"chart,omitempty"`
-	// Layer says which layer of an OCI artifact is delivered. It is zero in other repositories.
+	// Layer selects which layer of an OCI artifact is delivered. It is zero in other repositories.
 	Layer ArtifactLayer `json:"layer,omitzero"`
 	// Mount is the folder of the service's tree where the content lies: a clean path. Empty: the
 	// tree's root.
@@ -42,7 +42,7 @@ type Source struct {
 // ArtifactLayer selects layers of an OCI artifact. The zero value is a chart's layer, or else the
 // only one, unpacked.
 type ArtifactLayer struct {
-	// MediaType is that of the layer. Empty: the artifact's only layer.
+	// MediaType is the type of the layer. Empty: the artifact's only layer.
 	MediaType string `json:"mediaType,omitempty"`
 	// Copy keeps the layer as a file instead of unpacking it.
 	Copy bool `json:"copy,omitempty"`
@@ -50,7 +50,7 @@ type ArtifactLayer struct {
 	Files bool `json:"files,omitempty"`
 }
 
-// RefKind says how a Ref selects its commit.
+// RefKind is how a Ref selects its commit.
 type RefKind string
 
 // The kinds of refs.
@@ -104,8 +104,8 @@ func (s Source) tags() string {
 }
 
 // DependsOn reports whether a change of the reference of that full name can change what s selects.
-// What HEAD leads to may change with any reference, or with any version of the chart; a range looks
-// at all tags.
+// The target of HEAD may change with any reference, or with any version of the chart; a range
+// considers all tags.
 func (s Source) DependsOn(name string) bool {
 	isTag := strings.HasPrefix(name, s.tags())
 	switch s.Ref.Kind {
@@ -212,7 +212,7 @@ type Snapshot struct {
 	Files       int
 }
 
-// Resolution is what is known of a source: the last good snapshot, and beside it why it cannot be
+// Resolution is the state of a source: the last good snapshot, and beside it why it cannot be
 // resolved now.
 type Resolution struct {
 	// Snapshot is nil until the source was resolved for the first time.

@@ -53,8 +53,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestNamesOfASelection says the same as gitcache's test of that name: both have to agree on what
-// names are relative to.
+// TestNamesOfASelection expects the same as gitcache's test of that name: both have to agree on
+// what names are relative to.
 func TestNamesOfASelection(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -17,7 +17,7 @@ import (
 // change, so services share equal ones. Its JSON is its stored form.
 type StagedSpec struct {
 	Sources []Source `json:"sources,omitempty"`
-	// Options are those of the service without its brakes. Nil: every default.
+	// Options are the options of the service without its brakes. Nil: every default.
 	Options *syncpolicy.Options `json:"options,omitempty"`
 	// Digest names the value: equal ones have equal digests. It is computed and never stored, so a later
 	// version may compute it in another way.
@@ -31,7 +31,7 @@ type StagedSpec struct {
 //   - The configuration, which is staged beside the spec by its name, and the cluster, which is a part of the
 //     name.
 //
-// Any other option is staged, including those that are added later.
+// Any other option is staged, including future ones.
 func (s ServiceSpec) Staged() *StagedSpec {
 	staged := &StagedSpec{Sources: s.Sources, Options: s.Options}
 	if s.Options != nil && brakesOf(*s.Options) != (brakes{}) {
@@ -43,7 +43,7 @@ func (s ServiceSpec) Staged() *StagedSpec {
 	return staged
 }
 
-// At returns the spec with another staged part. What is not staged stays as it is.
+// At returns the spec with another staged part. The rest stays as it is.
 func (s ServiceSpec) At(staged *StagedSpec) ServiceSpec {
 	own := brakesOf(s.Wanted())
 	s.Sources, s.Options = staged.Sources, staged.Options
@@ -97,7 +97,8 @@ func (s *StagedSpec) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Release is what a rollout brings to a service: a spec, a configuration, and what the sources of the spec hold.
+// Release is the unit that a rollout brings to a service: a spec, a configuration, and the content
+// of the spec's sources.
 type Release struct {
 	// Spec is nil in what earlier versions stored: they staged content alone.
 	Spec *StagedSpec
@@ -132,8 +133,8 @@ func (r Release) IsOf(spec *StagedSpec) bool {
 	return r.Spec != nil && spec != nil && r.Spec.Digest == spec.Digest
 }
 
-// HeldSource is what a service has of a source instead of what the source holds now. Its JSON is its
-// stored form. It is comparable.
+// HeldSource is a service's content of a source instead of the source's present content. Its JSON
+// is its stored form. It is comparable.
 type HeldSource struct {
 	// Source is in its normal spelling.
 	Source   Source   `json:"source"`

@@ -18,8 +18,8 @@ import (
 // maxChanges bounds the phrases about one spec.
 const maxChanges = 8
 
-// Changes says what differs in another staged spec, as phrases for a person. Values of charts and of policies
-// are not shown: they may be long, and who may see a policy need not see them.
+// Changes returns the differences of another staged spec, as phrases for a person. Values of charts
+// and of policies are not shown: they may be long, and who may see a policy need not see them.
 func (s *StagedSpec) Changes(to *StagedSpec) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

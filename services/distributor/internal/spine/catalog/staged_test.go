@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// stagedFields says of each field of a spec, and of each option, whether rollouts stage it. A new field
-// needs a line here, and the decision that the line records.
+// stagedFields records for each field of a spec, and of each option, whether rollouts stage it. A
+// new field needs a line here, and the decision that the line records.
 var stagedFields = map[string]bool{
 	"Cluster": false, "Sources": true, "Config": false, "ConfigSets": false,
 
@@ -97,7 +97,7 @@ func TestEveryFieldIsStagedOrReachesAtOnce(t *testing.T) {
 	}
 }
 
-// TestChangesOfSpecs says what differs between specs. It shows no values.
+// TestChangesOfSpecs returns the differences between specs. It shows no values.
 func TestChangesOfSpecs(t *testing.T) {
 	t.Parallel()
 	helm := func(tag string) []renderstep.Step {

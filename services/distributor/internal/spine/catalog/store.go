@@ -84,11 +84,11 @@ type Tombstone struct {
 // Snapshots keeps what sources were last resolved to, so that a restart without a way to Git yields
 // the same plans.
 type Snapshots interface {
-	// SaveSnapshot replaces what is stored for the source, given in its normal spelling, unless
-	// that is of a later state of the upstream. It does nothing when the repository, named by its
-	// uid, is gone.
+	// SaveSnapshot replaces the stored snapshot of the source, given in its normal spelling, unless
+	// that is of a later state of the upstream. It does nothing when the repository, named by its uid,
+	// is gone.
 	SaveSnapshot(ctx context.Context, repositoryUID string, source Source, resolution Resolution) error
-	// LoadSnapshots returns what is stored for sources of repositories that exist.
+	// LoadSnapshots returns the stored snapshots for sources of repositories that exist.
 	LoadSnapshots(ctx context.Context) (map[Source]Resolution, error)
 	// SnapshotsOf is LoadSnapshots for some sources, given in their normal spelling.
 	SnapshotsOf(ctx context.Context, sources []Source) (map[Source]Resolution, error)
@@ -97,17 +97,16 @@ type Snapshots interface {
 	PruneSnapshots(ctx context.Context, revision int64, keep func(Source) bool) error
 }
 
-// Configs reads what is too secret to be kept in memory.
+// Configs reads configurations, which are too secret to be kept in memory.
 type Configs interface {
 	// Config returns the configuration of the service with that uid, secrets included, and its
 	// digest; an empty one with the digest "" where there is none, or no such service.
 	Config(ctx context.Context, serviceUID string) (Config, string, error)
 }
 
-// Definitions is what has to be known where repositories are mirrored.
+// Definitions is the port for the mirrors of repositories.
 type Definitions interface {
-	// Definitions returns every repository with its credential, and the tombstones of those that
-	// were deleted.
+	// Definitions returns every repository with its credential, and the tombstones of deleted ones.
 	Definitions(ctx context.Context) ([]*Repository, []Tombstone, error)
 }
 
@@ -116,9 +115,9 @@ type Enrolments interface {
 	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster.
 	// Error: *NotFoundError.
 	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
-	// JoinTokens returns the join tokens that have not expired, and those that were used; and the
-	// bootstrap tokens that have not expired. If there are very many, it returns the latest. It does
-	// not take a lock.
+	// JoinTokens returns the join tokens that have not expired, and used ones; and the bootstrap
+	// tokens that have not expired. If there are very many, it returns the latest. It does not take a
+	// lock.
 	JoinTokens(ctx context.Context) ([]JoinToken, error)
 	// Enrol uses up the token and makes key the cluster's only one. The same key may come again
 	// with the same token, because the first answer may have been lost; nothing changes then.
@@ -138,17 +137,17 @@ type JoinToken struct {
 	Used bool
 	// ClusterKey is the key of the cluster's agent, or nil if no agent is enrolled.
 	ClusterKey ed25519.PublicKey
-	// IsBootstrap is true for a bootstrap token, with which many agents enrol. Its other fields say
-	// nothing.
+	// IsBootstrap is true for a bootstrap token, with which many agents enrol. Its other fields are
+	// meaningless.
 	IsBootstrap bool
 }
 
 // Reports keeps what agents report.
 type Reports interface {
 	// SaveReports stores reports, in their order and in one transaction, and returns a receipt for
-	// each. What it keeps of a report is decided by what is stored, so it does not matter which
-	// replica a report comes to. With an error nothing is stored, or the answer of the database was
-	// lost; saving the same again does no harm.
+	// each. The stored state decides about a report, so it does not matter which replica a report
+	// comes to. With an error nothing is stored, or the answer of the database was lost; saving the
+	// same again does no harm.
 	SaveReports(ctx context.Context, reports []AgentReport) ([]Receipt, error)
 	// SavePresence stores when agents were last heard from.
 	SavePresence(ctx context.Context, presence []Presence) error
@@ -161,7 +160,7 @@ type History interface {
 	Revisions(ctx context.Context, serviceUID string) ([]Revision, error)
 }
 
-// Presence says when a cluster's agent was last heard from.
+// Presence is when a cluster's agent was last heard from.
 type Presence struct {
 	ClusterUID     string
 	SeenAt         time.Time

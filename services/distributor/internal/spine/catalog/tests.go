@@ -5,7 +5,7 @@ package catalog
 
 import "time"
 
-// TestResult is what came of one test of a service.
+// TestResult is the result of one test of a service.
 type TestResult struct {
 	ObjectRef
 
@@ -16,7 +16,7 @@ type TestResult struct {
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
 
-// DryRun is what an apply would do.
+// DryRun is the expected effect of an apply.
 type DryRun struct {
 	Created   int32          `json:"created,omitempty"`
 	Updated   int32          `json:"updated,omitempty"`
@@ -25,7 +25,7 @@ type DryRun struct {
 	Changes   []DryRunChange `json:"changes,omitempty"`
 }
 
-// DryRunChange is what would be done to one object. Action is a leat.distributor.v1.DryRunAction
+// DryRunChange is the expected change of one object. Action is a leat.distributor.v1.DryRunAction
 // without its prefix.
 type DryRunChange struct {
 	ObjectRef

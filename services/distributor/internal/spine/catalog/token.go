@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// DefaultTokenLife is how long an API token is valid if its maker does not say.
+	// DefaultTokenLife is how long an API token is valid by default.
 	DefaultTokenLife = 90 * 24 * time.Hour
 	// MaxTokenLife is the longest that an API token can be valid. Tokens that the hub's own settings
 	// make, such as the first administrator's, are not bound by it.
@@ -39,7 +39,7 @@ type Token struct {
 	// User and UserUID are whose it is.
 	User    string
 	UserUID string
-	// Label says what it is for.
+	// Label is its purpose.
 	Label     string
 	CreatedAt time.Time
 	// CreatedBy is who made it, such as "user:ada"; empty for tokens of earlier versions.
@@ -70,8 +70,8 @@ type TokenLimit struct {
 	Repositories []string         `json:"repositories,omitempty"`
 }
 
-// Settled returns the limit in its one stored form. Without a role it gives that of administrators,
-// and without a scope that of the whole hub: what a limit does not name it does not limit.
+// Settled returns the limit in its one stored form. Without a role it gives the role of
+// administrators, and without a scope the whole hub: a limit does not limit what it does not name.
 func (l TokenLimit) Settled() TokenLimit {
 	spec := l.Binding(time.Time{})
 	spec.normalize()
@@ -82,7 +82,8 @@ func (l TokenLimit) Settled() TokenLimit {
 	}
 }
 
-// Binding returns the limit as the spec of a binding of nobody, which ends when the token does.
+// Binding returns the limit as the spec of a binding without subjects, which ends when the token
+// does.
 func (l TokenLimit) Binding(ends time.Time) AccessBindingSpec {
 	return AccessBindingSpec{
 		Role: l.Role, Hub: l.Hub, Projects: l.Projects, Clusters: l.Clusters, Services: l.Services, Repositories: l.Repositories, ExpiresAt: ends,
@@ -139,9 +140,9 @@ func (l TokenLimit) String() string {
 type NewToken struct {
 	// User is the name of its owner.
 	User string
-	// Label says what it is for.
+	// Label is its purpose.
 	Label string
-	// Hash is what the store knows it by.
+	// Hash identifies it in the store.
 	Hash []byte
 	// ExpiresAt is when it ends; zero: never.
 	ExpiresAt time.Time
@@ -183,7 +184,7 @@ type People interface {
 	CreateToken(ctx context.Context, token NewToken) (Token, error)
 	// ListTokens returns all tokens by user, label and id; of one user if its name is given.
 	ListTokens(ctx context.Context, user string) ([]Token, error)
-	// DeleteToken ends a token, and those that were made with it. Error: *NotFoundError.
+	// DeleteToken ends a token, and the tokens that were made with it. Error: *NotFoundError.
 	DeleteToken(ctx context.Context, id string) error
 }
 

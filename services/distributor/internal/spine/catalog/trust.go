@@ -34,7 +34,7 @@ const (
 	maxTrustKeySetBytes = 64 << 10
 )
 
-// DefaultTrustLifetime is how long a workload's access token lives where its rule says nothing.
+// DefaultTrustLifetime is how long a workload's access token lives by default.
 const DefaultTrustLifetime = 15 * time.Minute
 
 // TrustRule lets workloads in by the tokens that another system signs for them.
@@ -43,26 +43,26 @@ type TrustRule struct {
 	Spec TrustRuleSpec
 }
 
-// TrustRuleSpec says which tokens are accepted, and for whom they count. Its JSON is its stored
+// TrustRuleSpec selects the accepted tokens, and the users they count for. Its JSON is its stored
 // form.
 type TrustRuleSpec struct {
 	Description string `json:"description,omitempty"`
 	// Issuer is the URL that the tokens name.
 	Issuer string `json:"issuer"`
-	// Audience is what the tokens must be for.
+	// Audience is the required audience of the tokens.
 	Audience string `json:"audience"`
 	// Require are conditions that all must hold.
 	Require []ClaimRequirement `json:"require,omitempty"`
 	// Expression is a CEL expression over the claims that must be true; empty: none.
 	Expression string `json:"expression,omitempty"`
-	// User is what users are called behind the rule's name and a colon; empty: DefaultTrustUser. See
+	// User is the users' name behind the rule's name and a colon; empty: DefaultTrustUser. See
 	// UserTemplate.
 	User string `json:"user,omitempty"`
 	// Groups are the users' groups.
 	Groups []string `json:"groups,omitempty"`
-	// Record are claims that go on record; none: DefaultTrustRecord.
+	// Record are claims to record; none: DefaultTrustRecord.
 	Record []string `json:"record,omitempty"`
-	// Lifetime is that of access tokens; zero: DefaultTrustLifetime.
+	// Lifetime is the lifetime of access tokens; zero: DefaultTrustLifetime.
 	Lifetime time.Duration `json:"lifetime,omitempty"`
 	// CAPEM are certificates to trust instead of the system's; empty: the system's.
 	CAPEM string `json:"caPem,omitempty"`
@@ -73,8 +73,8 @@ type TrustRuleSpec struct {
 // DefaultTrustUser names a workload by the subject of its token.
 const DefaultTrustUser = "{sub}"
 
-// DefaultTrustRecord returns the claims that go on record where a rule names none: those by which
-// GitHub and GitLab describe a job.
+// DefaultTrustRecord returns the claims to record where a rule names none: the ones by which GitHub
+// and GitLab describe a job.
 func DefaultTrustRecord() []string {
 	return []string{"repository", "project_path", "ref", "run_id", "run_number", "pipeline_id", "job_id", "environment", "actor"}
 }
@@ -126,7 +126,7 @@ func (s *TrustRuleSpec) normalize() {
 // TokenLife returns how long access tokens live.
 func (s TrustRuleSpec) TokenLife() time.Duration { return cmp.Or(s.Lifetime, DefaultTrustLifetime) }
 
-// RecordedClaims returns the names of the claims that go on record.
+// RecordedClaims returns the names of the claims to record.
 func (s TrustRuleSpec) RecordedClaims() []string {
 	if len(s.Record) == 0 {
 		return DefaultTrustRecord()

@@ -8,9 +8,9 @@ import "context"
 // Editable is the part of a store that the Editor works on.
 type Editable interface {
 	// Edit runs fn in one transaction. Edits are serialised over all replicas, so fn sees no change
-	// but its own. What fn wrote becomes visible, whole and durable, when Edit returns nil, and
-	// never when fn returns an error, which Edit then returns unchanged. fn may be run more than
-	// once. The Tx ends with fn.
+	// but its own. The writes of fn become visible, whole and durable, when Edit returns nil, and
+	// never when fn returns an error, which Edit then returns unchanged. fn may be run more than once.
+	// The Tx ends with fn.
 	Edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 }
 
@@ -27,11 +27,11 @@ type Tx interface {
 	// service, and returns it. The decision changes the stored exception, or a new one. Error:
 	// *NotFoundError if the service is no longer derived.
 	Except(ctx context.Context, service *Service, verbs []string, decide func(*Exception)) (*Exception, error)
-	// Departures returns those of the members of the global service with that uid.
+	// Departures returns the departures of the members of the global service with that uid.
 	Departures(ctx context.Context, globalUID string) (Departures, error)
 	// EndDepartures ends them: the global service no longer selects these clusters.
 	EndDepartures(ctx context.Context, globalUID string) error
-	// Authors returns those of the object with that uid; none if it is not known.
+	// Authors returns the authors of the object with that uid; none if it is not known.
 	Authors(ctx context.Context, uid string) ([]Author, error)
 	// PutAuthors adds authors. One replaces an earlier one of the same object and subject. Of an object, the
 	// latest MaxAuthors are kept until it is deleted.

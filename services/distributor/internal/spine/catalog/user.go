@@ -20,7 +20,7 @@ type User struct {
 	Spec UserSpec
 }
 
-// UserSpec is what is wanted of a user.
+// UserSpec is the desired state of a user.
 type UserSpec struct {
 	// Description is a sentence for people.
 	Description string

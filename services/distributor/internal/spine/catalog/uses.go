@@ -14,10 +14,10 @@ import (
 // of configuration, or an entry of a back end. The people who write the document obtain the content,
 // so they need the permission to use it.
 type Use struct {
-	// Key is that of the object. The name of a set has the letter x in the place of facts, which are
-	// not allowed in the name of its project.
+	// Key is the key of the object. The name of a set has the letter x in the place of facts, which
+	// are not allowed in the name of its project.
 	Key Key
-	// Project is that of the document.
+	// Project is the project of the document.
 	Project string
 	// Field is the field of the document.
 	Field string
@@ -46,7 +46,7 @@ func NewUses(known, uses []Use) []Use {
 
 // UseOfReference returns what a reference of a configuration uses, in a document of the project. ok is
 // false if it names an object of a cluster, which the agent reads with the rights of the service's
-// account. Validation has refused what is not a reference.
+// account. Validation has refused everything that is not a reference.
 func UseOfReference(project, field, text string) (use Use, ok bool) {
 	use = Use{Project: project, Field: field}
 	if IsHubReference(text) {

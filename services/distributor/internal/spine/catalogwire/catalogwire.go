@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogwire converts those values of the catalog that stand in more than one protocol: in
-// what people and agents send, and in what the distributor asks gitcache.
+// Package catalogwire converts the values of the catalog that are part of more than one protocol:
+// in messages of people and agents, and in calls of the distributor to gitcache.
 package catalogwire
 
 import (

@@ -33,12 +33,12 @@ import (
 )
 
 const (
-	// lookEvery is the mean time between two looks at the tenure, of a replica that does not lead.
+	// lookEvery is the mean time between two readings of the tenure, of a replica that does not lead.
 	lookEvery = 2 * time.Second
 	// beatEvery is how often a leader beats, and silence how long others wait for a beat.
 	beatEvery = 5 * time.Second
 	silence   = 30 * time.Second
-	// resignTimeout bounds the end of a term, which is also that of a replica that stops.
+	// resignTimeout bounds the end of a term, which also bounds the stop of a replica.
 	resignTimeout = 5 * time.Second
 )
 
@@ -47,7 +47,7 @@ var ErrDeposed = errors.New("another replica leads")
 
 // Tenure is the state of an election. It is comparable: while the leader lives, Beat changes.
 type Tenure struct {
-	// Holder names the leader. Empty: nobody leads.
+	// Holder names the leader. Empty: there is none.
 	Holder     string
 	Term, Beat int64
 }
@@ -78,7 +78,7 @@ type Params struct {
 	IsNeeded func() bool
 	// Lead does the work of a leader until ctx is done, or until there is nothing to do. The cause of
 	// ctx is ErrDeposed if another replica took over. An error that Lead returns ends the term; the
-	// election goes on.
+	// election continues.
 	Lead func(ctx context.Context, term int64) error
 	// Subject and Work are words of log lines: Subject waits, and a replica does the Work.
 	Subject, Work string
@@ -107,7 +107,7 @@ type candidate struct {
 	isFailed bool
 }
 
-// look reads the tenure, and leads if nobody does or the leader is silent.
+// look reads the tenure, and leads if no replica does or the leader is silent.
 func (c *candidate) look(ctx context.Context) error {
 	seen, err := c.Store.Tenure(ctx)
 	if err != nil {

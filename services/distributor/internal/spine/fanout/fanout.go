@@ -3,9 +3,9 @@
 
 // Package fanout tells many watchers that something changed, without ever waiting for one of them.
 //
-// What travels is the key of the thing that changed, not its value: a watcher looks the value up
-// when it gets to it, so a slow one sees the latest and skips what was in between. What a watcher
-// has not taken yet is a set of keys, bounded.
+// The key of the changed thing travels, not its value: a watcher looks the value up when it gets to
+// it, so a slow one sees the latest and skips what was in between. The keys that a watcher has not
+// taken yet are a bounded set.
 package fanout
 
 import (
@@ -112,7 +112,7 @@ func (w *Watcher[K]) Ready() <-chan struct{} { return w.ready }
 
 // Take returns the keys that changed since the last Take, each once, in the order of their first
 // change. Lagged means that there were too many to hold: the keys are lost, and the owner has to
-// look at everything.
+// read everything.
 func (w *Watcher[K]) Take() (keys []K, lagged bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -47,7 +47,7 @@ func TestASlowWatcherIsBounded(t *testing.T) {
 	w := hub.WatchAll()
 	defer w.Close()
 	for i := range 1000 {
-		hub.Publish(i) // returns although nobody takes
+		hub.Publish(i) // returns although no watcher takes
 	}
 	<-w.Ready()
 	if keys, lagged := w.Take(); !lagged || len(keys) != 0 {

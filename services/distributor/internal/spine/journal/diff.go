@@ -20,17 +20,17 @@ import (
 const (
 	// maxValue bounds one value, and maxPath its path, in bytes of JSON.
 	maxValue, maxPath = 4 << 10, 1 << 10
-	// maxFields bounds the paths and values of one record, and maxEdit those of all records of one
+	// maxFields bounds the paths and values of one record, and maxEdit the same of all records of one
 	// edit. The queue of an audit output has room for several edits.
 	maxFields, maxEdit = 64 << 10, 4 << 20
 	// fixed is about what a field takes beside its path and values.
 	fixed = 32
 )
 
-// fieldsOf returns what differs between two documents, in the order of the paths, secrets included
-// by name, within budget bytes, and how many fields there was no room for. The documents are JSON
-// without secrets; nil stands for an object that does not exist. Applied to the values of before, the
-// fields yield those of after, unless a value is cut.
+// fieldsOf returns the differing fields of two documents, in the order of the paths, secrets
+// included by name, within budget bytes, and how many fields there was no room for. The documents
+// are JSON without secrets; nil stands for an object that does not exist. Applied to the values of
+// before, the fields yield the values of after, unless a value is cut.
 func fieldsOf(before, after []byte, secrets map[string]catalog.SecretEffect, budget int) (fields []audit.FieldChange, omitted int, err error) {
 	old, err := valuesOf(before)
 	if err != nil {

@@ -29,7 +29,7 @@ type Entry struct {
 	Time     time.Time
 	// Origin is who made the change, or was refused.
 	catalog.Origin
-	// Verb is what was done to the object that the others name.
+	// Verb is the action on the object that the others name.
 	Verb, Kind, Name, Cluster, ObjectUID string
 	// Outcome is OutcomeOK, or the name of the reason of the refusal.
 	Outcome string
@@ -44,7 +44,7 @@ type Entry struct {
 // RPC returns the name of the call without its service.
 func (e Entry) RPC() string { return e.Procedure[strings.LastIndexByte(e.Procedure, '/')+1:] }
 
-// EntryOf returns what is stored of a record.
+// EntryOf returns the stored form of a record.
 func EntryOf(r *audit.Record) Entry {
 	e := Entry{
 		ID: r.ID, Time: r.Time, Verb: r.Attributes.Verb, Name: r.Attributes.Name, Cluster: r.Cluster, Outcome: OutcomeOK,

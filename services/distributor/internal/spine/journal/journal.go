@@ -8,9 +8,9 @@
 //
 // A change and its record are stored in one transaction, so that neither exists without the other.
 // Before the transaction is committed, the record is written to the outputs of the audit log. If
-// they fail closed and do not take it, nothing is changed. If the commit then fails, an outcome
-// in the audit log says so. Edits follow one another, so an output that hangs holds them up once: those
-// that come later find that it has failed, and wait for it before they begin.
+// they fail closed and do not take it, nothing is changed. If the commit then fails, an outcome in
+// the audit log records it. Edits follow one another, so an output that hangs holds them up once:
+// later ones find that it has failed, and wait for it before they begin.
 //
 // Refused calls, and API tokens that are exchanged for access tokens, have records outside of a
 // transaction. If one cannot be written, the log of the service reports it, and the caller's answer
@@ -19,7 +19,8 @@
 // are damped together: for each provider and reason, [refusedSignIns] an hour have records of their
 // own.
 //
-// No record holds a secret. The size of a record, and that of all records of an edit, are bounded.
+// No record holds a secret. The size of a record, and the sum over all records of an edit, are
+// bounded.
 //
 // # What it does not do
 //
@@ -73,8 +74,8 @@ type Store interface {
 	// Prune deletes at most limit records that were made before that time, the oldest first, and
 	// returns how many.
 	Prune(ctx context.Context, before time.Time, limit int) (int, error)
-	// Reach returns the time from which on no record was deleted. It is that of the first record if none
-	// ever was, and zero if there are no records.
+	// Reach returns the time from which on no record was deleted. It is the time of the first record
+	// if none ever was, and zero if there are no records.
 	Reach(ctx context.Context) (time.Time, error)
 }
 
@@ -99,7 +100,7 @@ type Query struct {
 	Limit         int
 }
 
-// Page is what a query found within [MaxLooked] records.
+// Page is the result of a query within [MaxLooked] records.
 type Page struct {
 	Entries []Entry
 	// Next is the Before of the next page, or zero on the last one; with After it is the next After.
@@ -108,7 +109,7 @@ type Page struct {
 	Latest int64
 }
 
-// Outputs are those of the audit log; [auditout.Outputs] implements it.
+// Outputs are the outputs of the audit log; [auditout.Outputs] implements it.
 type Outputs interface {
 	audit.Sink
 	// WriteAll writes records of which each must be written before anything is done.
@@ -119,7 +120,7 @@ type Outputs interface {
 	Withdraw(records []*audit.Record)
 }
 
-// Params are what [New] needs, all required.
+// Params are the arguments of [New], all required.
 type Params struct {
 	Store   Store
 	Outputs Outputs
@@ -139,8 +140,8 @@ type Journal struct {
 	signIns *lru.Cache[signIn, time.Time]
 }
 
-// signIn is what the exchange of a token is recorded by: the credential, and for a workload the token
-// that it showed.
+// signIn holds the recorded facts of the exchange of a token: the credential, and for a workload
+// the token that it showed.
 type signIn struct{ credential, token, audience, host string }
 
 // New returns a journal.

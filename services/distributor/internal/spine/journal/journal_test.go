@@ -128,8 +128,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestFieldsReplay applies the fields between any two documents to the values of the first, and gets
-// those of the second.
+// TestFieldsReplay applies the fields between any two documents to the values of the first, and
+// gets the values of the second.
 func TestFieldsReplay(t *testing.T) {
 	t.Parallel()
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(3) })
@@ -183,8 +183,8 @@ func documentOf(t *rapid.T, spec any) string {
 	return string(text)
 }
 
-// TestSecRecordsOfLargeChangesAreBounded changes what is as large as a request can be: a record stays
-// within its bounds, and so do all records of one edit.
+// TestSecRecordsOfLargeChangesAreBounded changes an object as large as a request can be: a record
+// stays within its bounds, and so do all records of one edit.
 func TestSecRecordsOfLargeChangesAreBounded(t *testing.T) {
 	t.Parallel()
 	size := func(records []*audit.Record) (total int) {
@@ -277,8 +277,8 @@ func TestSignInsAreDamped(t *testing.T) {
 }
 
 // TestSecRefusedSignInsDoNotFillTheRecords has strangers refused at two providers for a day, as fast
-// as they like. Each provider and reason has a bounded number of records, which name the callers, and
-// summaries that count the others and name nobody.
+// as they like. Each provider and reason has a bounded number of records, which name the callers,
+// and summaries that count the others without names.
 func TestSecRefusedSignInsDoNotFillTheRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestRefusalsOutliveTheDatabase(t *testing.T) {
 	}
 }
 
-// TestRunPrunes deletes what is too old in bounded steps, now and every hour.
+// TestRunPrunes deletes old records in bounded steps, now and every hour.
 func TestRunPrunes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

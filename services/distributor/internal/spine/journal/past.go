@@ -77,7 +77,7 @@ func (p *Past) Document(name ObjectName) ([]byte, error) {
 // IsLacking reports whether the object had fields at that moment of which no record tells.
 func (p *Past) IsLacking(name ObjectName) bool { return p.lacking[name] }
 
-// Undo takes the change of a record back. Records of refused calls, and those of verbs that change no
+// Undo takes the change of a record back. Records of refused calls, and of verbs that change no
 // document, change nothing. An error that matches ErrInconsistent leaves the Past unusable.
 func (p *Past) Undo(e Entry) error {
 	if e.Outcome != OutcomeOK || !slices.Contains(p.kinds, e.Kind) {
@@ -167,7 +167,7 @@ func (p *Past) Redo(e Entry) {
 // isCut reports whether a value may be one that a record has only the beginning of.
 func isCut(value json.RawMessage) bool { return bytes.Contains(value, []byte("…(cut: ")) }
 
-// node is a value with what is below it.
+// node is a value with its children.
 type node struct {
 	value  json.RawMessage
 	fields map[string]*node

@@ -40,7 +40,7 @@ type Flight struct {
 	isRunning bool
 }
 
-// result is that of one run; err is set before done is closed.
+// result is the result of one run; err is set before done is closed.
 type result struct {
 	done chan struct{}
 	err  error

@@ -35,7 +35,7 @@ const (
 	ClusterDisconnected Kind = "cluster.disconnected"
 	RepositoryFailing   Kind = "repository.failing"
 	RepositoryRecovered Kind = "repository.recovered"
-	// What services follow from stopped, waits for a person, or goes on.
+	// An object that services depend on stopped, waits for a person, or continues.
 	RolloutStopped         Kind = "rollout.stopped"
 	RolloutWaiting         Kind = "rollout.waiting"
 	RolloutRecovered       Kind = "rollout.recovered"
@@ -89,9 +89,10 @@ const (
 	MaxText = 4 << 10
 	// textTimeout bounds the evaluation of an expression for one message.
 	textTimeout = time.Second
-	// maxTextCost bounds its cost in CEL's own unit. A text that names every event of a full message costs
-	// about a thousand. A notifier may send 600 messages a minute, and the leader sends those of all
-	// projects, so the bound of other expressions would be more than a core for each notifier.
+	// maxTextCost bounds its cost in CEL's own unit. A text that names every event of a full message
+	// costs about a thousand. A notifier may send 600 messages a minute, and the leader sends the
+	// messages of all projects, so the bound of other expressions would be more than a core for each
+	// notifier.
 	maxTextCost = 10_000
 )
 
@@ -110,10 +111,10 @@ type Event struct {
 	Repository string `json:"repository,omitempty"`
 	// Named is the name of an object of another kind, which the event's kind tells.
 	Named string `json:"object,omitempty"`
-	// Commit and Version are those of the service's first source.
+	// Commit and Version come from the service's first source.
 	Commit  string `json:"commit,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Reason is a word, and Message a sentence about what is wrong.
+	// Reason is a word, and Message a sentence about the problem.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
@@ -164,7 +165,7 @@ func shorten(text string, limit int) string {
 	return text + "…"
 }
 
-// Message is what a notifier sends at once: events of one cause. Its JSON is stored.
+// Message is one message of a notifier: events of one cause. Its JSON is stored.
 type Message struct {
 	// ID is the same at every attempt to send it.
 	ID   string `json:"id"`
@@ -258,7 +259,7 @@ func Example(kind Kind, id string, at time.Time) Message {
 	return Message{ID: id, Kind: kind, Cause: "example", LastTime: at}.Add(e)
 }
 
-// said are what a kind says of one object, and of several.
+// said are the texts of a kind for one object, and for several.
 var said = map[Kind][3]string{
 	ServiceFailed: {"service", "services", "failed"}, ServiceDegraded: {"service", "services", "became degraded"},
 	ServiceHealthy: {"service", "services", "became healthy"}, ServiceRecovered: {"service", "services", "recovered"},

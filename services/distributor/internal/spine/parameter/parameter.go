@@ -75,7 +75,7 @@ func Parse(text string) (*Text, error) {
 	}
 }
 
-// cutExpression returns what stands before the end of a parameter, and what stands after it. The end is
+// cutExpression returns the text before the end of a parameter, and the text after it. The end is
 // not inside quotes.
 func cutExpression(text string) (source, after string, isClosed bool) {
 	quote := byte(0)
@@ -96,8 +96,8 @@ func cutExpression(text string) (source, after string, isClosed bool) {
 	return "", "", false
 }
 
-// Parser compiles texts, equal ones once, and bounds how many parameters all of them have. What a
-// template costs to check, to keep and to fill in therefore has one bound, however many combinations
+// Parser compiles texts, equal ones once, and bounds how many parameters all of them have. The cost
+// of checking, keeping and filling in a template therefore has one bound, however many combinations
 // of overrides there are. Its zero value is ready. It is for one goroutine at a time.
 type Parser struct {
 	// Check is called with each parameter that is compiled. Its error is a sentence for the author of the
@@ -105,7 +105,7 @@ type Parser struct {
 	Check func(*expression.Expression) error
 
 	known map[string]*Text
-	// parameters counts those of the known texts, and bytes their length.
+	// parameters counts the parameters of the known texts, and bytes their length.
 	parameters, bytes int
 }
 

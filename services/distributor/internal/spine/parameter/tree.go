@@ -16,8 +16,8 @@ import (
 const (
 	// maxTexts bounds the texts with parameters of one tree.
 	maxTexts = 1024
-	// MaxTotal bounds all texts with parameters of one tree once they are filled in, in bytes: they are
-	// what each cluster adds to the memory of the hub.
+	// MaxTotal bounds all texts with parameters of one tree once they are filled in, in bytes: each
+	// cluster adds them to the memory of the hub.
 	MaxTotal = 256 << 10
 )
 
@@ -42,10 +42,11 @@ type step struct {
 	key   string // of a map
 }
 
-// NewTree compiles the parameters in the texts of a value with a parser: of structs, pointers, interfaces, slices and
-// maps with texts for keys. Fields have the names that they have in JSON, and those that JSON leaves out
-// have no parameters. mayHold reports whether the text of a field, such as sources[0].path, may have
-// some. The value must not change afterwards. Errors are *fielderr.Error.
+// NewTree compiles the parameters in the texts of a value with a parser: of structs, pointers,
+// interfaces, slices and maps with texts for keys. Fields have the names that they have in JSON,
+// and fields that JSON leaves out have no parameters. mayHold reports whether the text of a field,
+// such as sources[0].path, may have some. The value must not change afterwards. Errors are
+// *fielderr.Error.
 func NewTree[T any](parser *Parser, value T, mayHold func(field string) bool) (*Tree[T], error) {
 	c := collector{parser: parser, mayHold: mayHold}
 	if err := c.collect(reflect.ValueOf(value), nil, ""); err != nil {
@@ -181,8 +182,8 @@ func (t *Tree[T]) With(texts []string) T {
 	return made
 }
 
-// with returns a copy of a part in which texts stand in the places of fields. Their paths have depth steps
-// behind them.
+// with returns a copy of a part in which texts replace fields. Their paths have depth steps behind
+// them.
 func with(part reflect.Value, fields []field, texts []string, depth int) reflect.Value {
 	made := reflect.New(part.Type()).Elem()
 	switch part.Kind() { //nolint:exhaustive // paths lead through these alone

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
-// fault is what happens to a replica at one of its writes.
+// fault is the failure of a replica at one of its writes.
 type fault int
 
 const (
@@ -36,7 +36,8 @@ type Link struct {
 	next    fault
 	thawing chan struct{} // closed by thaw; nil: the replica is not frozen
 	isCut   bool
-	// losesConnection has the call that was frozen fail when it goes on. The next one has another connection.
+	// losesConnection has the call that was frozen fail when it continues. The next one has another
+	// connection.
 	losesConnection bool
 	// written are the terms of the writes that were stored, in order.
 	written []int64
@@ -223,7 +224,8 @@ func elapseUntil(t *testing.T, what string, isSo func() bool) {
 	t.Fatalf("after ten minutes: not %s", what)
 }
 
-// race is a contest of two replicas. deposed is what a leader logs when it finds that another one leads.
+// race is a contest of two replicas. deposed is the text that a leader logs when it finds that
+// another one leads.
 type race struct {
 	Contest
 
@@ -237,8 +239,8 @@ func (r *race) leader() string {
 	return see(r.t, r.Election()).Holder
 }
 
-// Contests has the first of two replicas lead, and something happen to it in the middle of its work. deposed is
-// what a leader logs when it finds that another one leads.
+// Contests has the first of two replicas lead, and something happen to it in the middle of its
+// work. deposed is the text that a leader logs when it finds that another one leads.
 func Contests(t *testing.T, deposed string, newContest func(t *testing.T) Contest) {
 	t.Helper()
 	for what, happen := range map[string]func(r *race){
@@ -274,7 +276,8 @@ func Contests(t *testing.T, deposed string, newContest func(t *testing.T) Contes
 	}
 }
 
-// cutFirst cuts the leader off. The other replica waits for its silence, takes the lead and goes on.
+// cutFirst cuts the leader off. The other replica waits for its silence, takes the lead and
+// continues.
 func (r *race) cutFirst() {
 	strike(r.t, r.first, cutAfter)
 	elapse(15 * time.Second)
@@ -303,8 +306,8 @@ func strike(t *testing.T, c *candidate, f fault) {
 	elapseUntil(t, "struck", func() bool { return !c.isArmed() })
 }
 
-// freeze freezes the leader. The other replica waits for its silence, takes the lead and goes on. The first finds
-// itself deposed when it is thawed, and writes nothing more.
+// freeze freezes the leader. The other replica waits for its silence, takes the lead and continues.
+// The first finds itself deposed when it is thawed, and writes nothing more.
 func (r *race) freeze(f fault, isBreaking bool) {
 	t, first := r.t, r.first
 	first.losesConnection = isBreaking
@@ -325,7 +328,8 @@ func (r *race) freeze(f fault, isBreaking bool) {
 	}
 }
 
-// cutBoth cuts both replicas off, the leader in the middle of its work. Nobody acts. Afterwards one goes on.
+// cutBoth cuts both replicas off, the leader in the middle of its work. No replica acts. Afterwards
+// one continues.
 func (r *race) cutBoth(f fault) {
 	t, first, second := r.t, r.first, r.second
 	strike(t, first, f)

@@ -21,11 +21,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"
 )
 
-// Fenced is what one replica at a time writes to.
+// Fenced is the store that one replica at a time writes to.
 type Fenced struct {
 	election.Store
 
-	// Writes are the writes of a leader. Each changes what is stored whenever its term lasts.
+	// Writes are the writes of a leader. Each changes the stored state whenever its term lasts.
 	Writes map[string]func(ctx context.Context, term int64) error
 	// Rows returns all that is stored, for cmp.Diff.
 	Rows func(t *testing.T) any

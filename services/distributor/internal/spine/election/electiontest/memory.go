@@ -36,8 +36,8 @@ func (m *Memory) Claim(_ context.Context, holder string, seen election.Tenure) (
 	return m.tenure.Term, true, nil
 }
 
-// Write calls fn, which must not call Memory, if the term lasts, and counts a beat. Nobody else writes
-// meanwhile. Errors: election.ErrDeposed.
+// Write calls fn, which must not call Memory, if the term lasts, and counts a beat. There is no
+// other writer meanwhile. Errors: election.ErrDeposed.
 func (m *Memory) Write(term int64, fn func()) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
