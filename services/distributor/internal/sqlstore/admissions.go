@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// admissionRow is what a service is planned with. A row without anything says that it was released.
+// admissionRow holds the admission with which a service is planned. An empty row means that it was
+// released.
 type admissionRow struct {
 	bun.BaseModel `bun:"table:admissions,alias:ad"`
 	ServiceUID    string                       `bun:"service_uid,pk"`
@@ -134,10 +135,10 @@ func (a *Admissions) Pin(ctx context.Context, serviceUID, service string, pin *c
 	return hasChanged, err
 }
 
-// parts are what an admission says of a release beside its content.
+// parts are the parts of an admission's release besides its content.
 type parts struct{ hasSpec, hasConfig bool }
 
-// columns are those of the row that are written.
+// columns are the written columns of the row.
 func (p parts) columns() []string {
 	columns := []string{"service_uid", "service", "run_id", "content", "revision"}
 	if p.hasSpec {
@@ -242,7 +243,7 @@ func forgetSpecs(ctx context.Context, t *tx) error {
 	return translate("forget staged specs", err)
 }
 
-// clusterOf returns the cluster that stands in a service's name.
+// clusterOf returns the cluster in a service's name.
 func clusterOf(service string) string {
 	_, cluster := objectname.SplitService(service)
 	return cluster

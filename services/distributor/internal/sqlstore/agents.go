@@ -67,7 +67,7 @@ func (s *Store) JoinTokens(ctx context.Context) (tokens []catalog.JoinToken, err
 	return tokens, translate("list bootstrap tokens", err)
 }
 
-// oneCluster turns "no row" into the error that says which cluster is missing.
+// oneCluster turns "no row" into the error that names the missing cluster.
 func oneCluster(result sql.Result, cluster string) error {
 	n, err := result.RowsAffected()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 	return cluster, err
 }
 
-// joinToken reads a token and its cluster. Edits are serialised, so nobody else uses the token in
+// joinToken reads a token and its cluster. Edits are serialised, so no other edit uses the token in
 // the meantime.
 func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *clusterRow, error) {
 	token := new(joinTokenRow)
@@ -126,15 +126,15 @@ func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, ke
 	return setKey(ctx, t, row, key, agentVersion)
 }
 
-// setKey makes a key that of the cluster's agent.
+// setKey sets a key as the key of the cluster's agent.
 func setKey(ctx context.Context, t *tx, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
 	t.dirty = true
 	t.note(catalog.Change{
 		Verb: catalog.VerbEnrol, Kind: string(catalog.KindCluster), Name: row.Name, UID: row.UID, Cluster: row.Name,
 	})
 	last := row.Report.v
-	// What conditions of global services read stays until the new agent reports, so that no service is
-	// removed meanwhile.
+	// The facts that conditions of global services read stay until the new agent reports, so that no
+	// service is removed meanwhile.
 	facts := catalog.ClusterReport{
 		AgentVersion: cmp.Or(last.AgentVersion, agentVersion), KubernetesVersion: last.KubernetesVersion, Capabilities: last.Capabilities, Provider: last.Provider,
 	}

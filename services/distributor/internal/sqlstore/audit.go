@@ -87,7 +87,7 @@ func writeRecorded(ctx context.Context, s *Store, change catalog.Change, fn func
 	return translate("write "+change.Kind, err)
 }
 
-// auditRow is a stored record. What can be asked for has a column of its own.
+// auditRow is a stored record. Queried fields have columns of their own.
 type auditRow struct {
 	bun.BaseModel `bun:"table:audit_records,alias:ar"`
 	Seq           int64     `bun:"seq,pk"`
@@ -107,7 +107,7 @@ type auditRow struct {
 	Record        auditJSON `bun:"record"`
 }
 
-// auditColumn is what nobody asks for.
+// auditColumn holds the fields that are not queried.
 type auditColumn struct {
 	TraceID    string              `json:"trace_id,omitempty"`
 	SubjectUID string              `json:"subject_uid,omitempty"`

@@ -32,8 +32,9 @@ func (h *held) Write(p []byte) (int, error) {
 }
 
 // TestSecAuditLogThatHangs has an output of the audit log hang while many people edit and agents are
-// heard from. No edit is made. The edits are refused together, after the time of one or two and not one
-// after the other, and what leaves no record goes on. Afterwards edits are made and recorded again.
+// heard from. No edit is made. The edits are refused together, after the time of one or two and not
+// one after the other, and writes that leave no record continue. Afterwards edits are made and
+// recorded again.
 func TestSecAuditLogThatHangs(t *testing.T) {
 	t.Parallel()
 	const persons, timeout = 100, 2 * time.Second

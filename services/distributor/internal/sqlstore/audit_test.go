@@ -279,7 +279,7 @@ func testRecordsOfEdits(t *testing.T, s subject) {
 	}
 }
 
-// replay applies the fields of all records, and returns those of every object that is left.
+// replay applies the fields of all records, and returns the fields of every remaining object.
 func replay(t *testing.T, records []journal.Entry) map[string]map[string]string {
 	t.Helper()
 	state := map[string]map[string]string{}

@@ -26,8 +26,8 @@ func kindOf[O catalog.Object](t *testing.T, object catalog.Object) O {
 	return typed
 }
 
-// testAuthors edits objects as several people. Who changed what services run stays on record when others
-// change the rest.
+// testAuthors edits objects as several people. The authors of services' content stay on record when
+// others change the rest.
 func testAuthors(t *testing.T, s subject) {
 	ctx := t.Context()
 	template := service("x", "one")
@@ -50,7 +50,7 @@ func testAuthors(t *testing.T, s subject) {
 		names[outcome.Object.Meta().UID] = outcome.Object.Key().Name
 	}
 	sourceUID := outcomes[5].Object.Meta().UID
-	// authors returns what is stored, as text.
+	// authors returns the stored authors, as text.
 	authors := func() []string {
 		t.Helper()
 		stored, err := sqlstore.RolloutsOf(s.Store).Authors(ctx, 1)

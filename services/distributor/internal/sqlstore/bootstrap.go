@@ -112,8 +112,8 @@ func (b Bootstraps) RevokeBootstrapToken(ctx context.Context, id string) error {
 	})
 }
 
-// endBootstraps deletes the bootstrap tokens with that value in a column, and returns how many there
-// were. An empty value is that of no token.
+// endBootstraps deletes the bootstrap tokens with that value in a column, and returns how many
+// there were. An empty value belongs to no token.
 func endBootstraps(ctx context.Context, t *tx, column, value string) (int, error) {
 	if value == "" {
 		return 0, nil

@@ -92,7 +92,7 @@ func testBootstrap(t *testing.T, s subject) {
 	if got := changes(t, s, before).Clusters; len(got) != 1 || got[0].UID != uid || !got[0].Agent.Enrolled() || got[0].Reason != "bootstrap token "+made.ID {
 		t.Errorf("got %+v in the log of changes, want the enrolled cluster, and by which token", got)
 	}
-	// What is refused leaves no trace and counts no use.
+	// A refused attempt leaves no trace and counts no use.
 	taken := newcomer("hash one", 2)
 	taken.Name = "edge-taken"
 	if _, err := enrol(taken); refusal(err) != catalog.RefusedTaken {

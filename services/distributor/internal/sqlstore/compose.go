@@ -55,13 +55,13 @@ type composition struct {
 	// those to back ends.
 	literals   *catalog.Config
 	references map[string]string
-	// given is what the service was given for references.
+	// given holds the service's values for references.
 	given map[string]configs.Value
-	// name is that of a catalog.StagedConfig; empty if a layer refers to what is not there.
+	// name is the name of a catalog.StagedConfig; empty if a layer refers to a missing value.
 	name string
 	// heldName is the name of the configuration that a rollout holds the service at; empty if that is its own
-	// or no rollout holds it. held is that configuration, and nil if there is none or it is not stored. heldGiven
-	// is what the service was given for the references of held.
+	// or no rollout holds it. held is that configuration, and nil if there is none or it is not
+	// stored. heldGiven holds the service's values for the references of held.
 	heldName  string
 	held      *heldConfig
 	heldGiven map[string]configs.Value
@@ -212,7 +212,7 @@ func (c *composer) loadClusters(ctx context.Context, rows []*serviceRow) error {
 	return translate("read clusters", err)
 }
 
-// ownConfigs returns what stands in the documents of services, with secrets, by uid.
+// ownConfigs returns the configurations in the documents of services, with secrets, by uid.
 func (c *composer) ownConfigs(ctx context.Context, rows []*serviceRow) (map[string]*catalog.Config, error) {
 	own := make(map[string]*catalog.Config, len(rows))
 	var secret []string
@@ -321,14 +321,14 @@ func (c *composer) loadEntries(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// request is what resolve decides about.
+// request is the input of resolve.
 type request struct {
 	references map[string]string
 	project    string
 	given      map[string]configs.Value
 }
 
-// resolve decides what is given for references. Their entries are loaded.
+// resolve decides about the values for references. Their entries are loaded.
 func (c *composer) resolve(ctx context.Context, r request) (configs.Outcome, error) {
 	if len(r.references) == 0 {
 		return configs.Outcome{}, nil

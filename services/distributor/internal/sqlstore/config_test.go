@@ -41,7 +41,7 @@ func configured(name string, config *catalog.Config) *catalog.Service {
 	return s
 }
 
-// testConfig walks one service through what an update may say of its configuration.
+// testConfig walks one service through the possible updates of its configuration.
 func testConfig(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"))
 	digests := map[string]string{}

@@ -22,7 +22,7 @@ type setRow struct {
 	Marks column[map[string]catalog.SecretMark] `bun:"marks"`
 }
 
-// setColumn is what anybody may see of a set.
+// setColumn is the visible part of a set.
 type setColumn struct {
 	Description string            `json:"description,omitempty"`
 	Values      map[string]string `json:"values,omitempty"`

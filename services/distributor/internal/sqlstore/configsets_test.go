@@ -32,7 +32,7 @@ func projectWith(name string, spec catalog.ProjectSpec) *catalog.Project {
 	return &catalog.Project{Metadata: catalog.Metadata{Name: name}, Spec: spec}
 }
 
-// composed is what agents are given, and what the log says of it.
+// composed is the configuration that agents receive, and the log about it.
 type composed struct {
 	s subject
 }
@@ -86,7 +86,7 @@ func testConfigSets(t *testing.T, s subject) {
 	ofA := c.want(t, "made", "a", whole)
 	ofB := c.want(t, "made", "b", map[string]string{"A": "base", "B": "more", "C": "base", "secret S": "hunter2-base"})
 
-	// What is shadowed changes nothing, and what only one service obtains changes only that.
+	// A shadowed value changes nothing, and a value that only one service obtains changes only that.
 	apply(t, s, configSet("base", &catalog.Config{Values: values{"A": "base", "B": "other", "C": "base"}, Secrets: secrets{"S": ""}}))
 	if c.want(t, "shadowed", "a", whole) != ofA || c.logged(t, "b").ConfigDigest != ofB {
 		t.Error("a digest changes with a value that is shadowed")
@@ -141,7 +141,7 @@ func testConfigSets(t *testing.T, s subject) {
 		t.Errorf("got %v of a service whose reference leads to a value again", got.ConfigProblem)
 	}
 
-	// What is in use is not deleted.
+	// A set in use is not deleted.
 	_, err = editor.Delete(t.Context(), catalog.Key{Kind: catalog.KindConfigSet, Name: "base"})
 	if err == nil || !strings.Contains(err.Error(), "project/default") || !strings.Contains(err.Error(), "configset/own") {
 		t.Errorf("got %v, want that a project and a set use the set", err)
@@ -260,7 +260,7 @@ func testConfigShares(t *testing.T, s subject) {
 	c.refused(t, "does not share it", configured("a", &catalog.Config{References: values{"B": "hub://platform/closed/B"}}))
 	c.refused(t, "does not share it", projectWith("default", catalog.ProjectSpec{ConfigSets: []string{"platform.closed"}}))
 	c.refused(t, "fact in the name of a project", configured("a", &catalog.Config{References: values{"B": "hub://${cluster.labels.env}/closed/B"}}))
-	// A set that the edit cannot look at gives nothing either.
+	// A set that the edit cannot read gives nothing either.
 	apply(t, s, listing("sly", &catalog.Config{References: values{"B": "hub://platform/clos${cluster.labels.part}/B?"}}))
 	one := cluster("one")
 	one.Labels = map[string]string{"part": "ed"}

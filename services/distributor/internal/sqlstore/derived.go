@@ -41,9 +41,9 @@ type derivedMember struct {
 	isUnread bool
 }
 
-// member derives a service of a cluster, as its project knows that, from what is stored now, and calls use within the transaction that
-// has read it. Expressions are evaluated before the transaction, because they may take long. Errors:
-// *catalog.NotFoundError, catalog.ErrUnavailable.
+// member derives a service of a cluster, as its project knows that, from the stored state, and
+// calls use within the transaction that has read it. Expressions are evaluated before the
+// transaction, because they may take long. Errors: *catalog.NotFoundError, catalog.ErrUnavailable.
 func (g Globals) member(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster, use func(ctx context.Context, c *composer, m derivedMember) error,
 ) error {

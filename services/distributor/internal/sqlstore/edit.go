@@ -28,7 +28,7 @@ func newTx(s *Store, sqlTx bun.Tx) *tx {
 	return t
 }
 
-// note adds a change to those that the edit records.
+// note adds a change to the edit's records.
 func (t *tx) note(change catalog.Change) {
 	if t.read != nil {
 		t.changes = append(t.changes, change)
@@ -61,8 +61,8 @@ func (s *Store) Edit(ctx context.Context, fn func(ctx context.Context, tx catalo
 }
 
 // edit takes the next revision first: its row is the lock by which edits follow one another, and
-// become visible in the order of their revisions. It waits for the audit log before that. What leaves no
-// records, such as the reports of agents, is an editWith, which does not wait.
+// become visible in the order of their revisions. It waits for the audit log before that. A write
+// without records, such as reports of agents, is an editWith, which does not wait.
 func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	if err := ready(ctx, s); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	return bury(ctx, t, object.Key(), object.Meta().UID)
 }
 
-// bury remembers a deletion, and forgets those that are long past.
+// bury remembers a deletion, and forgets old ones.
 func bury(ctx context.Context, t *tx, key catalog.Key, uid string) error {
 	stone := &deletionRow{UID: uid, Kind: string(key.Kind), Name: key.Name, Revision: t.revision, DeletedAt: micros(time.Now())}
 	if _, err := t.sql.NewInsert().Model(stone).Exec(ctx); err != nil {

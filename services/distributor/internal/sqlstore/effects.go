@@ -40,7 +40,7 @@ func putCluster(ctx context.Context, t *tx, cluster *catalog.Cluster, _ *cluster
 }
 
 // putProject writes a project. Where its sets have changed it composes the configurations of its
-// services again, and where its shares have, those of the users of its sets.
+// services again, and where its shares have, the configurations of the users of its sets.
 func putProject(ctx context.Context, t *tx, project *catalog.Project, _ *projectRow, upsert func() error) error {
 	last, err := storedProjects.list(ctx, t.sql.NewSelect().Where("uid = ?", project.UID))
 	if err != nil {
@@ -179,8 +179,8 @@ func putSecrets(ctx context.Context, t *tx, service *catalog.Service) error {
 	return t.replace(ctx, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
 }
 
-// putSources stores which repositories an object reads. The table has a column for the uid of the object, and one for
-// that of a repository.
+// putSources stores which repositories an object reads. The table has a column for the uid of the
+// object, and one for the uid of a repository.
 func putSources(ctx context.Context, t *tx, table, column, uid string, sources []catalog.Source) error {
 	if _, err := t.sql.NewDelete().Table(table).Where("? = ?", bun.Ident(column), uid).Exec(ctx); err != nil {
 		return err

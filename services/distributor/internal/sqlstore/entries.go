@@ -25,7 +25,8 @@ const (
 	unusedLife = 24 * time.Hour
 )
 
-// Entries are what was read from configuration back ends. It is safe for concurrent use.
+// Entries holds the entries that were read from configuration back ends. It is safe for concurrent
+// use.
 type Entries struct{ store *Store }
 
 // NewEntries returns the entries of a store.
@@ -49,7 +50,7 @@ type entryRow struct {
 
 var entryValues = sealedColumn{"config_entries", "id", "sealed", purposeEntries, placeOfKey}
 
-// failureColumn is what was wrong with the last read.
+// failureColumn is the failure of the last read.
 type failureColumn struct {
 	Message   string `json:"message,omitempty"`
 	IsRefused bool   `json:"refused,omitempty"`
@@ -130,7 +131,7 @@ func (e *Entries) Save(ctx context.Context, backendUID, path string, entry confi
 // Fail implements configs.Entries.
 func (e *Entries) Fail(ctx context.Context, backendUID, path string, failed configs.Failed, at time.Time) (isChanged bool, err error) {
 	return e.change(ctx, entryID(backendUID, path), at, func(_ *tx, row *entryRow) ([]string, error) {
-		// A refusal stays until there is another answer: that nobody knows now gives nothing back.
+		// A refusal stays until there is another answer: an unknown state gives nothing back.
 		if failed.IsRefused || !row.Failure.v.IsRefused {
 			row.Failure = columnOf(failureColumn{
 				Message: failed.Message, IsRefused: failed.IsRefused, IsAbsent: failed.IsAbsent, IsOverdue: failed.IsOverdue,
@@ -194,8 +195,8 @@ func (e *Entries) Hasten(ctx context.Context, backendUID, path string, now time.
 	return int(n), translate("count rows", err)
 }
 
-// Prune implements configs.Entries. What nobody refers to is not read, so the time when it was due
-// stands for when it was last of use.
+// Prune implements configs.Entries. An entry without references is not read, so the time when it
+// was due stands for when it was last of use.
 func (e *Entries) Prune(ctx context.Context, now time.Time) error {
 	_, err := e.store.db.NewDelete().Table("config_entries").Where("due_at < ?", micros(now.Add(-unusedLife))).
 		Where("NOT " + isReferredTo("config_entries")).Exec(ctx)
@@ -250,7 +251,7 @@ func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
 	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version, NotText: plain.NotText}, nil
 }
 
-// stateOf returns what is known of an entry.
+// stateOf returns the state of an entry.
 func stateOf(s *Store, row *entryRow) (configs.State, error) {
 	f := row.Failure.v
 	last, err := openEntry(s, row)

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// referring is a service whose PASSWORD stands at the back end vault.
+// referring is a service whose PASSWORD is at the back end vault.
 func referring(name string) *catalog.Service {
 	return configured(name, &catalog.Config{References: values{"PASSWORD": "vault://shop/db#password"}})
 }
@@ -49,7 +49,7 @@ func testConfigEntries(t *testing.T, s subject) {
 		}
 		return len(tasks)
 	}
-	// Two services make one path, which one replica reads until it says no more of itself.
+	// Two services make one path, which one replica reads until its memory of itself ends.
 	if one, two := due("r1", at.Add(time.Second)), due("r2", at.Add(time.Second)); one != 1 || two != 0 {
 		t.Errorf("got %d paths for the first replica and %d for the second, want 1 and 0", one, two)
 	}
@@ -121,7 +121,7 @@ func testConfigEntries(t *testing.T, s subject) {
 	if config, _, err := s.Config(t.Context(), late); err != nil || len(config.Secrets) != 0 {
 		t.Errorf("got %d secrets, %v, for a service that came after a denial", len(config.Secrets), err)
 	}
-	// What failed first began the problem.
+	// The first failure began the problem.
 	fail(configs.Failed{Message: "denied", IsRefused: true}, at.Add(4500*time.Millisecond))
 	if states, err := entries.Status(t.Context()); err != nil || !states[backend].Problem.Since.Equal(at.Add(3*time.Second).Truncate(time.Microsecond)) {
 		t.Errorf("got %+v, %v, want a problem since the denial", states[backend], err)

@@ -20,13 +20,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// translate names what was tried, and marks errors that say the database is not there as
+// translate names the attempt, and marks errors of an unavailable database as
 // catalog.ErrUnavailable.
 func translate(verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isConnecting(err): // with a timeout of its own, which says nothing of the caller's
+	case isConnecting(err): // with a timeout of its own, which is not the caller's
 		return fmt.Errorf("%s: %w: %w", verb, catalog.ErrUnavailable, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err

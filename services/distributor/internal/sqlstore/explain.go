@@ -111,7 +111,7 @@ func (c *composer) explainKey(name string, s *composition) configs.Explained {
 	return x
 }
 
-// explainReference adds what is known of a reference to a back end.
+// explainReference adds the state of a reference to a back end.
 func (c *composer) explainReference(x *configs.Explained, text string, given map[string]configs.Value) {
 	if text != x.Reference {
 		x.Resolved = text
@@ -171,7 +171,7 @@ func markSame(all []configs.Explained, config *catalog.Config) {
 	}
 }
 
-// Status returns what is known of the reads of all back ends that services refer to, by uid.
+// Status returns the state of the reads of all back ends that services refer to, by uid.
 func (e *Entries) Status(ctx context.Context) (map[string]configs.Status, error) {
 	var rows []*entryRow
 	err := e.store.db.NewSelect().Model(&rows).ExcludeColumn("sealed").

@@ -63,7 +63,7 @@ func RequestedPlan(ctx context.Context, s *Store) (string, error) {
 	return strings.Join(lines, "\n"), err
 }
 
-// SealedPlaces describes the columns of sealed values, with what that of a key is bound to.
+// SealedPlaces describes the columns of sealed values, with the binding of a key's column.
 func SealedPlaces(key string) (all []string) {
 	for _, c := range sealedColumns(newTables()) {
 		all = append(all, fmt.Sprintf("%s.%s by %s: %s, %s", c.table, c.column, c.key, c.purpose, c.bound(key)))

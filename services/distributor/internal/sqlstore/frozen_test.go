@@ -16,8 +16,9 @@ import (
 )
 
 // TestReplicaFrozenInAnEdit freezes the leader of fleet sources in the middle of an edit, with the locks that all
-// edits queue for and that fence its term. PostgreSQL ends the transaction, so another replica takes the lead and
-// edits while the first is still frozen. Nothing of the edit is stored when it goes on.
+// edits queue for and that fence its term. PostgreSQL ends the transaction, so another replica
+// takes the lead and edits while the first is still frozen. Nothing of the edit is stored when it
+// continues.
 func TestReplicaFrozenInAnEdit(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)

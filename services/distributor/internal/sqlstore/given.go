@@ -22,12 +22,12 @@ const (
 	settleChunk = 200
 	// maxEntries bounds the paths of one back end that services refer to.
 	maxEntries = 10_000
-	// maxProjectEntries bounds those of them that services of one project refer to, so that no project
-	// can use up the others' room.
+	// maxProjectEntries bounds the ones that services of one project refer to, so that no project can
+	// use up the others' room.
 	maxProjectEntries = 2_000
 )
 
-// givenRow is what a service was given for its references, sealed and bound to its uid.
+// givenRow holds a service's values for its references, sealed and bound to its uid.
 type givenRow struct {
 	bun.BaseModel `bun:"table:service_given,alias:sg"`
 	ServiceUID    string `bun:"service_uid,pk"`
@@ -49,7 +49,7 @@ type referenceRow struct {
 	EntryID       string `bun:"entry_id,pk"`
 }
 
-// useRow says that a service looked for a set.
+// useRow records that a service looked for a set.
 type useRow struct {
 	bun.BaseModel `bun:"table:config_uses,alias:cu"`
 	ServiceUID    string `bun:"service_uid,pk"`
@@ -80,7 +80,7 @@ func settle(ctx context.Context, t *tx, serviceUIDs []string, n numbering) (isCh
 	return isChanged, nil
 }
 
-// settlement is what is to be written of some services.
+// settlement holds the pending writes of some services.
 type settlement struct {
 	services []*serviceRow
 	given    []*givenRow
@@ -118,7 +118,7 @@ func (c *composer) settle(ctx context.Context, uids []string, n numbering) (isCh
 	return len(next.services) > 0, c.write(ctx, next)
 }
 
-// decide adds what differs from what is stored of a service.
+// decide adds the differences from the stored state of a service.
 func (c *composer) decide(ctx context.Context, s *composition, out configs.Outcome, next *settlement) error {
 	config := s.row.Config.v
 	config.Problem, config.Waits = out.Problem, out.Waits || s.Waits
@@ -183,8 +183,8 @@ func (c *composer) write(ctx context.Context, next settlement) error {
 	return translate("write configurations of services", replaceAll(ctx, c.t, next.services, "uid", "config", "revision"))
 }
 
-// link stores which entries and sets the services use, and loads the entries. Entries that nobody
-// referred to before are due at once.
+// link stores which entries and sets the services use, and loads the entries. Newly referenced
+// entries are due at once.
 func (c *composer) link(ctx context.Context, all []*composition, uids []string, n numbering) error {
 	uses, err := c.differingUses(ctx, all, uids)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *composer) link(ctx context.Context, all []*composition, uids []string, 
 	return c.loadEntries(ctx, slices.Sorted(maps.Keys(entries)))
 }
 
-// links are rows that replace those of some services.
+// links are rows that replace the links of some services.
 type links[Row any] struct {
 	uids []string
 	rows []*Row

@@ -46,7 +46,8 @@ type overrideColumn struct {
 	catalog.ServicePatch
 }
 
-// storedGlobals have the secrets of all layers sealed together. Their place differs from that of every service.
+// storedGlobals have the secrets of all layers sealed together. Their place differs from every
+// service's.
 var storedGlobals = storage[*catalog.GlobalService, *globalRow]{
 	kind: catalog.KindGlobalService, columns: []string{"spec", "digests"},
 	row:    func(g *catalog.GlobalService) *globalRow { return &globalRow{Spec: columnOf(globalColumnOf(g.Spec))} },
@@ -151,8 +152,8 @@ func layerDigests(k *keyStore, g *catalog.GlobalService) (layers []map[string]st
 	return layers
 }
 
-// keyedSecret writes a secret down for its digest. The uid keeps apart objects that hold the same one:
-// nobody is to learn that they do.
+// keyedSecret writes a secret down for its digest. The uid keeps apart objects that hold the same
+// one: no reader is to learn that they do.
 func keyedSecret(begin, uid, key string, text secret.Text) []byte {
 	b := []byte(begin)
 	for _, s := range []string{uid, key, text.Reveal()} {

@@ -46,7 +46,7 @@ func testGrants(t *testing.T, s subject) {
 	a.ExpiresAt, a.Commit = later.Add(time.Hour), "c2"
 	store(a)
 	wantGrants(first, a)
-	wantGrants(0, a, b) // what is over was swept
+	wantGrants(0, a, b) // ended grants were swept
 	if _, err := catalog.NewEditor(s).Delete(t.Context(), catalog.Key{Kind: catalog.KindCluster, Name: "one"}); err != nil {
 		t.Fatal(err)
 	}

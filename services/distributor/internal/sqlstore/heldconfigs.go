@@ -26,7 +26,7 @@ type heldRow struct {
 	Sealed        []byte                       `bun:"sealed"`
 }
 
-// heldGivenRow is what a service was given for the references of the configuration that it is held at.
+// heldGivenRow holds a service's values for the references of the configuration that it is held at.
 type heldGivenRow struct {
 	bun.BaseModel `bun:"table:held_given,alias:hg"`
 	ServiceUID    string `bun:"service_uid,pk"`
@@ -54,9 +54,10 @@ var (
 
 func isConfigName(name string) bool { return name != "" && name != catalog.NoConfig }
 
-// nameConfig returns the name of a service's configuration as people wrote it: a keyed digest of the values,
-// the secrets and the references, or "" if a layer refers to what is not there. The project keeps apart
-// services of different projects: nobody is to learn that they hold the same secrets.
+// nameConfig returns the name of a service's configuration as people wrote it: a keyed digest of
+// the values, the secrets and the references, or "" if a layer refers to a missing value. The
+// project keeps apart services of different projects: no reader is to learn that they hold the same
+// secrets.
 func (c *composer) nameConfig(s *composition) string {
 	switch {
 	case s.Waits:

@@ -141,7 +141,7 @@ func testHeldConfigs(t *testing.T, s subject) {
 		t.Error("a step names a configuration that is not stored")
 	}
 
-	// An admission of an earlier version says nothing of configurations.
+	// An admission of an earlier version has no configuration.
 	h.save(t, h.admission(t, "a", ""))
 	h.given(t, "an earlier version", "a", first)
 	h.save(t, h.admission(t, "none", h.keep(t, "none")))
@@ -198,8 +198,8 @@ func testConfigsOfRollouts(t *testing.T, s subject) {
 	}
 }
 
-// testHeldReferences holds a service at a reference to a back end while its own is another one. What the back end
-// rotates reaches it with either.
+// testHeldReferences holds a service at a reference to a back end while its own is another one. A
+// value that the back end rotates reaches it with either.
 func testHeldReferences(t *testing.T, s subject) {
 	h := newHolding(t, s)
 	entries := sqlstore.NewEntries(s.Store)

@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Keys is what a store needs to open what it has sealed.
+// Keys are the keys with which a store opens sealed values.
 type Keys struct {
 	// Roots wrap the keys that seal: the first wraps, all unwrap. At least one.
 	Roots []keyroot.Root
@@ -59,7 +59,7 @@ type keyStore struct {
 
 	mu    sync.Mutex          // orders loads
 	plain map[string]keyPlain // by id
-	// incarnation is that of the database when this replica opened it. It does not change afterwards.
+	// incarnation is the database's when this replica opened it. It does not change afterwards.
 	incarnation atomic.Pointer[string]
 }
 
@@ -148,8 +148,8 @@ func randomKey() []byte {
 	return key
 }
 
-// wrap returns the row of a key, wrapped by the first root. It has the root unwrap the key again: one
-// that may encrypt and not decrypt would make a database that nobody can open.
+// wrap returns the row of a key, wrapped by the first root. It makes the root unwrap the key again:
+// one that may encrypt and not decrypt would make a database that cannot be opened.
 func (k *keyStore) wrap(ctx context.Context, id string, number int64, key []byte) (*sealingKeyRow, error) {
 	wrapped, err := k.roots[0].Wrap(ctx, key, id)
 	if err != nil {

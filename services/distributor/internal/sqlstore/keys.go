@@ -5,8 +5,8 @@ package sqlstore
 
 import "context"
 
-// openKeys makes the first keys of a new database, loads those of another one, and has the first
-// root wrap those that another root has wrapped.
+// openKeys makes the first keys of a new database, loads the keys of another one, and makes the
+// first root wrap keys that another root has wrapped.
 func openKeys(ctx context.Context, s *Store) error {
 	if err := makeFirstKeys(ctx, s); err != nil {
 		return err
@@ -18,7 +18,7 @@ func openKeys(ctx context.Context, s *Store) error {
 }
 
 // makeFirstKeys makes the keys of a database that has none. Replicas that do so at once agree on
-// those that were written first.
+// the ones that were written first.
 func makeFirstKeys(ctx context.Context, s *Store) error {
 	var state editLockRow
 	if err := s.db.NewSelect().Model(&state).Where("id = 1").Scan(ctx); err != nil {

@@ -349,8 +349,8 @@ var notSealed = []string{
 	"sessions.challenge", "session_tokens.hash", "session_tokens.successor",
 }
 
-// testEverySealedColumnIsRotated reads the schema: a column that nobody added to sealedColumns
-// would keep its values under the old key, and be lost with it.
+// testEverySealedColumnIsRotated reads the schema: a column that is missing in sealedColumns would
+// keep its values under the old key, and be lost with it.
 func testEverySealedColumnIsRotated(t *testing.T, s subject) {
 	const sqlite = "SELECT m.name || '.' || p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p WHERE m.type = 'table' AND p.type = 'BLOB'"
 	const postgres = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'"

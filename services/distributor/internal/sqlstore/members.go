@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// derivedRow is what is stored of a derived service.
+// derivedRow is the stored state of a derived service.
 type derivedRow struct {
 	bun.BaseModel      `bun:"table:derived_services,alias:ds"`
 	UID                string                     `bun:"uid,pk"`

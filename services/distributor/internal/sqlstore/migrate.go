@@ -17,7 +17,7 @@ var migrationFiles embed.FS
 // migrationLock is the key of PostgreSQL's advisory lock; "leat" in ASCII.
 const migrationLock = 0x6c656174
 
-// dialect is what the migrations say differently for each database.
+// dialect holds the words of the migrations that differ between databases.
 type dialect struct {
 	// Bytes is the type of a column of bytes.
 	Bytes string

@@ -36,8 +36,8 @@ func (t readingTx) Get(ctx context.Context, key catalog.Key) (catalog.Object, er
 	return t.Tx.Get(ctx, key)
 }
 
-// testReadsBesideAnEdit reads in the middle of an edit. Calls of people whose tokens are looked up would wait
-// otherwise for what somebody else applies.
+// testReadsBesideAnEdit reads in the middle of an edit. Calls of people whose tokens are looked up
+// would wait otherwise for another person's edit.
 func testReadsBesideAnEdit(t *testing.T, s subject) {
 	clusters := func() int {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the edit waits for the read
@@ -92,8 +92,8 @@ func testReadsOnce(t *testing.T, s subject) {
 	}
 }
 
-// testWaveClusters has a policy name more clusters than one statement reads: own ones, and those that another
-// project shares. They are not read one by one, because every other edit waits meanwhile.
+// testWaveClusters has a policy name more clusters than one statement reads: own ones, and shared
+// ones of another project. They are not read one by one, because every other edit waits meanwhile.
 func testWaveClusters(t *testing.T, s subject) {
 	const own, shared = 600, 100
 	lender := &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}, Spec: catalog.ProjectSpec{Shares: []catalog.ProjectShare{

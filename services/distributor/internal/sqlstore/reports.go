@@ -25,8 +25,8 @@ type agentRow struct {
 	Revision      int64  `bun:"revision"`
 }
 
-// serviceState is what is stored about one service that a report may be about. Where nothing is,
-// texts are empty.
+// serviceState is the stored state of one service that a report may be about. Missing texts are
+// empty.
 type serviceState struct {
 	UID                string                   `bun:"uid"`
 	ClusterUID         string                   `bun:"cluster_uid"`
@@ -52,7 +52,7 @@ type intake struct {
 	// members decides about global services, and facts has what clusters with other facts report.
 	members catalog.Members
 	facts   map[string]catalog.ClusterReport
-	// derived are those of derived services, which have tables of their own.
+	// derived are the states of derived services, which have tables of their own.
 	derived          map[string]*derivedRow
 	derivedRevisions map[revisionKey]*revisionRow
 }
@@ -135,7 +135,7 @@ func (in *intake) loadServices(ctx context.Context, full, services []string) err
 	return nil
 }
 
-// take changes the rows as one report says. A report of a cluster that is gone changes none.
+// take changes the rows by one report. A report of a cluster that is gone changes none.
 func (in *intake) take(report catalog.AgentReport) (catalog.Receipt, error) {
 	row, ok := in.agents[report.ClusterUID]
 	if !ok {
@@ -168,8 +168,8 @@ func (in *intake) take(report catalog.AgentReport) (catalog.Receipt, error) {
 	return catalog.Receipt{}, nil
 }
 
-// takeAgent notes the sequence in any case, for it is what older reports are known by; but only
-// what somebody may want to see makes the row a change of the catalog.
+// takeAgent notes the sequence in any case, because older reports are known by it; but only a
+// visible difference makes the row a change of the catalog.
 func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	next := *row
 	next.Instance, next.Sequence, next.PlanVersion = report.Instance, int64(report.Sequence), report.PlanVersion
@@ -193,8 +193,8 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	return nil
 }
 
-// describe encodes what an agent says of its cluster, with what is stored in the parts that it
-// leaves out. A full report leaves out nothing that the agent knows.
+// describe encodes an agent's report on its cluster, with the stored values of omitted parts. A
+// full report leaves out nothing that the agent knows.
 func describe(said, last catalog.ClusterReport, full bool) (string, catalog.ClusterReport, error) {
 	if !full {
 		said = said.Over(last)

@@ -46,7 +46,7 @@ func said(uid string, phase catalog.Phase) catalog.StoredReport {
 	return catalog.StoredReport{ServiceUID: uid, Report: &catalog.ServiceReport{Phase: phase}}
 }
 
-// uids returns the uids of the services by local name, and that of the only cluster.
+// uids returns the uids of the services by local name, and the uid of the only cluster.
 func uids(t *testing.T, s subject) (cluster string, services map[string]string) {
 	t.Helper()
 	all := changes(t, s, 0)
@@ -136,7 +136,7 @@ func testReportOrder(t *testing.T, s subject) {
 	}{
 		{"i", 1, false, nil, catalog.PhaseSyncing, catalog.Receipt{WantFull: true}, ""},
 		{"i", 2, true, &none, catalog.PhaseSyncing, catalog.Receipt{}, catalog.PhaseSyncing},
-		{"i", 4, false, nil, catalog.PhaseSyncing, catalog.Receipt{}, catalog.PhaseSyncing},                                 // says nothing new, and still
+		{"i", 4, false, nil, catalog.PhaseSyncing, catalog.Receipt{}, catalog.PhaseSyncing},                                 // nothing new, and still
 		{"i", 3, false, nil, catalog.PhaseFailed, catalog.Receipt{}, catalog.PhaseSyncing},                                  // is newer than this one
 		{"i", 4, false, nil, catalog.PhaseFailed, catalog.Receipt{}, catalog.PhaseSyncing},                                  // twice
 		{"j", 1, false, nil, catalog.PhaseFailed, catalog.Receipt{WantFull: true, Current: "i"}, catalog.PhaseSyncing},      // a new process
@@ -157,8 +157,8 @@ func testReportOrder(t *testing.T, s subject) {
 }
 
 // testOverview has a cluster's overview arrive in parts, twice, out of order, within one batch and
-// from several processes: what is stored is what the latest process said last of each part, and
-// nothing that it did not say.
+// from several processes: the stored state is the latest process' last report of each part, and
+// nothing else.
 func testOverview(t *testing.T, s subject) {
 	apply(t, s, cluster("one"))
 	uid := changes(t, s, 0).Clusters[0].UID
@@ -198,7 +198,7 @@ func testOverview(t *testing.T, s subject) {
 		{"5 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 4, false, nodes(4)), report("i", 3, false, pods(3)), report("i", 5, false, warnings(5))}},
 		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 6, false, &catalog.ClusterReport{Nodes: 6})}},
 		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 7, true, nil)}},      // a service went
-		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("j", 1, false, pods(9))}}, // has to say everything first
+		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("j", 1, false, pods(9))}}, // must be full first
 		{"2 pods 2", []catalog.AgentReport{report("j", 2, true, pods(2))}},
 		{"2 pods 2", []catalog.AgentReport{report("i", 8, false, nodes(9))}}, // ended
 		{"4 nodes 4, pods 2", []catalog.AgentReport{report("j", 3, false, nodes(4))}},
@@ -218,8 +218,8 @@ func testOverview(t *testing.T, s subject) {
 	}
 }
 
-// testFullReports has reports of two clusters in one batch, where the later say more and less than
-// the earlier.
+// testFullReports has reports of two clusters in one batch, where the later contain more and less
+// than the earlier.
 func testFullReports(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), cluster("two"), repository("demo"),
 		service("a", "one", "demo"), service("b", "one", "demo"), service("c", "two", "demo"), service("d", "two", "demo"))
@@ -477,8 +477,8 @@ func testDamagedReports(t *testing.T, s subject) {
 	}
 }
 
-// TestStartsFindRequestsByAnIndex requires that SQLite does not look at each of millions of derived services for
-// those of which people asked something. PostgreSQL plans by what is in the table.
+// TestStartsFindRequestsByAnIndex requires that SQLite does not read each of millions of derived
+// services to find the ones with requests of people. PostgreSQL plans by the table's content.
 func TestStartsFindRequestsByAnIndex(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqliteURL(t))

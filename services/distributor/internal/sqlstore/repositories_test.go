@@ -59,7 +59,7 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	for i, test := range []struct {
 		credential    upstream.Credential
 		before, after string
-		proxy         secret.Text // of after; that of before is http://u:p@proxy.example:3128
+		proxy         secret.Text // of after; the one of before is http://u:p@proxy.example:3128
 		kept          bool
 	}{
 		{basic, https, "https://git.example:443/moved", "", true},

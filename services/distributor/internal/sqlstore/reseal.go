@@ -18,8 +18,8 @@ import (
 // resealLock is the key of PostgreSQL's advisory lock for [Store.LockReseal].
 const resealLock = migrationLock + 1
 
-// sealedColumns returns the columns of the schema that hold sealed values, those of objects first; a test compares the list
-// with the schema.
+// sealedColumns returns the columns of the schema that hold sealed values, columns of objects
+// first; a test compares the list with the schema.
 func sealedColumns(tables []table) (all []sealedColumn) {
 	for _, table := range tables {
 		all = append(all, table.sealed...)

@@ -35,26 +35,26 @@ const (
 	batchRows, batchBytes = 200, 1 << 20
 )
 
-// fresh are the tables that hold rows in the database of a hub that nobody has used yet.
+// fresh are the tables that hold rows in the database of an unused hub.
 var fresh = []string{"revision", "audit_sequence", "audit_reach", "sealing_keys", "signing_keys", "notification_lead", "rollout_lead", "fleet_source_lead"}
 
-// RestoreOptions say what a restore may do.
+// RestoreOptions bound the effects of a restore.
 type RestoreOptions struct {
-	// Replace deletes what the database holds. Without it the database must be empty, or that of a hub
-	// that nobody has used yet.
+	// Replace deletes what the database holds. Without it the database must be empty, or an unused
+	// hub's.
 	Replace bool
 	// KeepTokens restores the API tokens of people. Without it they end: one that was revoked after
 	// the backup would be valid again.
 	KeepTokens bool
 }
 
-// Restored is what a restore did.
+// Restored is the effect of a restore.
 type Restored struct {
 	// Rows are the rows that were written.
 	Rows int64
 	// At is when, by which the held removals are named.
 	At time.Time
-	// Clusters is the number of clusters whose removals are held until somebody releases them.
+	// Clusters is the number of clusters whose removals are held until a person releases them.
 	Clusters int64
 	// EndedSessions and EndedTokens are the sessions, and the API tokens, that were in the backup and
 	// are not restored.
@@ -64,8 +64,8 @@ type Restored struct {
 }
 
 // Verify reads a backup to its end, and checks that this release and these keys can restore it. It
-// returns the number of rows. It writes nothing. The errors match those of package backup or
-// [ErrSchema], or say which key is missing.
+// returns the number of rows. It writes nothing. The errors match the errors of package backup or
+// [ErrSchema], or name the missing key.
 func Verify(ctx context.Context, from *backup.Reader, keys Keys) (rows int64, err error) {
 	known, err := newKeyStore(keys)
 	if err != nil {
@@ -184,8 +184,8 @@ func (t *Target) Records() Records { return RecordsOf(t.store) }
 
 // Restore writes a backup into the database, in one transaction: with an error, the database is as
 // before. The caller has verified the backup, and no hub uses the database. The journal records the
-// restore. The error matches [ErrNotEmpty] if the database holds a hub and the options do not say
-// to replace it.
+// restore. The error matches [ErrNotEmpty] if the database holds a hub and the options do not allow
+// replacing it.
 //
 // Afterwards no session and no join token is left, API tokens only if the options keep them, and
 // removals are held in all clusters.
@@ -238,7 +238,7 @@ func (r *restoring) run(ctx context.Context, from *backup.Reader, options Restor
 	return translate("mark restore", r.mark(ctx))
 }
 
-// empty deletes all rows, and refuses to delete those of a hub unless it may replace it.
+// empty deletes all rows, and refuses to delete the rows of a hub unless it may replace it.
 func (r *restoring) empty(ctx context.Context, mayReplace bool) error {
 	for _, table := range slices.Backward(r.schema.tables) {
 		if !mayReplace && !slices.Contains(fresh, table.name) {

@@ -36,7 +36,7 @@ type revisionKey struct {
 	number     int64
 }
 
-// advance notes in the service's history what a report says.
+// advance notes the content of a report in the service's history.
 func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, report catalog.AgentReport) {
 	if service == nil {
 		return

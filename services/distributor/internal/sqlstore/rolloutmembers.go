@@ -82,8 +82,8 @@ func memberRow(run string, p *rollout.Progress) *rolloutMemberRow {
 
 func (r *rolloutMemberRow) progress() *rollout.Progress { return r.Progress.v }
 
-// putMembers writes members, and deletes those that have left. It writes them in the order of the table's key: in
-// that of waves, each would be on another page of it.
+// putMembers writes members, and deletes the ones that have left. It writes them in the order of
+// the table's key: in the order of waves, each would be on another page of it.
 func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progress, left []string) error {
 	for some := range slices.Chunk(left, maxKeys) {
 		query := t.sql.NewDelete().Model((*rolloutMemberRow)(nil)).Where("run_id = ? AND uid IN (?)", run, bun.List(some))

@@ -174,8 +174,8 @@ func checkPages(t *testing.T, stored *sqlstore.Rollouts, record *drive.Record) {
 	}
 }
 
-// testRolloutsOfEarlierVersions opens a database in which the members of a rollout that is under way stand with
-// the rest of it, and each event in a row of its own. The rollout goes on.
+// testRolloutsOfEarlierVersions opens a database in which the members of a rollout that is under
+// way are stored with the rest of it, and each event in a row of its own. The rollout continues.
 func testRolloutsOfEarlierVersions(t *testing.T, s subject) {
 	stored, term := led(t, s)
 	before, at := begunRun(t, s, stored, term, 30), time.Unix(1e9+60, 0)

@@ -168,7 +168,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step drive.Step) error 
 		if err != nil || !isMoved {
 			return err
 		}
-		return forgetConfigs(ctx, t) // after the rollout has named those that it needs
+		return forgetConfigs(ctx, t) // after the rollout has named the ones that it needs
 	})
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// crowd is a policy over many services, with the store of its rollouts. What is seen of a service changes in
-// place, so that the figures are those of rollouts and not of the fleet.
+// crowd is a policy over many services, with the store of its rollouts. The view of a service
+// changes in place, so that the figures measure rollouts and not the fleet.
 type crowd struct {
 	drive.Store
 
@@ -164,12 +164,13 @@ func (c *crowd) latest() *drive.Record {
 	return record
 }
 
-// BenchmarkRolloutStep has ten agents report on services that a rollout over 10,000 brings to another commit.
-// What is measured is a step of the leader: it sees the reports, decides, and writes what follows.
+// BenchmarkRolloutStep has ten agents report on services that a rollout over 10,000 brings to
+// another commit. It measures a step of the leader: it sees the reports, decides, and writes the
+// results.
 func BenchmarkRolloutStep(b *testing.B) {
 	const services, reports = 10_000, 10
 	c := newCrowd(b, services)
-	// Nobody is admitted, so that no step is larger than another.
+	// No member is admitted, so that no step is larger than another.
 	c.policy.Spec.Strategy.Freezes = []rollout.Freeze{{From: c.now, Until: c.now.AddDate(10, 0, 0)}}
 	c.round()
 	next := 0

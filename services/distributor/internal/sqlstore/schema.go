@@ -19,7 +19,7 @@ import (
 type schema struct {
 	// migrations are their names, in order.
 	migrations []string
-	// tables are in an order in which their rows may be written: a table comes after those that it
+	// tables are in an order in which their rows may be written: a table comes after the ones that it
 	// refers to.
 	tables []tableShape
 }
@@ -67,7 +67,7 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return names, err
 }
 
-// readTables returns the tables of a SQLite database, except those of the migrations themselves.
+// readTables returns the tables of a SQLite database, except the migrations' own.
 func readTables(ctx context.Context, db bun.IDB) ([]tableShape, error) {
 	var names []string
 	err := db.NewRaw("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'bun_%' ORDER BY name").Scan(ctx, &names)
@@ -94,7 +94,7 @@ func readTable(ctx context.Context, db bun.IDB, name string) (tableShape, error)
 	return table, err
 }
 
-// orderTables puts each table after those that it refers to.
+// orderTables puts each table after the ones that it refers to.
 func orderTables(tables []tableShape) ([]tableShape, error) {
 	var ordered []tableShape
 	isDone := map[string]bool{}
@@ -131,7 +131,7 @@ func (t tableShape) names() []string {
 	return names
 }
 
-// quoted returns the columns as SQL. Their names are those of the migrations.
+// quoted returns the columns as SQL. Their names come from the migrations.
 func (t tableShape) quoted() string { return `"` + strings.Join(t.names(), `", "`) + `"` }
 
 // value returns a value as the column holds it: databases return truths as numbers, and texts as

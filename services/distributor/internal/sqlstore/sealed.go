@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Purposes of what is sealed.
+// Purposes of sealed values.
 const (
 	purposeCredential = "repository credential"
 	purposeWebhook    = "repository webhook secret"
@@ -32,9 +32,9 @@ const placeOfKey = "*"
 type sealedColumn struct {
 	table, key, column string
 	purpose            string
-	// place is what the value of a row is bound to, with an asterisk for the key of the row. No value opens in another
-	// row, nor in another column of the same purpose, so columns of one purpose have different places, unless their
-	// keys differ.
+	// place is the binding of the value of a row, with an asterisk for the key of the row. No value
+	// opens in another row, nor in another column of the same purpose, so columns of one purpose have
+	// different places, unless their keys differ.
 	place string
 }
 

@@ -61,7 +61,7 @@ type specColumn struct {
 	// Sync holds five of the options a second time. Replicas of earlier versions know them in no
 	// other place, and would prune where an owner turned that off.
 	Sync *syncpolicy.Options `json:"sync"`
-	// Unpaused means that the service is not paused, although Options say so. Replicas of earlier
+	// Unpaused means that the service is not paused, although it is in Options. Replicas of earlier
 	// versions do not know steps, mounts and charts, and would have agents apply something else. They
 	// read a paused service, and so its agent leaves it unchanged.
 	Unpaused bool `json:"unpaused,omitempty"`
@@ -102,9 +102,9 @@ func (r *secretsRow) open(k *keyStore) (map[string]secret.Text, error) {
 	return concealed(plain), err
 }
 
-// configColumn is what anybody may see of a configuration.
+// configColumn is the visible part of a configuration.
 type configColumn struct {
-	// Digest is that of all layers; empty: none of them holds anything.
+	// Digest is the digest of all layers; empty: none of them holds anything.
 	Digest string `json:"digest"`
 	// Name and Held are ConfigName and HeldConfig of catalog.Service. Without a digest there is no name.
 	Name   string              `json:"name,omitempty"`
@@ -112,16 +112,16 @@ type configColumn struct {
 	Values map[string]string   `json:"values,omitempty"`
 	// Secrets are the keys of the secrets, sorted.
 	Secrets []string `json:"secrets,omitempty"`
-	// References are texts of references by key. What they lead to is in service_given.
+	// References are texts of references by key. Their targets are in service_given.
 	References map[string]string `json:"references,omitempty"`
 	Restart    bool              `json:"restart,omitempty"`
-	// Problem and Waits are those of catalog.Service.
+	// Problem and Waits are as in catalog.Service.
 	Problem *catalog.Problem `json:"problem,omitempty"`
 	Waits   bool             `json:"waits,omitempty"`
 }
 
-// configOf returns what is stored of the configuration in a service's own document. Its digest and its
-// problem are made of all layers; see settle.
+// configOf returns the stored form of the configuration in a service's own document. Its digest and
+// its problem are made of all layers; see settle.
 func configOf(config *catalog.Config) configColumn {
 	if config.Empty() {
 		return configColumn{}
@@ -144,7 +144,7 @@ func (c configColumn) shown() *catalog.Config {
 }
 
 // canonical writes a configuration down such that different ones never read alike. The uid keeps
-// apart services that hold the same secrets: nobody is to learn that they do.
+// apart services that hold the same secrets: no reader is to learn that they do.
 func canonical(uid string, config *catalog.Config) []byte {
 	text := func(b []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
@@ -157,8 +157,8 @@ func canonical(uid string, config *catalog.Config) []byte {
 	for _, key := range slices.Sorted(maps.Keys(config.Secrets)) {
 		b = text(text(b, key), config.Secrets[key].Reveal())
 	}
-	// What only newer agents are given comes last, and only if there is some, so that the digests of
-	// all other configurations stay as they are.
+	// Parts that only newer agents receive come last, and only if there are some, so that the digests
+	// of all other configurations stay as they are.
 	own := config.ClusterReferences()
 	if len(own) == 0 && !config.Restart {
 		return b

@@ -128,7 +128,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 	})
 }
 
-// sweepSessions drops sessions that have ended, and those that the person has too many.
+// sweepSessions drops sessions that have ended, and a person's sessions above the bound.
 func (t *tx) sweepSessions(ctx context.Context, n session.New) error {
 	at := micros(n.CreatedAt)
 	_, err := t.sql.NewDelete().Model((*sessionRow)(nil)).Where("ends_at <= ? OR pending AND proof_ends_at <= ?", at, at).Exec(ctx)

@@ -34,9 +34,8 @@ type Snapshot struct {
 }
 
 // OpenSnapshot opens a database to back it up. It changes nothing there, and makes no database. The
-// keys must open the database: otherwise nobody could restore the backup with the same settings.
-// The errors match catalog.ErrUnavailable, [ErrNoDatabase] or [ErrSchema], or say which key is
-// missing.
+// keys must open the database: otherwise the backup could not be restored with the same settings.
+// The errors match catalog.ErrUnavailable, [ErrNoDatabase] or [ErrSchema], or name the missing key.
 func OpenSnapshot(ctx context.Context, databaseURL string, keys Keys) (*Snapshot, error) {
 	known, err := newKeyStore(keys)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Snapshot) check(ctx context.Context) error {
 	return s.store.loadKeys(ctx)
 }
 
-// compare checks that migrations are those of this release.
+// compare checks that migrations are this release's.
 func (s *schema) compare(applied []string) error {
 	if slices.Equal(applied, s.migrations) {
 		return nil

@@ -152,7 +152,7 @@ func (s *Store) PruneSnapshots(ctx context.Context, revision int64, keep func(ca
 	return s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		later, err := t.sql.NewSelect().Table("services").Where("revision > ?", revision).Exists(ctx)
 		if err != nil || later {
-			return translate("look for later services", err) // which may want what nobody wanted
+			return translate("look for later services", err) // which may want a source that was not wanted
 		}
 		t.dirty = true
 		_, err = t.sql.NewDelete().Table("snapshots").Where("source IN (?)", bun.List(unwanted)).Exec(ctx)

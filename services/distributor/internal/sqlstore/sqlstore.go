@@ -21,10 +21,11 @@
 //
 // # Rows and objects
 //
-// A row is a struct of columns. How the objects of a kind become rows, and which of their columns are
-// sealed, is a value of storage; newTables lists those of all kinds, with what an edit of an object
-// means for others. What SQL does not look into is a column of JSON, which encodes itself. Replicas of earlier and later versions read and write the
-// JSON, like the columns, at the same time, so names and meanings stay.
+// A row is a struct of columns. How the objects of a kind become rows, and which of their columns
+// are sealed, is a value of storage; newTables lists the tables of all kinds, with the effects of
+// an edit of an object on others. Fields that SQL does not read are a column of JSON, which encodes
+// itself. Replicas of earlier and later versions read and write the JSON, like the columns, at the
+// same time, so names and meanings stay.
 //
 // # What it does not do
 //
@@ -67,7 +68,7 @@ type Store struct {
 	reads    *bun.DB
 	postgres bool
 	keys     *keyStore
-	// tables are those of all kinds, in the order of catalog.Kinds.
+	// tables are the tables of all kinds, in the order of catalog.Kinds.
 	tables []table
 	// journal records changes. Nil: they leave no records.
 	journal Journal
@@ -98,10 +99,10 @@ type tx struct {
 	sealingKey string
 	// dirty is set once something was written.
 	dirty bool
-	// read are the objects that were read, for the records of their changes, and nil for those that are not
-	// there. A nil map: nothing is recorded.
+	// read are the objects that were read, for the records of their changes, and nil for missing ones.
+	// A nil map: nothing is recorded.
 	read map[catalog.Key]catalog.Object
-	// changes are those that were made.
+	// changes are the ones that were made.
 	changes []catalog.Change
 }
 
@@ -166,7 +167,7 @@ func (s *Store) opening(ctx context.Context, fn func(ctx context.Context) error)
 	return fn(ctx)
 }
 
-// loadKeys reads the keys and unwraps those that this replica does not have yet.
+// loadKeys reads the keys and unwraps the ones that this replica does not have yet.
 func (s *Store) loadKeys(ctx context.Context) error {
 	k := s.keys
 	k.mu.Lock()
@@ -266,8 +267,8 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	return nil
 }
 
-// readPragmas are those of a connection that only reads. Its transactions begin without a lock, and read what was
-// committed when they began.
+// readPragmas are the settings of a connection that only reads. Its transactions begin without a
+// lock, and read the state committed when they began.
 func readPragmas() url.Values {
 	return url.Values{"_txlock": {"deferred"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
 }
@@ -296,9 +297,10 @@ func sqliteSource(file string, pragmas url.Values) string {
 const connectTimeout = 10 * time.Second
 
 // idleInTransaction is how long PostgreSQL waits for the next statement of a transaction, where the URL names no
-// idle_in_transaction_session_timeout. Edits of all replicas queue for one row, so a replica that is frozen in an
-// edit, or whose machine is gone, stops them all until PostgreSQL ends its transaction. An edit says nothing while
-// its records are written, which takes seconds. Other replicas take over what the frozen one leads after 30 s.
+// idle_in_transaction_session_timeout. Edits of all replicas queue for one row, so a replica that
+// is frozen in an edit, or whose machine is gone, stops them all until PostgreSQL ends its
+// transaction. An edit is silent while its records are written, which takes seconds. Other replicas
+// take over what the frozen one leads after 30 s.
 const idleInTransaction = 20 * time.Second
 
 const idleSetting = "idle_in_transaction_session_timeout"
@@ -314,7 +316,7 @@ func (s *Store) connectPostgres(databaseURL string, idle time.Duration) error {
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	var options []stdlib.OptionOpenDB
 	if _, isSet := config.RuntimeParams[idleSetting]; !isSet && idle > 0 {
-		// Not by a parameter of the connection: poolers such as PgBouncer refuse those that they do not know.
+		// Not by a parameter of the connection: poolers such as PgBouncer refuse unknown ones.
 		options = append(options, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, fmt.Sprintf("SET %s = %d", idleSetting, idle.Milliseconds()))
 			return err

@@ -62,7 +62,7 @@ func sqliteURL(t *testing.T) string {
 	return "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "folder that is made", "leat.db"))
 }
 
-// conformance is what every database has to pass.
+// conformance is the suite that every database has to pass.
 func conformance(t *testing.T, newURL func(t *testing.T) string) {
 	for name, test := range map[string]func(*testing.T, subject){
 		"edits":       testEdits,
@@ -481,7 +481,7 @@ func testIssuer(t *testing.T, s subject) {
 	wrongSecret(t, s)
 }
 
-// wrongSecret fails the test if another secret than that of the stores opens the database.
+// wrongSecret fails the test if another secret than the stores' opens the database.
 func wrongSecret(t *testing.T, s subject) {
 	t.Helper()
 	other, err := sqlstore.Open(t.Context(), s.url, bytes.Repeat([]byte("x"), 32))

@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// runConfigRow says that a rollout may bring a configuration, or go back to it.
+// runConfigRow records that a rollout may bring a configuration, or go back to it.
 type runConfigRow struct {
 	bun.BaseModel `bun:"table:rollout_configs,alias:rc"`
 	RunID         string `bun:"run_id,pk"`
@@ -193,8 +193,8 @@ func differ(a, b *heldConfig, keys map[string]struct{}) {
 	}
 }
 
-// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs from the
-// service's own. cluster is that of a derived service as its project knows it.
+// HeldKeys returns the keys in which the configuration that a rollout holds a service at differs
+// from the service's own. cluster is the cluster of a derived service as its project knows it.
 func (e *Entries) HeldKeys(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
 ) (keys []string, err error) {
@@ -246,7 +246,7 @@ func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string,
 	return names[0], found[names[0]], err
 }
 
-// heldText is what a configuration has under a key. It is comparable.
+// heldText is an item of a configuration under a key. It is comparable.
 type heldText struct {
 	form string
 	text secret.Text
@@ -302,8 +302,8 @@ func (g Globals) held(
 	return *withGiven(h.literals, given), derive.WithValues(h.Digest, row.Digest), true, nil
 }
 
-// linkConfigs stores which configurations a rollout may bring or go back to. Those of a rollout that has ended
-// are forgotten, unless another one replaces it, which begins with them.
+// linkConfigs stores which configurations a rollout may bring or go back to. Configurations of a
+// rollout that has ended are forgotten, unless another one replaces it, which begins with them.
 func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
 	if r.Run.State.HasEnded() && r.Run.State != rollout.Replaced {
 		_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).Where("run_id = ?", r.ID).Exec(ctx)

@@ -16,14 +16,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// storage says how the objects of a kind are stored: each as one row of a table.
+// storage defines how the objects of a kind are stored: each as one row of a table.
 type storage[T catalog.Object, R row] struct {
 	kind catalog.Kind
 	// row returns an object's own columns, and object the reverse. Neither sees secrets. Metadata is added to the row,
 	// and is in it for object.
 	row    func(T) R
 	object func(R) T
-	// columns are those that an edit of a stored object writes, beside metadata and secrets.
+	// columns are the columns that an edit of a stored object writes, beside metadata and secrets.
 	columns []string
 	// secrets are the columns of sealed values.
 	secrets []sealedPart[T, R]
@@ -42,8 +42,8 @@ type row interface {
 func (r *metaColumns) put(m metaColumns) { *r = m }
 func (r *metaColumns) uid() string       { return r.UID }
 
-// ownedColumns are those of objects in projects. The project follows from the name, which is the object's path; the
-// column is for counting.
+// ownedColumns are the columns of objects in projects. The project follows from the name, which is
+// the object's path; the column is for counting.
 type ownedColumns struct {
 	metaColumns
 	Project string `bun:"project"`

@@ -260,7 +260,7 @@ func (t tokenTx) makeRoom(ctx context.Context, user string) error {
 	return nil
 }
 
-// tokens returns all tokens. Edits of tokens are rare, and a user has few, so they may look at all.
+// tokens returns all tokens. Edits of tokens are rare, and a user has few, so they may read all.
 func (t tokenTx) tokens(ctx context.Context) ([]*tokenRow, error) {
 	var rows []*tokenRow
 	err := withUser(t.sql.NewSelect().Model(&rows)).Scan(ctx)

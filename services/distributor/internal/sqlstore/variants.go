@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// maxVariants bounds the variants of all global services together, and maxVariantsOfGlobal those of
-	// one.
+	// maxVariants bounds the variants of all global services together, and maxVariantsOfGlobal the
+	// variants of one.
 	maxVariants         = 20_000
 	maxVariantsOfGlobal = 2_000
 	// maxInherited bounds the variants that a new one may have values from.
 	maxInherited = 100
 )
 
-// variantRow is what derived services with equal references are given of back ends.
+// variantRow holds the values of back ends for derived services with equal references.
 type variantRow struct {
 	bun.BaseModel `bun:"table:config_variants,alias:cv"`
 	ID            string                    `bun:"id,pk"`
@@ -44,10 +44,10 @@ type variantRow struct {
 	Revision      int64                     `bun:"revision"`
 }
 
-// variantValues are those that the variants of services, and services, are given: their ids differ.
+// variantValues are the values for the variants of services, and for services: their ids differ.
 var variantValues = sealedColumn{"config_variants", "id", "sealed", purposeEntries, "given *"}
 
-// variantLink says that a variant refers to an entry.
+// variantLink records that a variant refers to an entry.
 type variantLink struct {
 	bun.BaseModel `bun:"table:variant_references,alias:vr"`
 	VariantID     string `bun:"variant_id,pk"`
@@ -89,7 +89,7 @@ func (v Variants) Keep(ctx context.Context, variants []catalog.ConfigVariant) (m
 	return refused, nil
 }
 
-// tooManyError says which bound another variant would exceed.
+// tooManyError names the bound that another variant would exceed.
 type tooManyError struct{ message string }
 
 // Error implements error.
@@ -307,7 +307,8 @@ func (c *composer) settleVariants(ctx context.Context, ids []string, n numbering
 	return true, translate("write variants", replaceAll(ctx, c.t, next, "id", "digest", "problem", "waits", "sealed", "revision"))
 }
 
-// decideVariant decides what a variant is given. It reports whether that is what is stored.
+// decideVariant decides about the values of a variant. It reports whether they equal the stored
+// ones.
 func (c *composer) decideVariant(ctx context.Context, row *variantRow) (isSame bool, err error) {
 	given, err := openValues(c.t.store, variantValues, row.ID, row.Sealed)
 	if err != nil {
