@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// TestGuessedServicesAreRefusedAlike has a valid agent guess the names of services: what belongs to
-// another cluster is refused in the same words as what nobody has.
+// TestGuessedServicesAreRefusedAlike has a valid agent guess the names of services: services of
+// another cluster are refused in the same words as unknown ones.
 func TestGuessedServicesAreRefusedAlike(t *testing.T) {
 	t.Parallel()
 	const guessers, guesses = 8, 1250
@@ -44,8 +44,8 @@ func TestGuessedServicesAreRefusedAlike(t *testing.T) {
 	guessing.Wait()
 }
 
-// TestAssertionsTellNothing has somebody without a key ask for tokens of clusters that are there,
-// that have no agent, and that nobody has.
+// TestAssertionsTellNothing has a caller without a key ask for tokens of clusters that are there,
+// that have no agent, and that do not exist.
 func TestAssertionsTellNothing(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// Names of the stage's people, beside those that roleUser makes.
+// Names of the stage's people, besides the ones that roleUser makes.
 const (
 	outsider = "eve" // has no binding
 
@@ -104,8 +104,8 @@ func subjectsOf(user string) []string {
 	return all
 }
 
-// join gives a person the binding, if there is one, and returns the callers that they are: one for each
-// of the kinds. An API token is that of a user of the hub, and others need none.
+// join gives a person the binding, if there is one, and returns the callers that they are: one for
+// each of the kinds. An API token belongs to a user of the hub, and others need none.
 func (s *stage) join(t *testing.T, user string, p person, spec *fleetv1.AccessBindingSpec, kinds ...tokenKind) []caller {
 	t.Helper()
 	if slices.ContainsFunc(kinds, func(k tokenKind) bool { return !k.isAccess }) {

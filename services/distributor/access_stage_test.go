@@ -46,10 +46,10 @@ const (
 	ended = "ended"
 )
 
-// caller is somebody with a token, or without.
+// caller is a caller with a token, or without.
 type caller struct {
 	name, kind, token string
-	// person is what a caller of the kind people holds.
+	// person holds the rights of a caller of the kind people.
 	person person
 	// isAccess is true for the access token of a person, which buys no other one.
 	isAccess bool
@@ -63,7 +63,8 @@ type caller struct {
 	again func(t *testing.T) string
 }
 
-// current returns the token to show now: those of services end within minutes, so each call has a new one.
+// current returns the token to show now: tokens of services end within minutes, so each call has a
+// new one.
 func (c caller) current(t *testing.T) string {
 	t.Helper()
 	if c.kind == services {
@@ -194,8 +195,7 @@ func (s *stage) narrow(t *testing.T) []caller {
 	return all
 }
 
-// outsiders makes a person whom nobody granted anything, and returns the key that the hub signs
-// with.
+// outsiders makes a person without any grant, and returns the key that the hub signs with.
 func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), s.cfg.DatabaseURL, []byte(hubkeys.Secret(identity.ServiceDistributor)))
@@ -364,7 +364,7 @@ func (s *stage) call(t *testing.T, method protoreflect.MethodDescriptor, token, 
 	}
 }
 
-// request asks for what is not an RPC.
+// request asks for a path that is not an RPC.
 func (s *stage) request(t *testing.T, method, path, token string) reply {
 	t.Helper()
 	return s.send(t, newRequest(t, method, s.url+path, token, nil))
@@ -432,7 +432,7 @@ func firstFrame(t *testing.T, body io.Reader) []byte {
 	return last.Error
 }
 
-// explain reads an error: an RPC's, whose reason is in the details, or that of a plain path.
+// explain reads an error: an RPC's, whose reason is in the details, or a plain path's.
 func (r *reply) explain(t *testing.T, body []byte) {
 	t.Helper()
 	var problem struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// What callers are answered.
+// The answers to callers.
 const (
 	granted = "ok"
 	invalid = "unauthenticated TOKEN_INVALID"
@@ -32,7 +32,7 @@ const (
 	absent  = "failed_precondition REFERENCE_NOT_FOUND"
 )
 
-// right is how one call is tried. Who may make it is what its option says.
+// right is how one call is tried. Its option decides who may make it.
 type right struct {
 	// request is the JSON of the request; %s stands for the name of an object.
 	request string
@@ -232,12 +232,12 @@ var rights = map[string]right{
 	},
 }
 
-// person is what a caller who is a person holds.
+// person holds the rights of a caller who is a person.
 type person struct {
 	role catalog.RoleName
 	// scope is the cluster that the role is for, or "hub", "own project" or "foreign project".
 	scope string
-	// limit is what the person's token is limited to. Nil: it has no limit.
+	// limit is the limit of the person's token. Nil: it has no limit.
 	limit *person
 }
 
@@ -362,9 +362,9 @@ func (r right) with(name string) string {
 	return fmt.Sprintf(r.request, name)
 }
 
-// TestAccessToCalls makes every call as every kind of caller: each is let in or refused as the
-// table says, regardless of who is refused learns nothing of what is there, and nothing changes by
-// it. A call that the table does not know fails the test.
+// TestAccessToCalls makes every call as every kind of caller: each is let in or refused by the
+// table, a refused caller learns nothing about existing objects, and nothing changes by it. A call
+// that the table does not know fails the test.
 func TestAccessToCalls(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -482,7 +482,7 @@ func rowsOf(method protoreflect.MethodDescriptor) []callRow {
 	return rows
 }
 
-// of returns who may do what the row says, where the call is for any kind.
+// of returns who may make the row's call, where it is for any kind.
 func (r callRow) of(access permission.Access) permission.Access {
 	if r.kind == "" {
 		return access
@@ -493,7 +493,7 @@ func (r callRow) of(access permission.Access) permission.Access {
 	return access
 }
 
-// methods are all calls of the services, as the protocol files say.
+// methods are all calls of the services, from the protocol files.
 func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
@@ -537,7 +537,7 @@ func (s *stage) catalog(t *testing.T) []string {
 	return all
 }
 
-// TestAccessToPaths does the same for what is not an RPC.
+// TestAccessToPaths does the same for paths that are not RPCs.
 func TestAccessToPaths(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// TestSecAuthorsDoNotApprove has people edit a template and a label that it reads, under a wave whose approval is not
-// by an author. Each of them is refused, also after somebody else edited the object, and the others may approve.
+// TestSecAuthorsDoNotApprove has people edit a template and a label that it reads, under a wave
+// whose approval is not by an author. Each of them is refused, also after another person edited the
+// object, and the others may approve.
 func TestSecAuthorsDoNotApprove(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -50,7 +51,7 @@ func TestSecAuthorsDoNotApprove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// approved waits for the approval of a rollout, tries those who are refused, and has somebody approve.
+	// approved waits for the approval of a rollout, tries refused people, and has another one approve.
 	approved := func(number int64, by string, authors ...string) {
 		t.Helper()
 		c.waitCanary(t, number)

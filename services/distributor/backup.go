@@ -30,12 +30,12 @@ import (
 // standard is the name of the standard input, or output, in place of a file's.
 const standard = "-"
 
-// StoreConfig says where a hub's database is, and what opens it. The settings are those of the
-// distributor.
+// StoreConfig names a hub's database, and the keys that open it. The settings are the
+// distributor's.
 type StoreConfig struct {
-	// DatabaseURL is that of [Config]. Empty: the file leat.db in DataDir.
+	// DatabaseURL is as in [Config]. Empty: the file leat.db in DataDir.
 	DatabaseURL string
-	// DataDir is that of [Config]. Required unless DatabaseURL is set.
+	// DataDir is as in [Config]. Required unless DatabaseURL is set.
 	DataDir string
 	// Service holds the service secret. It is the root of the sealing keys unless Keys names another.
 	Service rpc.ServiceConfig
@@ -65,12 +65,12 @@ func (c *StoreConfig) open() (databaseURL string, keys sqlstore.Keys, err error)
 	return full.databaseURL(), keys, err
 }
 
-// BackupConfig is what `distributor backup` is told.
+// BackupConfig holds the settings of `distributor backup`.
 type BackupConfig struct {
 	StoreConfig
 	// File is where the backup is written; "-", and empty: standard output.
 	File string
-	// Stdout and Messages receive the backup, and a sentence about it. Nil: those of the process.
+	// Stdout and Messages receive the backup, and a sentence about it. Nil: the process's.
 	Stdout, Messages io.Writer
 }
 
@@ -123,12 +123,12 @@ func Backup(ctx context.Context, cfg BackupConfig) error {
 	return err
 }
 
-// RestoreConfig is what `distributor restore` is told.
+// RestoreConfig holds the settings of `distributor restore`.
 type RestoreConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the restore goes, beside the database. Its output "stdout" is
-	// the standard error here.
+	// Audit sets where the record of the restore goes, beside the database. Its output "stdout" is the
+	// standard error here.
 	Audit auditout.Config
 	// File is the backup; "-", and empty: standard input.
 	File string
@@ -138,7 +138,7 @@ type RestoreConfig struct {
 	Replace bool
 	// KeepTokens restores the API tokens of people.
 	KeepTokens bool
-	// Stdin is read for "-", and Messages receives what was done. Nil: those of the process.
+	// Stdin is read for "-", and Messages receives a report. Nil: the process's.
 	Stdin    io.Reader
 	Messages io.Writer
 }
@@ -158,8 +158,8 @@ func (c *RestoreConfig) Bind(s *config.Set) {
 
 // Restore restores a hub's database from a backup. No hub may use the database. It reads the backup
 // twice: the first time it only checks it, so that it writes nothing of a damaged or foreign
-// backup. The errors match those of package backup, sqlstore.ErrSchema or sqlstore.ErrNotEmpty, in
-// sentences for people.
+// backup. The errors match the errors of package backup, sqlstore.ErrSchema or
+// sqlstore.ErrNotEmpty, in sentences for people.
 func Restore(ctx context.Context, cfg RestoreConfig) (err error) {
 	config.Complete(cfg.Bind)
 	url, keys, err := cfg.open()
@@ -251,7 +251,7 @@ func (c *RestoreConfig) file() (*os.File, func() error, error) {
 	return file, remove, nil
 }
 
-// tell reports what a restore did, and what is left for a person to do.
+// tell reports what a restore did, and the remaining steps for a person.
 func tell(to io.Writer, done *sqlstore.Restored) error {
 	lines := []string{fmt.Sprintf("restored %d rows", done.Rows)}
 	if done.EndedSessions > 0 {

@@ -104,9 +104,9 @@ func releaseCluster(t *testing.T, h *hub, cluster string) {
 }
 
 // TestRestoredHub backs a hub up on SQLite while people edit, edits more, and restores it into an
-// empty PostgreSQL, with two new replicas. Agents keep their identities and see the same entries for
-// what existed, removals are held until somebody releases the cluster, and nothing that was ended
-// after the backup is valid again.
+// empty PostgreSQL, with two new replicas. Agents keep their identities and see the same entries
+// for what existed, removals are held until a person releases the cluster, and nothing that was
+// ended after the backup is valid again.
 func TestRestoredHub(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -224,7 +224,7 @@ func TestRestoredHub(t *testing.T) {
 }
 
 // TestRestoreEndsAReplicaThatRuns replaces the database beneath a running replica, which must not
-// serve or edit what is no longer there.
+// serve or edit objects that are gone.
 func TestRestoreEndsAReplicaThatRuns(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -255,8 +255,8 @@ func TestRestoreEndsAReplicaThatRuns(t *testing.T) {
 	}
 }
 
-// TestSecRestoreWritesNothingOfABadBackup has restores refused: each says why, and leaves neither a
-// row nor a table behind.
+// TestSecRestoreWritesNothingOfABadBackup has restores refused: each reports why, and leaves
+// neither a row nor a table behind.
 func TestSecRestoreWritesNothingOfABadBackup(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

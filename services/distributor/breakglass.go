@@ -31,18 +31,18 @@ const (
 	maxEmergencyReason         = 500
 )
 
-// BreakGlassConfig is what `distributor break-glass` is told.
+// BreakGlassConfig holds the settings of `distributor break-glass`.
 type BreakGlassConfig struct {
 	StoreConfig
 	Telemetry telemetry.Config
-	// Audit says where the record of the new token goes, beside the database. Its output "stdout"
-	// is the standard error here.
+	// Audit sets where the record of the new token goes, beside the database. Its output "stdout" is
+	// the standard error here.
 	Audit auditout.Config
-	// Reason is why somebody needs the token: one line that goes on record. Required.
+	// Reason is why a person needs the token: one line for the record. Required.
 	Reason string
 	// Lifetime is how long the token is valid.
 	Lifetime time.Duration
-	// Stdout receives the token, and Messages a sentence about it. Nil: those of the process.
+	// Stdout receives the token, and Messages a sentence about it. Nil: the process's.
 	Stdout, Messages io.Writer
 }
 

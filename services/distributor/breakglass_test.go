@@ -41,8 +41,8 @@ func (h *hub) breakGlass(t *testing.T, change ...func(*distributor.BreakGlassCon
 	return strings.TrimSpace(out.String()), err
 }
 
-// TestBreakGlass lets somebody in with the files of the hub alone. Everything that they do is on record,
-// what they read included, and counted.
+// TestBreakGlass lets a person in with the files of the hub alone. Everything that they do is on
+// record, including reads, and counted.
 func TestBreakGlass(t *testing.T) {
 	t.Parallel()
 	internal, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,8 +118,8 @@ func TestBreakGlass(t *testing.T) {
 	}
 }
 
-// TestSecBreakGlassIsOnRecordFirst has an audit log that takes nothing, other keys than the hub's, and
-// settings without a reason or with a long life: nobody gets a token.
+// TestSecBreakGlassIsOnRecordFirst has an audit log that takes nothing, other keys than the hub's,
+// and settings without a reason or with a long life: no token is given.
 func TestSecBreakGlassIsOnRecordFirst(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

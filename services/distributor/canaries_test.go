@@ -98,7 +98,8 @@ func TestSecCanariesStayHidden(t *testing.T) {
 			planted.Add("token of "+c.name, c.token)
 		}
 	}
-	// The names of a request are those of the table of calls, and of what was planted beside them.
+	// The names of a request come from the table of calls, and from the objects that were planted
+	// beside them.
 	others := map[catalog.Kind][]string{"Repository": {"basic"}, "Notifier": {"hook"}, "IdentityProvider": {"planted"}, "ConfigBackend": {"planted"}, "Service": {"everywhere@one"}}
 	asked := 0
 	for i, tried := range triedCalls(t) {
@@ -135,7 +136,7 @@ func TestSecCanariesStayHidden(t *testing.T) {
 			continue
 		}
 		for _, isDry := range []bool{true, false} {
-			// A changed value next to a secret is what messages about a document might quote.
+			// A changed value next to a secret is a text that messages about a document might quote.
 			document := serviceDocument("app", "absent", "demo", "app")
 			document.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": planted.Plant("refused value"), "not a key": planted.Plant("refused key")}}
 			res, err := s.fleet(t, c.token).Apply(t.Context(), &fleetv1.ApplyRequest{DryRun: isDry, Documents: []*fleetv1.Document{document}})

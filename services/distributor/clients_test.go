@@ -113,7 +113,7 @@ func TestCurlAndZstd(t *testing.T) {
 	}
 }
 
-// TestCurlGoesOnAfterACut cuts transfers off in the middle, in each form, and has curl go on.
+// TestCurlGoesOnAfterACut cuts transfers off in the middle, in each form, and has curl continue.
 func TestCurlGoesOnAfterACut(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -159,7 +159,7 @@ func cuttingProxy(t *testing.T, to string) string {
 			r.Body = http.MaxBytesReader(nil, r.Body, cutAfter) // whether the length is told, or the bundle is being fetched
 			return nil
 		},
-		Transport:     &http.Transport{DisableCompression: true}, // what curl asks for is what is asked for
+		Transport:     &http.Transport{DisableCompression: true}, // curl's request reaches the server unchanged
 		FlushInterval: -1,                                        // what it has read must not stay in its buffer
 		ErrorLog:      log.New(io.Discard, "", 0),
 	})
@@ -167,8 +167,7 @@ func cuttingProxy(t *testing.T, to string) string {
 	return proxy.URL
 }
 
-// startNginx runs nginx with the configuration that deploy/nginx has, but for addresses and
-// folders.
+// startNginx runs nginx with the configuration that deploy/nginx has, except addresses and folders.
 func startNginx(t *testing.T, upstream string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/nginx/leat-bundles.conf")
@@ -193,7 +192,7 @@ func startNginx(t *testing.T, upstream string) string {
 }
 
 // TestNginxInFront has a standard cache between agents and the distributor: what one agent fetched
-// serves the next, and nobody who may not read it.
+// serves the next, and no agent that may not read it.
 func TestNginxInFront(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 )
 
-// poll is what a program does that knows HTTP, and nothing of Leat.
+// poll acts as a program that knows HTTP, and nothing of Leat.
 type poll struct {
 	procedure string
 	encoding  string
@@ -25,7 +25,7 @@ type poll struct {
 	header    http.Header
 }
 
-// answer is what it gets.
+// answer is the answer to it.
 type answer struct {
 	status int
 	header http.Header

@@ -48,33 +48,33 @@ type Config struct {
 	DataDir string
 	// GitCacheURL is the base URL of gitcache. Required.
 	GitCacheURL string
-	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means those
-	// of the system.
+	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means the
+	// system's.
 	GitCacheCAFile string
 	// Service authenticates the services of the hub to one another. Its secret is also the root of
 	// the keys that seal stored data, unless Keys names another. Required.
 	Service rpc.ServiceConfig
-	// Keys says how the keys that seal and sign are kept and replaced.
+	// Keys sets how the keys that seal and sign are kept and replaced.
 	Keys KeyConfig
-	// Audit says where the records of changes go, and for how long.
+	// Audit sets where the records of changes go, and for how long.
 	Audit AuditConfig
-	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
-	// database go on being valid, and none is added.
+	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database
+	// stay valid, and none is added.
 	AdminToken secret.Text
 	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the
 	// hub has none.
 	TunnelURL string
 	// PublicURL is the base URL at which people's browsers reach this service, such as
-	// https://leat.example.com. Empty: nobody signs in by an identity provider.
+	// https://leat.example.com. Empty: sign-in by an identity provider is off.
 	PublicURL string
 	// AllowLocalAgents lets agents, identity providers and sinks of notifiers be dialled at loopback and link-local
 	// addresses: for tests and development.
 	AllowLocalAgents bool
 	// RefusePrivateSinks keeps notifiers from sending to private networks.
 	RefusePrivateSinks bool
-	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent
-	// of a Cluster document. It is read at the start. Empty: they are told nothing but what their
-	// cluster says.
+	// AgentSettingsFile is a YAML file with the settings of the agents of all clusters, like
+	// spec.agent of a Cluster document. It is read at the start. Empty: they have only their cluster's
+	// settings.
 	AgentSettingsFile string
 	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only
 	// pages of the hub's own.
@@ -84,7 +84,7 @@ type Config struct {
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
 	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
-	// Backends is what configuration back ends may use of this machine.
+	// Backends lists the parts of this machine that configuration back ends may use.
 	Backends BackendConfig
 	// Intervals are how often the distributor and its agents poll.
 	Intervals Intervals
@@ -141,7 +141,8 @@ func (c *Config) bind(s *config.Set) {
 	c.Audit.bind(s)
 }
 
-// AuditConfig says where the records of changes go beside the database, and how long that keeps them.
+// AuditConfig sets where the records of changes go beside the database, and how long that keeps
+// them.
 type AuditConfig struct {
 	auditout.Config
 	// Retention is how long the database keeps records.

@@ -18,12 +18,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
 )
 
-// BackendConfig is what the operator of the hub opens to configuration back ends.
+// BackendConfig lists what the operator of the hub opens to configuration back ends.
 type BackendConfig struct {
-	// Folders are what back ends of the kind files may read, each as NAME=PATH. None: nothing.
+	// Folders are the folders that back ends of the kind files may read, each as NAME=PATH. None:
+	// nothing.
 	Folders []string
 	// TokenFile holds the token that back ends show for the Kubernetes and the JWT method of a Vault,
-	// and to other clusters. Empty: they cannot use these. TokenHosts are those that may be sent it.
+	// and to other clusters. Empty: they cannot use these. TokenHosts are the hosts that may be sent
+	// it.
 	TokenFile  string
 	TokenHosts []string
 	// Cluster is the hub's own cluster. Without a token file it is not open.
@@ -37,9 +39,9 @@ type BackendConfig struct {
 	Poll time.Duration
 }
 
-// ClusterConfig says how the hub reads Secrets and ConfigMaps of its own cluster.
+// ClusterConfig sets how the hub reads Secrets and ConfigMaps of its own cluster.
 type ClusterConfig struct {
-	// URL is that of the API server.
+	// URL is the URL of the API server.
 	URL string
 	// CAFile holds the certificates to trust. Empty: the system's.
 	CAFile string

@@ -71,7 +71,7 @@ func (s *jsonServer) put(text string) {
 	s.text = text
 }
 
-// hook sends a webhook, and returns what is answered.
+// hook sends a webhook, and returns the answer.
 func (h *hub) hook(t *testing.T, name, body, proof string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/webhooks/config/"+name, strings.NewReader(body))
@@ -182,7 +182,7 @@ func TestCloudsReachAgents(t *testing.T) {
 	}
 }
 
-// TestClosedBackEnds says what the operator has not opened, in the state of the service.
+// TestClosedBackEnds reports what the operator has not opened, in the state of the service.
 func TestClosedBackEnds(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, quickly)
@@ -205,8 +205,8 @@ func TestClosedBackEnds(t *testing.T) {
 	}
 }
 
-// TestKindsOfBackEnds applies documents of every kind: what is refused names its field, what is
-// accepted comes back without its secrets, and a secret stays with the server that it was given for.
+// TestKindsOfBackEnds applies documents of every kind: a refused one names its field, an accepted
+// one comes back without its secrets, and a secret stays with the server that it was given for.
 func TestKindsOfBackEnds(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -27,7 +27,7 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// vaultToken is what the hub reads the double with.
+// vaultToken is the token with which the hub reads the double.
 const vaultToken = "hvs.hunter2-the-token"
 
 // quickly has the hub look often, at a Vault of this machine.
@@ -231,8 +231,7 @@ func TestReferencesOfManyServices(t *testing.T) {
 	}
 }
 
-// TestSecReferencesStayWithinTheirBackEnd refers to what is closed, in every way that a document
-// can.
+// TestSecReferencesStayWithinTheirBackEnd refers to closed paths, in every way that a document can.
 func TestSecReferencesStayWithinTheirBackEnd(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, quickly)
@@ -329,7 +328,7 @@ func TestBackEndOfFiles(t *testing.T) {
 	}
 }
 
-// TestExampleOfConfiguration applies the documents that docs/guides/configuration.md shows, but for
+// TestExampleOfConfiguration applies the documents that docs/guides/configuration.md shows, except
 // the address and the credential.
 func TestExampleOfConfiguration(t *testing.T) {
 	t.Parallel()

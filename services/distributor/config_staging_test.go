@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// stagedConfig is the configuration of the service app of three clusters: a set, the document, which is that of a
-// service or of a template, and a layer above it, which is another set or an override.
+// stagedConfig is the configuration of the service app of three clusters: a set, the document,
+// which is a service's or a template's, and a layer above it, which is another set or an override.
 type stagedConfig struct {
 	isDerived bool
 	set       *fleetv1.ServiceConfig
@@ -60,7 +60,8 @@ func (c *stagedConfig) documents() []*fleetv1.Document {
 	return documents
 }
 
-// given is what agents are given, as configOf shows it, where the reference leads to that.
+// given is the configuration that agents receive, as configOf shows it, where the reference leads
+// to that.
 func (c *stagedConfig) given(db string) string {
 	all := maps.Clone(c.above)
 	for _, some := range []map[string]string{c.set.Values, c.set.Secrets, c.own.Values, {"DB": hunter2 + db}} {
@@ -74,9 +75,9 @@ func (c *stagedConfig) given(db string) string {
 }
 
 // TestSecConfigurationsWaitForTheWaves edits each layer of the configuration of services under a policy: a value and
-// a secret of a set, the document, a reference, and the layer above. Each edit reaches the canary alone until
-// somebody approves it, also at another replica and in the middle of a rollout. What a back end rotates reaches
-// all at once. A configuration with which the canary fails goes back.
+// a secret of a set, the document, a reference, and the layer above. Each edit reaches the canary
+// alone until a person approves it, also at another replica and in the middle of a rollout. Values
+// that a back end rotates reach all at once. A configuration with which the canary fails goes back.
 func TestSecConfigurationsWaitForTheWaves(t *testing.T) {
 	t.Parallel()
 	t.Run("plain", func(t *testing.T) { t.Parallel(); testConfigurationsWait(t, false) })

@@ -41,8 +41,8 @@ const (
 	openingEvery = time.Second
 )
 
-// delivery is what brings content to this replica: where it comes from, who keeps sources resolved, and the bundles on
-// the node's disk.
+// delivery brings content to this replica: where it comes from, who keeps sources resolved, and the
+// bundles on the node's disk.
 type delivery struct {
 	source *gitsource.Source
 	loop   *resolve.Loop
@@ -123,7 +123,7 @@ func (s *spine) openAgents(persons *people.Service) (wing, error) {
 	reports := intake.New(intake.Params{
 		Store: sqlstore.GuardedReports{Store: s.store, Members: fleet.Members{View: s.view}},
 		Stored: func(ctx context.Context) {
-			// What is durable is seen at once; should the store have gone since, the monitor catches up.
+			// Durable changes are seen at once; should the store have gone since, the monitor catches up.
 			_ = s.view.Refresh(ctx)
 		},
 	})

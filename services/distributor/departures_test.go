@@ -83,7 +83,7 @@ func (h *hub) global(t *testing.T, name string) *fleetv1.GlobalService {
 	return res
 }
 
-// heldOf returns the clusters that have a global service, and of these those that are held.
+// heldOf returns the clusters that have a global service, and the held ones among these.
 func (h *hub) heldOf(t *testing.T, name string) (members, held string) {
 	t.Helper()
 	var all, kept []string
@@ -168,7 +168,7 @@ func removeWithinTheGuard(t *testing.T, f fact) {
 	h.start(t)
 	h.waitHeld(t, "b c d", "b c d")
 
-	// Edits of a cluster that is held go on, and one whose agent reports as before is held no longer.
+	// Edits of a held cluster still work, and one whose agent reports as before is held no longer.
 	h.apply(t, labelledCluster("b", map[string]string{"tier": "edge", "region": "eu", "more": "yes"}))
 	stale := h.global(t, "web").GetStatus().GetHeldDigest()
 	for _, agent := range agents.agents {

@@ -90,7 +90,7 @@ func newInternal(starting *startup, tel *telemetry.Telemetry) http.Handler {
 	})
 }
 
-// wings opens every wing. Those that others need come first.
+// wings opens every wing. Wings that others need come first.
 func (s *spine) wings() ([]wing, error) {
 	content, err := s.openDelivery()
 	if err != nil {

@@ -127,8 +127,8 @@ func TestExchangedTokensEnd(t *testing.T) {
 	wantInvalid(t, whoami(third), "by another rule of the name")
 }
 
-// TestSecForgedWorkloadTokens presents tokens that must let nobody in, each with another mistake or
-// trick, and what it is answered.
+// TestSecForgedWorkloadTokens presents tokens that must be refused, each with another mistake or
+// trick, and the answer to it.
 func TestSecForgedWorkloadTokens(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, allowLocal)
@@ -316,7 +316,7 @@ func TestSeveralTrustRules(t *testing.T) {
 	}
 }
 
-// TestSecTrustRulesGiveNothing has somebody who may edit trust rules try to become more by one.
+// TestSecTrustRulesGiveNothing has a person who may edit trust rules try to become more by one.
 func TestSecTrustRulesGiveNothing(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -363,8 +363,8 @@ func TestSecTrustRulesGiveNothing(t *testing.T) {
 	wantReason(t, err, "ACCESS_DENIED")
 }
 
-// TestExampleOfPipelines applies the documents that docs/guides/pipelines.md shows, but for the
-// issuer, and has a job do what the page says.
+// TestExampleOfPipelines applies the documents that docs/guides/pipelines.md shows, except the
+// issuer, and has a job follow the page.
 func TestExampleOfPipelines(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/pipelines/github.yaml"

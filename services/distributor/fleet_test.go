@@ -230,7 +230,7 @@ func TestListInPages(t *testing.T) {
 
 // TestMirrorsAreShownAsTheyAre has a mirror polled over and over without an event, as happens while
 // nothing changes: readers are shown when it was checked last, and that costs one question a page,
-// and nothing where nobody reads.
+// and nothing without readers.
 func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -425,7 +425,7 @@ func TestStatusFollowsTheAgent(t *testing.T) {
 		t.Errorf("got %v, want one healthy service of a connected cluster", status)
 	}
 
-	// New content: what was healthy is not what is desired any more.
+	// New content: the healthy content is not the desired one any more.
 	h.git.set("demo", "app", newFolder(t, "c2", "two"))
 	h.git.announce("demo", "", "refs/heads/main")
 	h.waitService(t, "app", func(s *fleetv1.Service) bool {
@@ -486,7 +486,7 @@ func TestSyncService(t *testing.T) {
 	agent := h.enrol(t, "one")
 	stream := h.watchPlan(t, agent.token, "")
 	stream.nextWith(t, first.snapshot.GetDigest())
-	h.git.set("demo", "app", second) // and nobody tells
+	h.git.set("demo", "app", second) // and without an announcement
 	res, err := h.fleet(t, adminToken).SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"})
 	if err != nil {
 		t.Fatal(err)
@@ -505,7 +505,8 @@ func TestSyncService(t *testing.T) {
 	}
 }
 
-// TestSyncTellsOfAnUpstreamThatFails has the agent go on with what is known, and the caller know.
+// TestSyncTellsOfAnUpstreamThatFails has the agent continue with the known content, and the caller
+// know.
 func TestSyncTellsOfAnUpstreamThatFails(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

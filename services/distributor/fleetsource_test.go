@@ -112,7 +112,7 @@ func (h *hub) waitSource(t *testing.T, name, what string, holds func(*fleetv1.Fl
 	return status
 }
 
-// at waits until a commit was looked at, with the reason of a problem; REASON_UNSPECIFIED: none.
+// at waits until a commit was read, with the reason of a problem; REASON_UNSPECIFIED: none.
 func (h *hub) at(t *testing.T, name, commit string, reason errorsv1.Reason) *fleetv1.FleetSourceStatus {
 	t.Helper()
 	return h.waitSource(t, name, fmt.Sprintf("a look of %s at commit %s with %s", name, commit, reason), func(s *fleetv1.FleetSourceStatus) bool {
@@ -230,7 +230,8 @@ func TestFleetSourceKeepsTheFleet(t *testing.T) {
 		return err == nil && res.GetSpec().GetDescription() == "second"
 	})
 
-	// An empty folder removes nothing, and what is confirmed is removed, but for what the source needs.
+	// An empty folder removes nothing, and confirmed objects are removed, except the ones that the
+	// source needs.
 	h.commit(t, "fleet", "c3", map[string]string{"README.md": "nothing"})
 	status = h.at(t, "fleet", "c3", errorsv1.Reason_REASON_FLEET_SOURCE_HELD)
 	h.wantProblem(t, "FleetSource", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_DEGRADED, "")
@@ -496,9 +497,10 @@ func TestSecFleetSourceRights(t *testing.T) {
 	}
 }
 
-// TestSecFleetSourceInheritsNothing has an editor make a fleet source of the name that an administrator's
-// source had: what that one managed is not the editor's, so people may change it, and the new source has
-// nothing of it to remove. What is derived of a managed global service is no object of the source.
+// TestSecFleetSourceInheritsNothing has an editor make a fleet source of the name that an
+// administrator's source had: objects that it managed are not the editor's, so people may change
+// it, and the new source has nothing of it to remove. The derived services of a managed global
+// service are not objects of the source.
 func TestSecFleetSourceInheritsNothing(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -581,8 +583,8 @@ func TestSecFleetSourceDirection(t *testing.T) {
 	}
 }
 
-// TestSecFleetSourceContent has a committer send bombs, giants, links and too many documents: the hub
-// shows what is wrong, and keeps what it has.
+// TestSecFleetSourceContent has a committer send bombs, giants, links and too many documents: the
+// hub shows the problem, and keeps its objects.
 func TestSecFleetSourceContent(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

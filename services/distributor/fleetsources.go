@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// openFleetSources keeps the catalog as fleet sources say.
+// openFleetSources keeps the catalog equal to the fleet sources' documents.
 func (s *spine) openFleetSources(persons *people.Service, content *delivery) (wing, error) {
 	metrics, err := fleetsync.NewMetrics(s.tel.Meter(scope))
 	if err != nil {

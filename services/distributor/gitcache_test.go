@@ -50,12 +50,12 @@ type fakeGit struct {
 	// freshAt is when a folder changed last.
 	freshAt   time.Time
 	downloads int
-	// upstream is what is wrong with the upstream; nil when nothing is.
+	// upstream is the upstream's problem; nil without one.
 	upstream *typev1.Problem
 	// trace is the W3C trace context of the latest download.
 	trace     string
 	refreshes int
-	// states are those of mirrors; asked counts the calls for them.
+	// states are the states of mirrors; asked counts the calls for them.
 	states map[string]*gitcachev1.RepositoryState
 	asked  int
 	// gate holds downloads up until it is closed; nil lets them pass.
@@ -188,7 +188,8 @@ func (f *fakeGit) announce(repository, traceparent string, refs ...string) {
 	}
 }
 
-// watches is how many watches have begun. Those of a replica that was stopped may end later than it.
+// watches is how many watches have begun. Watches of a replica that was stopped may end later than
+// it.
 func (f *fakeGit) watches() int { return f.count(&f.watched) }
 
 func (f *fakeGit) definition(name string) *gitcachev1.RepositoryDefinition {

@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// TestDryRunShowsWhatIsDerived asks what a global service would do, without storing it: which clusters it
-// selects, those of the same dry run included, and what fails.
+// TestDryRunShowsWhatIsDerived asks what a global service would do, without storing it: which
+// clusters it selects, including clusters of the same dry run, and what fails.
 func TestDryRunShowsWhatIsDerived(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -46,7 +46,7 @@ func TestDryRunShowsWhatIsDerived(t *testing.T) {
 		t.Error("a dry run stored the global service")
 	}
 
-	// What no cluster has is refused at once, with what there is.
+	// A name that no cluster has is refused at once, with the existing ones.
 	for namespace, want := range map[string]string{
 		"${{ self.lables.region }}":            "self has no field lables; its fields are agent, annotations, kubernetes, labels, name, project",
 		"${{ self.kubernetes.minr }}":          "self.kubernetes has no field minr; its fields are version, major, minor, provider",

@@ -251,8 +251,8 @@ func TestGlobalServiceFollowsClusters(t *testing.T) {
 	wantReason(t, err, "NOT_FOUND")
 }
 
-// TestEditAloneIsDelivered makes one edit after which a derived service names a source that nobody named
-// before, and no other. The content must come without a push, another edit, or the next resync.
+// TestEditAloneIsDelivered makes one edit after which a derived service names a new source, and no
+// other. The content must come without a push, another edit, or the next resync.
 func TestEditAloneIsDelivered(t *testing.T) {
 	t.Parallel()
 	source := func(path, branch string) *typev1.Source {
@@ -266,7 +266,7 @@ func TestEditAloneIsDelivered(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(t *testing.T, h *hub)
-		// service and commit are what has to be delivered.
+		// service and commit are the expected delivery.
 		service, commit string
 	}{
 		{"global service", func(t *testing.T, h *hub) {
@@ -359,8 +359,8 @@ func worstGlobal() (documents []*fleetv1.Document) {
 	return documents
 }
 
-// pending returns how many lists of clusters a hub answers while it says that it still derives the global
-// service "worst".
+// pending returns how many lists of clusters a hub answers while it reports that it still derives
+// the global service "worst".
 func (h *hub) pending(t *testing.T) (answered int) {
 	t.Helper()
 	for {
@@ -573,7 +573,7 @@ func TestSecGlobalServiceReachesNoMore(t *testing.T) {
 	_, err = c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{foreign}})
 	wantReason(t, err, "REFERENCE_NOT_FOUND")
 
-	// The project's quota counts what is derived.
+	// The project's quota counts derived services.
 	limited := projectDocument("shop", &fleetv1.ProjectSpec{Quotas: &fleetv1.ProjectQuotas{Services: new(int32(2))}})
 	c.apply(t, limited)
 	_, err = c.fleet(t, ada).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{in("shop", globalDocument("more", "own"))}})
@@ -676,7 +676,7 @@ func TestOneMemberIsPausedAndConfirmed(t *testing.T) {
 	}
 }
 
-// TestSecMembersArePausedByRight has people of three roles, and somebody without a binding, decide
+// TestSecMembersArePausedByRight has people of three roles, and a person without a binding, decide
 // about one of a global service's services.
 func TestSecMembersArePausedByRight(t *testing.T) {
 	t.Parallel()

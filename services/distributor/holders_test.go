@@ -53,8 +53,8 @@ func holdersAt(t *testing.T, c *crowd, req *fleetv1.ListAccessHoldersRequest) []
 	return all
 }
 
-// TestWhoCouldAtSomeTime changes everything that decides who reaches a cluster, one after another, and
-// at last deletes it all. Each answer about an earlier time is what was so at that time.
+// TestWhoCouldAtSomeTime changes everything that decides who reaches a cluster, one after another,
+// and at last deletes it all. Each answer about an earlier time matches the state at that time.
 func TestWhoCouldAtSomeTime(t *testing.T) {
 	t.Parallel()
 	before := time.Now()
@@ -111,7 +111,7 @@ func TestWhoCouldAtSomeTime(t *testing.T) {
 		}
 	}
 	got := holdersAt(t, c, &fleetv1.ListAccessHoldersRequest{Cluster: "one", Since: moments["member"], Until: moments["unbound"]})
-	for i, text := range got { // the order of the two words is that of a map
+	for i, text := range got { // the order of the two words is a map's
 		got[i] = strings.Replace(text, " until from", " from until", 1)
 	}
 	if want := []string{

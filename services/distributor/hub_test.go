@@ -290,7 +290,7 @@ func trustRuleDocument(name string, spec *fleetv1.TrustRuleSpec) *fleetv1.Docume
 	return &fleetv1.Document{Object: &fleetv1.Document_TrustRule{TrustRule: &fleetv1.TrustRule{Metadata: &typev1.Metadata{Name: name}, Spec: spec}}}
 }
 
-// backendDocument is a configuration back end that reads the environment, for nobody.
+// backendDocument is a configuration back end that reads the environment, for no project.
 func backendDocument(name string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_ConfigBackend{ConfigBackend: &fleetv1.ConfigBackend{
 		Metadata: &typev1.Metadata{Name: name},

@@ -22,7 +22,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// ciAudience is what the tokens of jobs are for.
+// ciAudience is the audience of the tokens of jobs.
 const ciAudience = "https://leat.example.com"
 
 // ciSystem signs tokens for jobs as a CI system does, and serves the description and the keys of an
@@ -66,7 +66,8 @@ func (ci *ciSystem) keySet(t *testing.T) []byte {
 	return set
 }
 
-// claims are those of a job of the repository, as GitHub words them. A nil value removes a claim.
+// claims are the claims of a job of the repository, as GitHub words them. A nil value removes a
+// claim.
 func (ci *ciSystem) claims(repository string, more map[string]any) map[string]any {
 	now := time.Now()
 	all := map[string]any{

@@ -26,16 +26,16 @@ const signingOverlap = 7 * 24 * time.Hour
 // seconds.
 const minSigningLead = 11 * time.Second
 
-// KeyConfig says how the keys that seal and sign are kept and replaced.
+// KeyConfig sets how the keys that seal and sign are kept and replaced.
 type KeyConfig struct {
 	// Sealing are roots of the keys that seal stored secrets, one a line: the first wraps, all unwrap.
 	// Empty: a key management service or the service's secrets are the roots.
 	Sealing secret.Text
-	// Vault is a root that comes before those of Sealing. Without a URL it is not used.
+	// Vault is a root that comes before the roots of Sealing. Without a URL it is not used.
 	Vault VaultConfig
-	// KMS are roots that come before that of Vault.
+	// KMS are roots that come before Vault's.
 	KMS KMSConfig
-	// SigningEvery is how long a key signs access tokens. Negative: until somebody rotates it.
+	// SigningEvery is how long a key signs access tokens. Negative: until a person rotates it.
 	SigningEvery time.Duration
 	// SigningLead is how long a signing key is published before it signs.
 	SigningLead time.Duration
@@ -76,9 +76,9 @@ func (c *KeyConfig) check(service *rpc.ServiceConfig) error {
 	return errors.Join(errs...)
 }
 
-// open returns the roots of the keys that seal: keys of clouds, Vault, those that are set, and the
-// service's secrets. The latter stay roots beside others: so a hub changes over to a root of its own by
-// setting it. Former roots come last.
+// open returns the roots of the keys that seal: keys of clouds, Vault, explicit ones, and the
+// service's secrets. The latter stay roots beside others: so a hub changes over to a root of its
+// own by setting it. Former roots come last.
 func (c *KeyConfig) open(service *rpc.ServiceConfig) (sqlstore.Keys, error) {
 	roots, err := keyroot.ParseLocal(c.Sealing)
 	if err != nil {

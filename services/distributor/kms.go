@@ -32,7 +32,7 @@ type KMSConfig struct {
 	// GoogleProvider and GoogleAccount are a workload identity provider and a service account of
 	// Google Cloud. Empty: the pod's own account, by the metadata server.
 	GoogleProvider, GoogleAccount string
-	// Identity is what the environment says of the pod's identity.
+	// Identity is the pod's identity from the environment.
 	Identity cloud.Config
 }
 

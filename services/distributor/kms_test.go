@@ -34,8 +34,9 @@ func kmsConfig(t *testing.T, clouds *cloudtest.Clouds, keys ...string) distribut
 	}
 }
 
-// TestHubWithAKMS seals by a key of each cloud. While the key cannot be used the hub goes on, with
-// everything but a rotation; a hub that starts then waits for it, and says so: as with Vault.
+// TestHubWithAKMS seals by a key of each cloud. While the key cannot be used the hub continues,
+// with everything except a rotation; a hub that starts then waits for it, and reports it: as with
+// Vault.
 func TestHubWithAKMS(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]func(*cloudtest.Clouds) (name, root string){
@@ -93,7 +94,7 @@ func TestHubWithAKMS(t *testing.T) {
 }
 
 // TestRootMustOpenWhatItWraps has a hub change over to a key with which it may encrypt, and not
-// decrypt. The hub keeps its former root, instead of a database that nobody can open.
+// decrypt. The hub keeps its former root, instead of a database that cannot be opened.
 func TestRootMustOpenWhatItWraps(t *testing.T) {
 	t.Parallel()
 	clouds, logged := cloudtest.Start(t), &said{}
@@ -179,8 +180,8 @@ func (r *rolling) load(t *testing.T, ctx context.Context, i int) {
 }
 
 // TestRootChangesToAKMSAndBackUnderLoad changes the root of two replicas from a file to a key of a
-// cloud, from there to that of another cloud, and back, while secrets are read and written. The sealing
-// key is rotated in between, while the replicas have different roots. No call fails.
+// cloud, from there to a key of another cloud, and back, while secrets are read and written. The
+// sealing key is rotated in between, while the replicas have different roots. No call fails.
 func TestRootChangesToAKMSAndBackUnderLoad(t *testing.T) {
 	t.Parallel()
 	clouds := cloudtest.Start(t)

@@ -107,7 +107,7 @@ func TestSecLentClustersKeepTheirAnnotations(t *testing.T) {
 		t.Errorf("got the list %q of the agent and %q shown, want an empty list and nothing", list, shown)
 	}
 
-	// With a list it knows what that says.
+	// With a list it knows the listed ones.
 	c.apply(t, lending("example.com/t*"))
 	if list, shown, _ := see("shop.app", ada); !slices.Equal(list, []string{teamKey}) || !slices.Equal(shown, []string{teamKey}) {
 		t.Errorf("got the list %q of the agent and %q shown, want the team", list, shown)
@@ -125,7 +125,8 @@ func TestSecLentClustersKeepTheirAnnotations(t *testing.T) {
 		t.Errorf("got %v of an annotation that is not listed", member)
 	}
 
-	// What was listed and no longer is stays with services that have it, and they say why they do not follow.
+	// Values that are no longer listed stay with services that have them, and these report why they do
+	// not follow.
 	c.apply(t, lending())
 	web = c.members(t, "shop/web")["default/one"]
 	if web.GetProblem() == nil || web.GetService().GetSpec().GetConfig().GetValues()["READ"] != "blue" {
@@ -135,7 +136,7 @@ func TestSecLentClustersKeepTheirAnnotations(t *testing.T) {
 		t.Errorf("got the list %q of the agent and %q shown, want nothing again", list, shown)
 	}
 
-	// Who lists an annotation needs the role admin for the cluster, as to lend it.
+	// A person who lists an annotation needs the role admin for the cluster, as to lend it.
 	c.apply(t, roleDocument("planner", []string{"*"}, []string{"projects"}))
 	c.bind(t, "plans", &fleetv1.AccessBindingSpec{Users: []string{"ada"}, RoleName: "planner", Hub: true})
 	_, err := apply(lending(closedKey))
@@ -180,7 +181,7 @@ func TestSecNarrowerShareIsGuarded(t *testing.T) {
 			}
 		}
 	}
-	h.apply(t, share(teamKey)) // the condition goes on to hold
+	h.apply(t, share(teamKey)) // the condition still holds
 	h.apply(t, share("**"))
 	global.GetGlobalService().Spec.Removal = &fleetv1.RemovalPolicy{MaxPercent: new(int32(100))}
 	h.apply(t, global, share("example.com/none"))

@@ -12,8 +12,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// measure makes the gauges that look at the fleet, and at what is made of bundles, when they are
-// read.
+// measure makes the gauges that read the fleet and the state of bundles when they are collected.
 func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string]) error {
 	set := instrument.New(tel.Meter(scope))
 	set.Int64ObservableGauge("leat.fleet.objects", "{object}", "Catalogued objects, by kind.",

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// defaultSource is what messages name as their source where the hub has no public URL.
+// defaultSource is the source in messages where the hub has no public URL.
 const defaultSource = "/leat"
 
 // openNotifications notifies other systems, and sends the messages that people ask for to try a notifier.

@@ -43,7 +43,7 @@ func TestDatabaseDown(t *testing.T) {
 	_, err = h.agents(t, agent.token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{Instance: "i", Sequence: 1, Full: true})
 	wantReason(t, err, "DEPENDENCY_UNAVAILABLE")
 
-	// Commits go on being delivered.
+	// Commits are still delivered.
 	h.git.set("demo", "app", second)
 	h.git.announce("demo", "", "refs/heads/main")
 	stream.nextWith(t, second.snapshot.GetDigest())

@@ -123,7 +123,7 @@ func TestOverviewComesInParts(t *testing.T) {
 	all := &distributorv1.ClusterOverview{Nodes: nodesOverview(3), Pods: podsOverview(6), Warnings: warningsOverview(2)}
 	agent.shown(t, about(all))
 
-	// Another process: only what is full counts, and only what it says.
+	// Another process: only a full report counts, and only its content.
 	instance := "i"
 	if res := agent.say(t, report("j", 1, false, &distributorv1.ClusterOverview{Pods: podsOverview(9)})); !res.GetWantFull() || res.GetCurrentInstance() != instance {
 		t.Errorf("got %v, want a full report wanted", res)
@@ -140,8 +140,8 @@ func TestOverviewComesInParts(t *testing.T) {
 	agent.shown(t, denied.GetCluster())
 }
 
-// TestOverviewIsNotTrusted has an agent say more than it may, and what cannot be: it is cut, and
-// the rest of the report counts.
+// TestOverviewIsNotTrusted has an agent report more than it may, and impossible things: they are
+// cut, and the rest of the report counts.
 func TestOverviewIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -504,8 +504,8 @@ func TestPagesOfListedOriginsMayCallTheFleet(t *testing.T) {
 	}
 }
 
-// TestBindingsOfWhatIsMissing applies bindings that name projects and clusters. Those that do not exist, and are not
-// applied together with the binding, are named in a warning.
+// TestBindingsOfWhatIsMissing applies bindings that name projects and clusters. A warning names the
+// ones that do not exist, and are not applied together with the binding.
 func TestBindingsOfWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

@@ -133,7 +133,7 @@ func checkDelta(t *testing.T, from *distributorv1.Plan, delta *distributorv1.Pla
 	return plan
 }
 
-// TestStreamsResume has a stream that was cut go on: from a version that the hub remembers by a
+// TestStreamsResume has a stream that was cut continue: from a version that the hub remembers by a
 // delta, from one that it does not by the whole plan, and at the current one by silence.
 func TestStreamsResume(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestStreamsResume(t *testing.T) {
 	if got := resume("sha256:unknown", true).GetPlan(); !cmp.Equal(got, second, protocmp.Transform()) {
 		t.Errorf("got %v, want the whole plan for a version that is not known", got)
 	}
-	// Nothing is left of the first plan: the whole one says it shorter.
+	// Nothing is left of the first plan: the whole one is shorter.
 	h.apply(t, serviceDocument("app", "one", "demo", "elsewhere"))
 	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), "other"); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func TestPoliciesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSettingsFileThatCannotBeRead ends the start, and says why.
+// TestSettingsFileThatCannotBeRead ends the start, and reports why.
 func TestSettingsFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for want, content := range map[string]string{

@@ -83,7 +83,7 @@ func TestPreviewIsForItsClusterOnly(t *testing.T) {
 	}
 }
 
-// TestPreviewsThatAreRefused end without a grant, and say why.
+// TestPreviewsThatAreRefused end without a grant, and report why.
 func TestPreviewsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -110,7 +110,7 @@ func (p *process) start(t *testing.T, text string) (*program.Program, *exec.Cmd)
 
 // TestSilentCollectorFailsNoProgram exports to a collector that takes connections and never
 // answers, such as one that stops at the same time. The programs end as if there was none: a
-// restore prints what is left to do, and a service that is told to stop exits with 0.
+// restore prints the remaining steps, and a service that is told to stop exits with 0.
 func TestSilentCollectorFailsNoProgram(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

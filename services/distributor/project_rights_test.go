@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 
-// TestSecScopesNameTheObjectsOfOneProject binds somebody to objects of one project, beside which there
-// are others of the same names.
+// TestSecScopesNameTheObjectsOfOneProject binds a person to objects of one project, beside which
+// there are others of the same names.
 func TestSecScopesNameTheObjectsOfOneProject(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -66,8 +66,8 @@ func TestSecScopesNameTheObjectsOfOneProject(t *testing.T) {
 	wantReason(t, err, "NOT_FOUND")
 }
 
-// TestSecRolesInAProject has an editor of a project, and an editor of a cluster that it shares, try what
-// is and what is not theirs.
+// TestSecRolesInAProject has an editor of a project, and an editor of a cluster that it shares, try
+// actions that are theirs, and others.
 func TestSecRolesInAProject(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -126,7 +126,7 @@ func TestSecRolesInAProject(t *testing.T) {
 	}
 }
 
-// TestSecAddressesOfRepositories has people choose where gitcache calls: only those who may create
+// TestSecAddressesOfRepositories has people choose where gitcache calls: only people who may create
 // repositories of the hub let it call private networks.
 func TestSecAddressesOfRepositories(t *testing.T) {
 	t.Parallel()
@@ -198,8 +198,8 @@ func appKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-// TestSecProjectsGiveNothing has somebody who may change all projects, and is an editor in one of them,
-// try to reach with it what others have.
+// TestSecProjectsGiveNothing has a person who may change all projects, and is an editor in one of
+// them, try to reach with it others' objects.
 func TestSecProjectsGiveNothing(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

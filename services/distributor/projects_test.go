@@ -120,8 +120,8 @@ func TestEqualNamesInProjects(t *testing.T) {
 	}
 }
 
-// TestSecNamesDoNotLeaveTheirProject: no name and no reference is read as one of another project than
-// the document's, unless it says so.
+// TestSecNamesDoNotLeaveTheirProject: no name and no reference is read as one of another project
+// than the document's, unless it names that.
 func TestSecNamesDoNotLeaveTheirProject(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

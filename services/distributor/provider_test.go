@@ -237,7 +237,7 @@ func (g *gate) browser(t *testing.T) *browser {
 	return &browser{Client: &client, gate: g}
 }
 
-// navigation marks requests as a browser marks those that show a page.
+// navigation marks requests as a browser marks the ones that show a page.
 type navigation struct{ next http.RoundTripper }
 
 func (n navigation) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -50,7 +50,7 @@ func (h *hub) projectStatus(t *testing.T, name string) *fleetv1.ProjectStatus {
 	return res.GetStatus()
 }
 
-// source returns what the hub says of a service's only source.
+// source returns the hub's state of a service's only source.
 func (h *hub) source(t *testing.T, service string) *fleetv1.SourceStatus {
 	t.Helper()
 	res, err := fleetcalls.Get[*fleetv1.Service](t.Context(), h.fleet(t, adminToken), service)
@@ -82,8 +82,8 @@ func (h *hub) isRefused(t *testing.T, service string) bool {
 	return h.source(t, service).GetProblem().GetReason() == errorsv1.Reason_REASON_PROJECT_QUOTA_EXCEEDED
 }
 
-// TestQuotaOfBundles commits more to a project than its quota allows: the service keeps what it has,
-// also after a restart, others go on, and the content is delivered when there is room.
+// TestQuotaOfBundles commits more to a project than its quota allows: the service keeps what it
+// has, also after a restart, others continue, and the content is delivered when there is room.
 func TestQuotaOfBundles(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -213,7 +213,7 @@ func TestSecQuotaOfBundlesHolds(t *testing.T) {
 	}
 	wantBounded("all at a time", settled("a"))
 
-	// Those that were delivered make way for the others, which the hub knows from then on.
+	// Delivered ones make way for the others, which the hub knows from then on.
 	for round := range 3 {
 		for i := range sources {
 			service := fmt.Sprintf("shop/a%d", i)

@@ -15,8 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// TestClustersThatAreDialled are told to the tunnel, which gets tokens for their agents and for
-// nobody else.
+// TestClustersThatAreDialled are told to the tunnel, which gets tokens for their agents only.
 func TestClustersThatAreDialled(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

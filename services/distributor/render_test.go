@@ -90,7 +90,7 @@ func hasProblem(reason errorsv1.Reason) func(*fleetv1.Service) bool {
 	return func(s *fleetv1.Service) bool { return s.GetStatus().GetProblem().GetReason() == reason }
 }
 
-// wantWithheld fails unless the service stands in the plan under its uid, with nothing that an agent
+// wantWithheld fails unless the service is in the plan under its uid, with nothing that an agent
 // could render or take for a removal.
 func wantWithheld(t *testing.T, what string, entry *distributorv1.PlanService, uid string) {
 	t.Helper()
@@ -178,7 +178,7 @@ func TestStepsAreWithheldFromAgentsThatCannot(t *testing.T) {
 	wantWithheld(t, "by a delta", entryOf(updated, "app"), uid)
 }
 
-// TestStepsWaitForTheFirstReport has an agent that nobody knows yet: it may be of any version.
+// TestStepsWaitForTheFirstReport has an unknown agent: it may be of any version.
 func TestStepsWaitForTheFirstReport(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -219,7 +219,7 @@ func TestStepsWaitForTheFirstReport(t *testing.T) {
 }
 
 // TestMountsShareOneSnapshot has services that mount the same folder at different places: gitcache
-// is asked for one content, and each plan says where it lies.
+// is asked for one content, and each plan has its place.
 func TestMountsShareOneSnapshot(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

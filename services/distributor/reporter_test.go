@@ -93,7 +93,7 @@ func (r *reporter) next() *distributorv1.ReportStatusRequest {
 			request.Cluster.Overview = r.part
 		}
 	}
-	return copyOf(request) // what it says next is not said yet
+	return copyOf(request) // its next report is not sent yet
 }
 
 // answered takes in what the hub said to the request, which was the latest.
@@ -146,7 +146,7 @@ func stated(service, uid, content, text string, phase typev1.ServicePhase) *dist
 	return report
 }
 
-// rehearsed is the report as that of a dry run.
+// rehearsed is the report in the form of a dry run.
 func rehearsed(report *distributorv1.ServiceReport) *distributorv1.ServiceReport {
 	report.DryRun = &distributorv1.DryRunReport{Unchanged: 1, Changes: []*distributorv1.DryRunChange{{
 		Ref: &typev1.ObjectRef{Version: "v1", Kind: "ConfigMap", Name: "key"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,
@@ -154,7 +154,7 @@ func rehearsed(report *distributorv1.ServiceReport) *distributorv1.ServiceReport
 	return report
 }
 
-// contentOf is what a report counts for in a history; empty where it counts for nothing.
+// contentOf is the content for which a report counts in a history; empty if there is none.
 func contentOf(report *distributorv1.ServiceReport) string {
 	digests := append(slices.Clone(report.GetAppliedDigests()), report.GetObservedDigests()...)
 	if report.GetDryRun() != nil || report.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PENDING || len(digests) == 0 {

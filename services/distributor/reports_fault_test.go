@@ -131,7 +131,8 @@ func TestRestoredDatabase(t *testing.T) {
 }
 
 // TestReportsReachWatchers has a report seen at once where it came in, and by the other replica at
-// its next look; a watcher that does not read delays nobody, and sees the latest when it reads on.
+// its next look; a watcher that does not read delays no other, and sees the latest when it reads
+// on.
 func TestReportsReachWatchers(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)

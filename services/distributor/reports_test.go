@@ -27,8 +27,8 @@ import (
 )
 
 // TestReportsEndAsTheAgentSays has an agent report through two replicas and a network that loses,
-// repeats, delays and reorders, and restart at random: what both replicas show in the end is what
-// the agent said last, and the history reports what it said in between.
+// repeats, delays and reorders, and restart at random: both replicas show the agent's last report
+// in the end, and the history has the ones in between.
 func TestReportsEndAsTheAgentSays(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -54,7 +54,7 @@ func TestReportsEndAsTheAgentSays(t *testing.T) {
 	}
 }
 
-// network is a cluster's agent, two replicas, and what is between them.
+// network is a cluster's agent, two replicas, and the network between them.
 type network struct {
 	cluster  string
 	random   *rand.Rand
@@ -66,7 +66,7 @@ type network struct {
 	delayed  []*distributorv1.ReportStatusRequest
 	said     int
 
-	// What has to be stored, by what the replicas answered.
+	// The expected stored state, by the replicas' answers.
 	instance string
 	sequence uint64
 	contents map[string][]string
@@ -136,7 +136,7 @@ func (n *network) step(t *testing.T) {
 	}
 }
 
-// report sends what is due, if anything is, over the network.
+// report sends a due report, if there is one, over the network.
 func (n *network) report(t *testing.T) {
 	t.Helper()
 	if !n.agent.due() {
@@ -176,8 +176,8 @@ func (n *network) deliver(t *testing.T, request *distributorv1.ReportStatusReque
 	return response
 }
 
-// settle lets the agent say its last word, then everything arrive that was held up, and looks what
-// is left.
+// settle lets the agent send its last report, then all delayed reports arrive, and checks the
+// result.
 func (n *network) settle(t *testing.T) {
 	t.Helper()
 	n.agent.flush(t, func(request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {

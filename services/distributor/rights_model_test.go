@@ -13,9 +13,9 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// ruleModel is what docs/guides/access.md says of who sees what and may do what, written a second
-// time for tests, without package authz. Objects are named as people write them: "shop/app", or
-// "app" in the project default.
+// ruleModel is the model of rights in docs/guides/access.md, written a second time for tests,
+// without package authz. Objects are named as people write them: "shop/app", or "app" in the
+// project default.
 type ruleModel struct {
 	projects     map[string]bool
 	clusters     map[string]map[string]string // labels
@@ -35,7 +35,7 @@ func newRuleModel() *ruleModel {
 	}
 }
 
-// builtinPermissions are those of the built-in roles in these tests.
+// builtinPermissions are the permissions of the built-in roles in these tests.
 func builtinPermissions(role typev1.AccessRole) []string {
 	var all []string
 	add := func(verbs, resources string) {

@@ -104,7 +104,7 @@ func countsIn(scope catalog.AccessBindingSpec, p catalog.Permission) bool {
 		object = authz.OfProject("default")
 	case catalog.ResourceBackends:
 		if p.Verb == catalog.VerbUse {
-			object = authz.OfProject("default") // that of the document
+			object = authz.OfProject("default") // the document's
 		}
 	case catalog.ResourceAccessBindings:
 		object = authz.ObjectOf(place{}, &catalog.AccessBinding{Spec: scope})

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// What people are answered who request something of a cluster.
+// The answers to people's requests to a cluster.
 const (
 	done = "yes"
 	// byCluster is a refusal of the cluster's own: the hub passes the request on.
@@ -24,10 +24,10 @@ const (
 // TestRightsInClusters in test/tunnel reads the rows from docs/reference/rights.md, and has real
 // people make each request of a real API server.
 type clusterRequest struct {
-	// request is the method and the path. NAMESPACE is any namespace; what is called none is not
-	// there, so that a request that is let through ends with 404.
+	// request is the method and the path. NAMESPACE is any namespace; an object called none does not
+	// exist, so that a request that is let through ends with 404.
 	request string
-	// asks is what rules of bindings and RBAC compare.
+	// asks holds the attributes that rules of bindings and RBAC compare.
 	asks                    string
 	viewer, operator, admin string
 }
@@ -87,7 +87,7 @@ func clusterRequests() []clusterRequest {
 	}
 }
 
-// cell is what a person is answered.
+// cell is the answer to a person.
 func (r clusterRequest) cell(p person) string {
 	if !p.isAbout(catalog.VerbGet, catalog.ResourceClusters, "one") {
 		return hidden

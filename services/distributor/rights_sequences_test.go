@@ -164,7 +164,7 @@ func (w *watcher) listed(ctx context.Context) (all []string, err error) {
 	return all, err
 }
 
-// wantListed is what listed returns if the hub does as the model.
+// wantListed is the result of listed if the hub does as the model.
 func (m *ruleModel) wantListed(person string) []string {
 	all := []string{}
 	for _, key := range m.visible(person, "list") {
@@ -270,10 +270,10 @@ func remove(ctx context.Context, client fleetv1connect.FleetServiceClient, o thi
 	return err
 }
 
-// TestRightsFollowTheModel makes random edits at two replicas of one hub. After each, what three people
-// see in lists, counts and streams, and what they can do, is what a model says that does not share the
-// hub's code. A sequence begins where the last one ended. LEAT_FAULT_LONG=1 runs 2000 sequences: those
-// of eight seeds, each at a hub of its own.
+// TestRightsFollowTheModel makes random edits at two replicas of one hub. After each, the lists,
+// counts, streams and permissions of three people equal the ones of a model that does not share the
+// hub's code. A sequence begins where the last one ended. LEAT_FAULT_LONG=1 runs 2000 sequences:
+// sequences of eight seeds, each at a hub of its own.
 func TestRightsFollowTheModel(t *testing.T) {
 	t.Parallel()
 	const seed = 17
@@ -311,7 +311,7 @@ func followModel(t *testing.T, seed uint64, sequences int) {
 	for _, person := range []string{"ada", "bob", "cyd"} {
 		token, _ := c.join(t, person)
 		m.users[person] = nil
-		if person == "bob" { // holds an access token; its groups are those of the user now, not of its issue
+		if person == "bob" { // holds an access token; its groups are the user's present ones, not of its issue
 			res, err := c.fleet(t, token).CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
 			if err != nil {
 				t.Fatal(err)

@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/rights.md")
 
-// TestVocabularyIsThatOfCalls compares the permissions that roles are made of with those that calls
-// need: no role can hold what no call asks for, and no call asks for what no role can hold.
+// TestVocabularyIsThatOfCalls compares the permissions that roles are made of with the ones that
+// calls need: no role can hold what no call asks for, and no call asks for what no role can hold.
 func TestVocabularyIsThatOfCalls(t *testing.T) {
 	t.Parallel()
 	opens := opened()
@@ -83,7 +83,7 @@ func allMethods() []protoreflect.MethodDescriptor {
 	return all
 }
 
-// columns are the people of the table: those of the object's own cluster first.
+// columns are the people of the table: people of the object's own cluster first.
 var columns = []person{
 	{role: catalog.RoleViewer, scope: "one"},
 	{role: catalog.RoleOperator, scope: "one"},
@@ -170,7 +170,7 @@ func needsOf(access permission.Access) string {
 	return access.Verb + " " + access.Resource
 }
 
-// cell is what a person is answered.
+// cell is the answer to a person.
 func (p person) cell(method protoreflect.MethodDescriptor, row string, access permission.Access) string {
 	switch {
 	case access.Admits(optionsv1.Caller_CALLER_ANYONE):

@@ -25,7 +25,7 @@ func (u upstream) Resolve(ctx context.Context, source catalog.Source) (catalog.S
 	return answer.Snapshot, err
 }
 
-// openRollouts drives rollouts, and lets people look at them, stop them and pin content.
+// openRollouts drives rollouts, and lets people read them, stop them and pin content.
 func (s *spine) openRollouts(persons *people.Service, source resolve.Upstream) (wing, error) {
 	metrics, err := drive.NewMetrics(s.tel.Meter(scope))
 	if err != nil {

@@ -114,8 +114,8 @@ func (c *crew) work(ctx context.Context, t *testing.T, cluster, token string) {
 	}
 }
 
-// configOf returns the configuration of an entry as sorted lines. It reports false if the hub has another one
-// than the plan says.
+// configOf returns the configuration of an entry as sorted lines. It reports false if the hub has
+// another one than the plan.
 func configOf(ctx context.Context, client distributorv1connect.DistributorServiceClient, entry *distributorv1.PlanService) (text string, ok bool) {
 	if entry.GetConfigDigest() == "" {
 		return "", true
@@ -389,8 +389,8 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 }
 
 // TestJoinersWaitWithTheOthers has services join a policy while its rollout waits in the canary: by a
-// label of their cluster, although their global service is older than the policy, and with another folder
-// of the same branch. None of them has what nobody approved.
+// label of their cluster, although their global service is older than the policy, and with another
+// folder of the same branch. None of them has unapproved content.
 func TestJoinersWaitWithTheOthers(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -430,8 +430,9 @@ func TestJoinersWaitWithTheOthers(t *testing.T) {
 	await.True(t, "the commit everywhere", func() bool { return agents.has(second, "one", "two", "three") && agents.has(moreExtra, "four") })
 }
 
-// TestCanaryOfNobody writes policies whose canary has no member: because its cluster does not exist, which
-// is refused, and because its label is misspelt. Nobody has the commit before a person says so.
+// TestCanaryOfNobody writes policies whose canary has no member: because its cluster does not
+// exist, which is refused, and because its label is misspelt. No cluster has the commit before a
+// person approves it.
 func TestCanaryOfNobody(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -487,7 +488,7 @@ func TestCanaryOfNobody(t *testing.T) {
 }
 
 // TestSecRolloutsBelongToTheirPeople has people of every role, members of a group that approves,
-// and somebody without a binding look at a rollout and steer it.
+// and a person without a binding read a rollout and steer it.
 func TestSecRolloutsBelongToTheirPeople(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

@@ -54,8 +54,8 @@ func sizeOfKeys() (agents int, pause time.Duration) {
 const (
 	// renewalOfKeys is after how many rounds an agent renews its token: the hub bounds that.
 	renewalOfKeys = 5
-	// editPause is the time between two edits. Replicas have to learn of keys while all this goes on, so the
-	// load leaves a part of the cores alone.
+	// editPause is the time between two edits. Replicas have to learn of keys meanwhile, so the load
+	// leaves a part of the cores alone.
 	editPause = 100 * time.Millisecond
 )
 

@@ -32,7 +32,7 @@ import (
 // hunter2 is the secret that must not turn up anywhere.
 const hunter2 = "hunter2-the-secret-of-this-test"
 
-// notes keeps what is logged.
+// notes keeps the log.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -156,8 +156,8 @@ func TestEqualNamesInClusters(t *testing.T) {
 	}
 }
 
-// TestSecNamesShowNoOtherServices: a name leads to the only service of that name that the caller may see,
-// and says nothing of others, on any cluster.
+// TestSecNamesShowNoOtherServices: a name leads to the only service of that name that the caller
+// may see, and reveals nothing of others, on any cluster.
 func TestSecNamesShowNoOtherServices(t *testing.T) {
 	t.Parallel()
 	h, _ := twins(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// settingsDocument is the file's form: that of spec.agent in a Cluster document, where times have
-// units.
+// settingsDocument is the file's form: the form of spec.agent in a Cluster document, where times
+// have units.
 type settingsDocument struct {
 	syncpolicy.AgentSettings
 	RefreshInterval string `json:"refreshInterval,omitempty"`

@@ -271,7 +271,7 @@ func TestSecStolenSessions(t *testing.T) {
 	_, _, err = g.whoami(t, repeated.GetAccessToken())
 	wantInvalid(t, err, "an access token of that session")
 
-	// What others know of a session, or make up, ends nothing.
+	// Secrets that others know of a session, or make up, end nothing.
 	eve := g.login(t, "", "ada")
 	for _, guess := range []string{"leatses_guess", "", "x", eve.token + "x"} {
 		_, err := eve.present(t, guess, newToken())
@@ -369,7 +369,7 @@ func TestSignInOfADevice(t *testing.T) {
 	}
 	ada := g.redeemed(t, token)
 	ada.exchange(t)
-	// Another answer to the same code signs nobody in, and ends nothing.
+	// Another answer to the same code gives no session, and ends nothing.
 	token = newToken()
 	if res, err := poll(); err != nil || res.GetSession() != nil {
 		t.Errorf("got %v, %v, want no session", res, err)
@@ -504,7 +504,7 @@ func TestSecLoginLeadsNowhereElse(t *testing.T) {
 		t.Errorf("got %d, want the transaction used up by the first answer", late.status)
 	}
 
-	// What a finished sign-in sent, sent again.
+	// The requests of a finished sign-in, sent again.
 	b = g.browser(t)
 	var answer *url.URL
 	b.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
@@ -646,7 +646,8 @@ func TestTwoProviders(t *testing.T) {
 	}
 }
 
-// TestProviderAway stops the provider: people who are signed in go on, and new ones are told.
+// TestProviderAway stops the provider: people who are signed in stay signed in, and new ones are
+// told.
 func TestProviderAway(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)

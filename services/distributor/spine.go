@@ -41,8 +41,8 @@ const (
 	rememberTokens = 20_000
 )
 
-// spine is what every wing stands on: the store with its keys and its journal, the fleet in memory, and the editor of
-// the catalog. Wings read it and do not change it.
+// spine is the base of every wing: the store with its keys and its journal, the fleet in memory,
+// and the editor of the catalog. Wings read it and do not change it.
 type spine struct {
 	cfg    Config
 	tel    *telemetry.Telemetry
@@ -60,7 +60,7 @@ type spine struct {
 	view    *fleet.View
 	plans   *fanout.Hub[string]
 	objects *fanout.Hub[catalog.Key]
-	// editor makes the edits of people, and joinTokens those that agents come with.
+	// editor makes the edits of people, and joinTokens the tokens that agents come with.
 	editor     *catalog.Editor
 	joinTokens *admission.JoinTokens
 	// uses notes when API tokens are used, and standing knows the states that the view does not know.

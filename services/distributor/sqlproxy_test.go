@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// sqlProxy stands between a distributor and PostgreSQL and cuts connections in the middle of
+// sqlProxy is a proxy between a distributor and PostgreSQL and cuts connections in the middle of
 // commits.
 type sqlProxy struct {
 	target string

@@ -90,8 +90,9 @@ func checkNamed(t *testing.T, edit string, res *fleetv1.ApplyResponse, number in
 	}
 }
 
-// TestSecEditsWaitForTheWaves edits the specs of services under a policy, one field after the other. Each edit
-// reaches the canary alone until somebody approves it, also at a second replica and after a restart.
+// TestSecEditsWaitForTheWaves edits the specs of services under a policy, one field after the
+// other. Each edit reaches the canary alone until a person approves it, also at a second replica
+// and after a restart.
 func TestSecEditsWaitForTheWaves(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -131,7 +132,7 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 	for i, edit := range []struct {
 		change func()
 		shape  string
-		// phrases are what people see of it.
+		// phrases are its texts for people.
 		phrases []string
 	}{
 		{func() { spec.Namespace = "shop" }, "c1 in shop, recreate=false", []string{"namespace default -> shop"}},
@@ -160,7 +161,7 @@ func TestSecEditsWaitForTheWaves(t *testing.T) {
 		if s := service.GetStatus(); s.GetHold().GetPolicy() != "waves" || !slices.Equal(s.GetHold().GetSpecChanges(), edit.phrases) || s.GetObservedGeneration() == service.GetMetadata().GetGeneration() {
 			t.Errorf("edit %d: got %v, want that the policy holds the spec, and that no agent has seen this generation", i+1, s)
 		}
-		if i == 0 { // another replica plans the same, and goes on after this one
+		if i == 0 { // another replica plans the same, and continues after this one
 			next := startReplica(t, h.git, shared)
 			for _, cluster := range clusters {
 				here, there := agents.planAt(t, h, cluster), agents.planAt(t, next, cluster)
@@ -249,8 +250,9 @@ spec:
     sources: [{repository: demo, path: app}]
 `
 
-// TestSecTemplatesFromGitWaitForTheWaves has a fleet source write another template. It is with the canary alone
-// until somebody approves it, and a cluster that is selected meanwhile is not the first to have it.
+// TestSecTemplatesFromGitWaitForTheWaves has a fleet source write another template. It is with the
+// canary alone until a person approves it, and a cluster that is selected meanwhile is not the
+// first to have it.
 func TestSecTemplatesFromGitWaitForTheWaves(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

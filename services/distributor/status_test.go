@@ -70,7 +70,8 @@ func (h *hub) wantProblem(t *testing.T, kind string, severity fleetv1.ProblemSev
 	}
 }
 
-// TestEventsOfWhatServicesFollowFrom sends what waits for a person at a global service, and that it goes on.
+// TestEventsOfWhatServicesFollowFrom sends that a global service waits for a person, and that it
+// continues.
 func TestEventsOfWhatServicesFollowFrom(t *testing.T) {
 	t.Parallel()
 	h, r := startHub(t, local), newReceiver(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// wantToldWhen fails unless the error says that the caller has to wait, and for how long.
+// wantToldWhen fails unless the error means that the caller has to wait, and for how long.
 func wantToldWhen(t *testing.T, err error) {
 	t.Helper()
 	wantReason(t, err, "RATE_LIMITED")

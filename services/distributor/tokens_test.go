@@ -145,7 +145,7 @@ func TestSecNarrowTokensStayNarrow(t *testing.T) {
 		c.wantReach(t, id.Credential, "shop.till", "leat:admins")
 		c.wantReach(t, id.Credential, "one")
 	}
-	// Less than itself is what it gives, and that ends with it.
+	// It gives less than itself, and that ends with it.
 	child, childID := c.narrow(t, secret, "boss", shop(viewer))
 	if _, err := c.fleet(t, child).CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: "boss", Label: "x", Limit: shop(viewer)}); connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("got %v, want a token of a role that makes no tokens to make none", err)

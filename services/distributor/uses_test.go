@@ -12,7 +12,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// attempt is a document that somebody applies, and the reason of the refusal; "": it is accepted.
+// attempt is a document that a person applies, and the reason of the refusal; "": it is accepted.
 type attempt struct {
 	what     string
 	reason   string
@@ -35,8 +35,8 @@ func (c *crowd) attempts(t *testing.T, secret string, all []attempt) {
 	}
 }
 
-// TestSecBackEndsNeedTheRightToUseThem has editors of a cluster and of a service, who may not use the back
-// ends that are open to the service's project, refer to what is there.
+// TestSecBackEndsNeedTheRightToUseThem has editors of a cluster and of a service, who may not use
+// the back ends that are open to the service's project, refer to their entries.
 func TestSecBackEndsNeedTheRightToUseThem(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -98,8 +98,8 @@ func TestSecBackEndsNeedTheRightToUseThem(t *testing.T) {
 	}
 }
 
-// TestSecFactsNameNoOtherSet has somebody who may not use sets put a fact in place of a part of the name
-// of the set that a service uses already.
+// TestSecFactsNameNoOtherSet has a person who may not use sets put a fact in place of a part of the
+// name of the set that a service uses already.
 func TestSecFactsNameNoOtherSet(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

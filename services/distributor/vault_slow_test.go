@@ -42,8 +42,8 @@ func (s *said) has(text string) bool {
 	return strings.Contains(s.text.String(), text)
 }
 
-// TestSlowHubWithVault seals by a key of a real Vault. While Vault is away the hub goes on, with
-// everything but a rotation; a hub that starts then waits for Vault, and says so.
+// TestSlowHubWithVault seals by a key of a real Vault. While Vault is away the hub continues, with
+// everything except a rotation; a hub that starts then waits for Vault, and reports it.
 func TestSlowHubWithVault(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("LEAT_SLOW") == "" {

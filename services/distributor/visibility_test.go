@@ -70,7 +70,7 @@ func TestListsHoldWhatTheCallerMaySee(t *testing.T) {
 	}
 }
 
-// TestWatchFollowsRights grants, narrows and withdraws while somebody watches.
+// TestWatchFollowsRights grants, narrows and withdraws while a person watches.
 func TestWatchFollowsRights(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -116,10 +116,9 @@ func TestWatchFollowsRights(t *testing.T) {
 	follow("unbound", "User ada")
 }
 
-// note takes a change to what is seen.
-// TestWatchOfAProjectFollowsForeignServices watches one project. A repository of it is visible through a
-// service of another project alone, until that service is no longer visible, by its own change and then
-// by another source.
+// note applies a change to the view. TestWatchOfAProjectFollowsForeignServices watches one project.
+// A repository of it is visible through a service of another project alone, until that service is
+// no longer visible, by its own change and then by another source.
 func TestWatchOfAProjectFollowsForeignServices(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

@@ -3,8 +3,8 @@
 
 // Command distributor hands every cluster its plan and its bundles. `distributor backup` writes the
 // hub's database to a file, and `distributor restore` makes a database of that file. `distributor
-// break-glass` lets somebody in when nobody can sign in. `distributor health` reports whether the
-// distributor of the same container is ready.
+// break-glass` lets an administrator in when sign-in fails for everyone. `distributor health`
+// reports whether the distributor of the same container is ready.
 package main
 
 import (
