@@ -187,7 +187,7 @@ func TestDependenciesOfCharts(t *testing.T) {
 	stable.Publish(t, "web", "1.4.0", webWithTest("1.4.0", "published again"))
 	first.refresh(t, "charts")
 	var again *typev1.Snapshot
-	await.Success(t, "the content that was published again", func(context.Context) error { // who owns the repository of the chart may follow the repository of charts
+	await.Success(t, "the content that was published again", func(context.Context) error { // its owner may follow the repository of charts
 		if again = first.resolve(t, shop); again.GetCommit() != got.GetCommit() || again.GetDigest() == got.GetDigest() {
 			return fmt.Errorf("got %v after a version was published again, want another digest than %v", again, got)
 		}

@@ -32,7 +32,7 @@ var ErrNoGit = errors.New("the git command was not found")
 // Params are the settings of a Server.
 type Params struct {
 	Dir    string                                 // holds the repositories, NAME.git each
-	Hosts  []string                               // names of the server that callers may use, besides the loopback interface's
+	Hosts  []string                               // names that callers may use, besides the loopback interface's
 	OnPush func(ctx context.Context, name string) // called after each push, before the push is answered
 	Logger *slog.Logger
 }

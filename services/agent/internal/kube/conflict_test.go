@@ -48,7 +48,7 @@ func (e encounter) meet(t *testing.T, c *cluster) {
 		at = configMaps
 	}
 	if e.first != "" {
-		undisturbed := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}} // so that the others can act
+		undisturbed := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}} // so others can act
 		c.carriedOut(t, c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.first, "NAME", name)}, undisturbed))
 	}
 	if e.others != nil {

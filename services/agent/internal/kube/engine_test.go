@@ -387,7 +387,7 @@ func TestRestart(t *testing.T) {
 	if got := live["data"].(map[string]any)["value"]; got != "1" {
 		t.Errorf("value: got %v, want what others changed meanwhile to be put right", got)
 	}
-	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // its service left the plan while no agent ran
+	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // it left the plan while no agent ran
 }
 
 // TestLargeInventory shows that the agent can store an inventory that is too large for a ConfigMap.

@@ -28,7 +28,7 @@ const (
 // and that watches have observed: inventories, claims, fingerprints and observations.
 func TestMemory(t *testing.T) { // not parallel: it measures the heap
 	var used int64
-	for _, services := range []int{1, memoryServices} { // things that are made once in a process, with the first, belong to no object
+	for _, services := range []int{1, memoryServices} { // what is made once, with the first, is left out
 		synctest.Test(t, func(t *testing.T) { used = keptOf(t, services) })
 	}
 	used /= memoryServices * memoryObjects

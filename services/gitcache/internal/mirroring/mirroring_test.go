@@ -288,7 +288,7 @@ func TestOneFetcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.takes = 3 * time.Second
-		a, runA := w.member(t, "a", nil, definition("demo")) // a replica that knows no other takes repositories that should be another's, and hands it over
+		a, runA := w.member(t, "a", nil, definition("demo")) // alone, it takes what should be another's, and hands it over
 		b, runB := w.member(t, "b", nil, definition("demo"))
 		stopA, stopB := runA(), runB()
 		time.Sleep(time.Hour)
