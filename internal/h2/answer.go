@@ -19,7 +19,7 @@ import (
 const heldBack = 4 << 10
 
 // answer is the answer that a handler writes, an http.ResponseWriter. It belongs to the handler's
-// goroutine, but for sayContinue, which the goroutine that reads the request's body may call.
+// goroutine, except sayContinue, which the goroutine that reads the request's body may call.
 type answer struct {
 	to       *stream
 	isToHead bool // the request's method is HEAD: no body is sent
@@ -86,7 +86,7 @@ func (a *answer) announce(lists []string) {
 	}
 }
 
-// appendFields appends a field's values, without those that HTTP/2 does not allow. As with
+// appendFields appends a field's values, without the ones that HTTP/2 does not allow. As with
 // net/http, a handler's mistake does not cost the client the answer.
 func appendFields(fields []field, name string, values []string) []field {
 	small := lower(name)
@@ -270,9 +270,9 @@ func (a *answer) complete() error {
 	return nil
 }
 
-// trailer returns the fields that follow the body: those that were announced, and those whose names
-// have http.TrailerPrefix. The latter replace the former, since proxies use the prefix for all
-// fields if not all were announced.
+// trailer returns the fields that follow the body: announced ones, and fields whose names have
+// http.TrailerPrefix. The latter replace the former, since proxies use the prefix for all fields if
+// not all were announced.
 func (a *answer) trailer() []field {
 	var fields []field
 	for _, name := range a.trailers {

@@ -21,8 +21,8 @@ const (
 
 // Limits bound what all connections that share a [Budget] may hold together. A peer that asks for
 // more is refused: a connection with GOAWAY, a request with REFUSED_STREAM, so that it can be sent
-// again elsewhere. Two limits also end what exists: that of unread bytes ends streams, and that of
-// header bytes ends the connection whose header exceeds it.
+// again elsewhere. Two limits also end what exists: the limit of unread bytes ends streams, and the
+// limit of header bytes ends the connection whose header exceeds it.
 type Limits struct {
 	// Unread limits the bytes of bodies that were received and not read. Past it, the streams whose
 	// readers have been idle longest end.
@@ -31,9 +31,9 @@ type Limits struct {
 	// connection for each 16 KiB of Unread, but at least 1,024, and one stream for each 4 KiB, but
 	// at least 8,192.
 	Connections, Streams int
-	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and
-	// those that have not arrived completely. One connection may use an eighth of it, but at least
-	// 4 MiB. Zero: an eighth of Unread, but at least 8 MiB.
+	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them,
+	// including incomplete ones. One connection may use an eighth of it, but at least 4 MiB. Zero: an
+	// eighth of Unread, but at least 8 MiB.
 	HeaderBytes int64
 }
 
@@ -196,7 +196,7 @@ func (b *Budget) idlest() (idlest member) {
 	return idlest
 }
 
-// account is what one connection holds of a budget. The connection's lock guards it.
+// account is one connection's part of a budget. The connection's lock guards it.
 type account struct {
 	budget   *Budget
 	unread   int  // bytes of all streams

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// TestTheStillestReaderGoesFirst has readers stand still until there is too much.
+// TestTheStillestReaderGoesFirst stops readers until there is too much.
 func TestTheStillestReaderGoesFirst(t *testing.T) {
 	t.Parallel()
 	b := budget(t, 200<<10) // three windows of 64 KiB fit
@@ -34,8 +34,8 @@ func TestTheStillestReaderGoesFirst(t *testing.T) {
 	if _, err := io.Copy(io.Discard, bodies[1]); !errors.Is(err, h2.ErrTooSlow) {
 		t.Errorf("the stillest reader: got %v, want ErrTooSlow", err)
 	}
-	// The peer may send what is read once more before it is consumed. So little is read at a time that
-	// three readers fit anyway.
+	// The peer may send as much as is read once more before it is consumed. So little is read at a
+	// time that three readers fit anyway.
 	for range 256 {
 		if _, err := io.ReadFull(bodies[0], make([]byte, 4<<10)); err != nil {
 			t.Fatalf("a reader that moved: got %v, want it to go on", err)
@@ -49,7 +49,7 @@ func TestTheStillestReaderGoesFirst(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreCompleteCount has answers come that are complete, and that nobody reads.
+// TestAnswersThatAreCompleteCount has answers come that are complete, and that are not read.
 func TestAnswersThatAreCompleteCount(t *testing.T) {
 	t.Parallel()
 	const size = 60 << 10

@@ -83,8 +83,8 @@ func (c *call) await() (*http.Response, error) {
 
 // takeAnswer returns what has come since the last time, informational answers in their order. Once
 // the final answer is there, the end of the request's context ends the stream. If the stream has
-// finished in both directions already, as those of small answers have, the context is not watched,
-// which is cheaper.
+// finished in both directions already, as with small answers, the context is not watched, which is
+// cheaper.
 func (c *call) takeAnswer() (*http.Response, []informational, error) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

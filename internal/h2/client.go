@@ -171,7 +171,7 @@ func (c *Client) goAway(last uint32) {
 	}
 }
 
-// openStream implements [role]: the header is that of an answer to a request that was canceled.
+// openStream implements [role]: the header belongs to an answer to a request that was canceled.
 func (c *Client) openStream(id uint32, _ *headerDecoder) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +182,7 @@ func (c *Client) openStream(id uint32, _ *headerDecoder) error {
 }
 
 // continueStream implements [role]: the header is the head or the trailer of an answer. Its bytes
-// count until the stream ends, also those of informational answers, so that many of them are too
-// many.
+// count until the stream ends, including informational answers, so that many of them are too many.
 func (c *Client) continueStream(s *stream, d *headerDecoder) error {
 	call, ok := s.owner.(*call)
 	if !ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// largestRecord is what one write of TLS is at most: 16 KiB, and what encryption adds (RFC 8446,
+// largestRecord is the largest write of TLS: 16 KiB, and the overhead of encryption (RFC 8446,
 // 5.2).
 const largestRecord = 16<<10 + 5 + 256
 
@@ -56,10 +56,10 @@ func (n *network) Close() error {
 	return n.Conn.Close()
 }
 
-// layer is what stands on a connection and says so, as TLS does.
+// layer is a layer over a connection that gives access to it, as TLS does.
 type layer struct{ net.Conn }
 
-// NetConn returns what is below.
+// NetConn returns the connection below.
 func (l layer) NetConn() net.Conn { return l.Conn }
 
 // encrypted returns both sides of a connection through TLS, with what lies below the client's and

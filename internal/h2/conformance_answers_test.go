@@ -39,8 +39,8 @@ func TestConformanceStatuses(t *testing.T) {
 	})
 }
 
-// TestConformanceAnswersWithoutABody has the answers to HEAD, and those that have no body by their
-// status, say what they like about it.
+// TestConformanceAnswersWithoutABody has the answers to HEAD, and answers without a body by their
+// status, declare any length.
 func TestConformanceAnswersWithoutABody(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		written := make(chan error, 1)
@@ -75,7 +75,7 @@ func TestConformanceAnswersWithoutABody(t *testing.T) {
 			want(t, what+": status", res.StatusCode, test.status)
 			want(t, what+": Content-Length", res.Header.Get("Content-Length"), test.length)
 			if test.status != http.StatusNotModified || test.length == "" || p.client.name != wellKnown.name {
-				want(t, what+": body", text(t, res.Body), "") // x/net's client misses the body of a 304 that says how long it would be
+				want(t, what+": body", text(t, res.Body), "") // x/net's client misses the body of a 304 that declares its length
 			}
 			want(t, what+": etag", res.Header.Get("Etag"), `"a"`)
 			if err := receive(t, what, written); !errors.Is(err, test.err) && strings.Contains(test.query, "write") {
@@ -141,7 +141,7 @@ func TestConformanceAnswerLengthIsWrong(t *testing.T) {
 			case "/long":
 				w.Header().Set("Content-Length", "5")
 				_, err := io.WriteString(w, "hello, world")
-				written <- err // what fits its buffer the server may look at later
+				written <- err // bytes that fit its buffer the server may read later
 			case "/longer":
 				w.Header().Set("Content-Length", "5")
 				_, _ = io.WriteString(w, "hello")
@@ -428,7 +428,7 @@ func TestConformanceContinue(t *testing.T) {
 	})
 }
 
-// TestConformanceController has a handler's controls do what net/http says of them.
+// TestConformanceController has a handler's controls act as net/http documents them.
 func TestConformanceController(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		r := p.connect(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -90,7 +90,7 @@ func TestConformanceFullDuplex(t *testing.T) {
 	})
 }
 
-// TestConformanceHalfClose has the answer begin when the upload has ended, and the upload go on
+// TestConformanceHalfClose has the answer begin when the upload has ended, and the upload continue
 // when the answer has been half read.
 func TestConformanceHalfClose(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
@@ -277,7 +277,7 @@ func TestConformanceMoreThanTheServerTakes(t *testing.T) {
 	})
 }
 
-// TestConformanceStalledReaders has those who do not read stop nobody else.
+// TestConformanceStalledReaders has stalled readers stop no others.
 func TestConformanceStalledReaders(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		const stalled = 50

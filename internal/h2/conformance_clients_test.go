@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// How a server answers each breach of the protocol h2spec looks at. Here is what clients can do
-// within it, and what may pile up.
+// h2spec tests how a server answers each breach of the protocol. Here are the actions of clients
+// within it, and the resources that may pile up.
 
 // crowd counts the handlers that run at once.
 type crowd struct{ now, most, all atomic.Int64 }

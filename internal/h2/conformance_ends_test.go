@@ -60,14 +60,14 @@ func TestConformanceHandlersThatGiveUp(t *testing.T) {
 	})
 }
 
-// handled is what a handler has seen of its request's end.
+// handled is a handler's view of its request's end.
 type handled struct {
 	read, write error
 	cause       error // of the context
 }
 
-// deadline is a context whose deadline passes when the test says so. A deadline by the clock may pass
-// before a busy machine has brought the request to its handler, which then never begins.
+// deadline is a context whose deadline passes when the test wants it. A deadline by the clock may
+// pass before a busy machine has brought the request to its handler, which then never begins.
 type deadline struct {
 	context.Context
 	passed chan struct{}

@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// script is what a peer says in a fuzz test: frames that are nearly good, so that they come further
+// script is a peer's input in a fuzz test: frames that are nearly good, so that they come further
 // than bytes at random.
 type script struct {
 	rest   []byte
@@ -108,7 +108,7 @@ func (s *script) header() []byte {
 	return bytes.Clone(s.block.Bytes())
 }
 
-// frame adds one. What cannot be written is left out.
+// frame adds one. An invalid frame is left out.
 func (s *script) frame() {
 	switch s.byte() % 13 {
 	case 12: // many requests or answers at once

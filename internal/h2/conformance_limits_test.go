@@ -121,8 +121,8 @@ func TestConformanceStuckWrites(t *testing.T) {
 	})
 }
 
-// TestConformanceRefusals has a client say of a request that it was not begun where that is
-// certain, and only there.
+// TestConformanceRefusals has a client report that a request was not begun where that is certain,
+// and only there.
 func TestConformanceRefusals(t *testing.T) {
 	conformClient(t, func(t *testing.T, client implementation) {
 		for code, refused := range map[http2.ErrCode]bool{
@@ -262,7 +262,8 @@ func TestConformanceWindowsOfPeers(t *testing.T) {
 	})
 }
 
-// TestConformanceWindowIsHeld has a server that sends more than it may fail, while nobody reads.
+// TestConformanceWindowIsHeld has a server that sends more than it may fail, while the client does
+// not read.
 func TestConformanceWindowIsHeld(t *testing.T) {
 	conformClient(t, func(t *testing.T, client implementation) {
 		requests, p := serverPeer(t, client, generous...)
@@ -291,7 +292,7 @@ func TestConformanceWindowIsHeld(t *testing.T) {
 	})
 }
 
-// flood is how much a peer may say that is to be answered while it reads nothing, before it is
+// flood is how many bytes that demand answers a peer may send while it reads nothing, before it is
 // stopped.
 const flood = 64 << 20
 
@@ -335,7 +336,7 @@ func TestConformanceFloods(t *testing.T) {
 	}
 }
 
-// flood says the same until it is stopped, or nobody hears it any more.
+// flood sends the same until it is stopped, or the connection has ended.
 func (p *peer) flood(frame func(f *http2.Framer) error) {
 	p.t.Helper()
 	var b bytes.Buffer

@@ -34,7 +34,7 @@ const (
 	stalled = 200 * time.Millisecond
 )
 
-// reading says how an attacker reads what the other side sends.
+// reading is how an attacker reads what the other side sends.
 type reading int
 
 const (
@@ -62,7 +62,7 @@ type attack struct {
 	// ask makes requests from the client of a connection, in an attack on a client. The function
 	// that it returns is called before each chunk.
 	ask func(ctx context.Context, requests http.RoundTripper) (more func())
-	// say appends what a connection sends as its i-th message.
+	// say appends the i-th message of a connection.
 	say func(b []byte, i int) []byte
 }
 
@@ -87,7 +87,7 @@ func TestSecMemory(t *testing.T) {
 	}
 }
 
-// compare attacks all implementations, and returns what is wrong with ours, or "" if nothing is.
+// compare attacks all implementations, and returns the defect of ours, or "" if there is none.
 func (a attack) compare(t *testing.T) (excess string) {
 	t.Helper()
 	held := map[string]int{}
@@ -276,8 +276,7 @@ func (c *counted) awaitTaken() bool {
 	return c.taken.Load() >= c.sent.Load()
 }
 
-// live returns the bytes of objects and goroutine stacks in use, without those that only await
-// collection.
+// live returns the bytes of objects and goroutine stacks in use, without garbage.
 func live() int {
 	var m runtime.MemStats
 	const alike = 128 << 10

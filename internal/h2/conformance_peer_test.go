@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// peer is the other end of a connection, which says whatever a case wants it to say.
+// peer is the other end of a connection, which sends whatever a case wants.
 type peer struct {
 	t      *testing.T
 	conn   net.Conn
@@ -27,7 +27,7 @@ type peer struct {
 	heard chan heardFrame
 }
 
-// heardFrame is what is kept of a frame.
+// heardFrame is the kept part of a frame.
 type heardFrame struct {
 	http2.FrameHeader
 
@@ -174,7 +174,7 @@ func (p *peer) fields(fields ...string) []byte {
 	return bytes.Clone(p.block.Bytes())
 }
 
-// head sends a header. What becomes of it the case finds out otherwise.
+// head sends a header. The case finds its outcome otherwise.
 func (p *peer) head(stream uint32, end bool, fields ...string) {
 	_ = p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, EndStream: end, EndHeaders: true, BlockFragment: p.fields(fields...)})
 }
@@ -198,7 +198,7 @@ func (p *peer) ask(stream uint32, end bool, fields ...string) {
 	p.head(stream, end, append([]string{":method", "POST", ":scheme", "http", ":authority", "cluster.example", ":path", "/"}, fields...)...)
 }
 
-// asked is what has become of a request of a client.
+// asked is the outcome of a request of a client.
 type asked struct {
 	status int
 	body   string

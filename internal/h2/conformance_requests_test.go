@@ -238,7 +238,7 @@ func TestConformanceHeadersAreCompressed(t *testing.T) {
 	})
 }
 
-// TestConformanceConnectionHeaders keeps what HTTP/1.1 says about its connection out of HTTP/2.
+// TestConformanceConnectionHeaders keeps HTTP/1.1's connection headers out of HTTP/2.
 func TestConformanceConnectionHeaders(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		handler, requests := seen()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// verdict is what a client makes of a server that breaks the protocol, or does not.
+// verdict is a client's reaction to a server that breaks the protocol, or does not.
 type verdict int
 
 const (
@@ -25,11 +25,11 @@ const (
 	either                 // the request ends, one way or the other
 )
 
-// breach is what a server says instead of an answer on a stream.
+// breach is a server's output instead of an answer on a stream.
 type breach struct {
 	say  func(p *peer, stream uint32)
 	want verdict
-	// lenient says that x/net's client lets it pass, or does not see it.
+	// lenient means that x/net's client lets it pass, or does not see it.
 	lenient bool
 }
 
@@ -260,7 +260,7 @@ var breaches = map[string]breach{
 	}},
 }
 
-// TestConformanceServersThatBreakTheProtocol has the client fail what is broken, and nothing more.
+// TestConformanceServersThatBreakTheProtocol has the client fail broken streams, and nothing more.
 // Nothing hangs.
 func TestConformanceServersThatBreakTheProtocol(t *testing.T) {
 	for name, breach := range breaches {

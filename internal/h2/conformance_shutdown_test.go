@@ -227,7 +227,7 @@ func TestConformanceConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestConformanceOverTLS has a connection whose ends say goodbye be no end of what was under way.
+// TestConformanceOverTLS has a connection whose ends announce their end not end requests under way.
 func TestConformanceOverTLS(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	certificates := certified.TLS.Certificates

@@ -38,7 +38,7 @@ const patience = 30 * time.Second
 // origin is where requests of the suite go.
 const origin = "http://cluster.example"
 
-// options are what a case needs a side to be configured with. The zero value leaves it as it is.
+// options are the settings of a side that a case needs. The zero value leaves it as it is.
 type options struct {
 	maxHeader       int           // the largest header, of a request at the server and of an answer at the client
 	maxStreams      int           // how many requests the server answers at once
@@ -81,7 +81,7 @@ type implementation struct {
 	client func(t testing.TB, conn net.Conn, o options) requester
 	// server serves the connection, in a goroutine of its own.
 	server func(t testing.TB, conn net.Conn, handler http.Handler, o options) side
-	// refused says whether a request's error means that the server has certainly not begun it.
+	// refused reports whether a request's error means that the server has certainly not begun it.
 	refused func(err error) bool
 }
 
@@ -164,7 +164,7 @@ var ours = implementation{
 	refused: func(err error) bool { return errors.Is(err, h2.ErrRefused) },
 }
 
-// settings are what this package is told.
+// settings are this package's settings.
 func (o options) settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: o.frameSize, MaxHeaderBytes: o.maxHeader, MaxStreams: o.maxStreams,
@@ -185,7 +185,7 @@ func newBudget(t testing.TB) *h2.Budget {
 // implementations are all there are.
 var implementations = []implementation{wellKnown, ours}
 
-// pairing is what a case runs for.
+// pairing is a pair of sides that a case runs for.
 type pairing struct{ client, server implementation }
 
 // conform runs a case for each pair, and looks whether all goroutines that came of it have ended.
@@ -427,7 +427,7 @@ func wantCut(t *testing.T, what string, body io.Reader) {
 	}
 }
 
-// receive waits for what a goroutine of the case has to say.
+// receive waits for a value from a goroutine of the case.
 func receive[T any](t *testing.T, what string, from <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(patience)

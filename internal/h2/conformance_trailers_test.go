@@ -59,8 +59,8 @@ func TestConformanceRequestTrailers(t *testing.T) {
 	})
 }
 
-// TestConformanceTrailersThatMayNotBe has a server take no trailer for what says how long a request
-// is: it does not expect one that was announced, and ends a request that has one.
+// TestConformanceTrailersThatMayNotBe has a server accept no trailer as the length of a request: it
+// does not expect one that was announced, and ends a request that has one.
 func TestConformanceTrailersThatMayNotBe(t *testing.T) {
 	conformServer(t, func(t *testing.T, server implementation) {
 		type taken struct {

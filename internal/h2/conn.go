@@ -23,7 +23,7 @@ const (
 	maxLingering = 1 << 20
 )
 
-// conn is what a client's connection and a server's have in common: its beginning, its reader, and
+// conn is the common part of a client's connection and a server's: its beginning, its reader, and
 // its end.
 type conn struct {
 	mux
@@ -31,7 +31,7 @@ type conn struct {
 	reader  reader
 	begun   chan struct{} // closed when the peer's settings were received
 	done    chan struct{} // closed when the reader has ended
-	isEnded atomic.Bool   // the connection has an error; the reader looks at it without the lock
+	isEnded atomic.Bool   // the connection has an error; the reader reads it without the lock
 
 	// The lock guards the following fields.
 	liveness      liveness

@@ -21,7 +21,7 @@ import (
 // errDeadline is the error of reads and writes after their deadline.
 var errDeadline = fmt.Errorf("http2: %w", os.ErrDeadlineExceeded)
 
-// service is what all exchanges of a connection share.
+// service is shared by all exchanges of a connection.
 type service struct {
 	handler    http.Handler
 	logger     *slog.Logger
@@ -32,7 +32,7 @@ type service struct {
 }
 
 // exchange is a server's stream: a request, and the answer that its handler writes. It is the
-// handler's http.ResponseWriter, and belongs to the handler's goroutine, but for the request's body
+// handler's http.ResponseWriter, and belongs to the handler's goroutine, except the request's body
 // and the fields that the connection's lock guards. It ends when the handler returns, at the
 // latest.
 type exchange struct {
@@ -122,7 +122,7 @@ func (x *exchange) freePlaceLocked() {
 // abort resets a stream whose handler has not returned: its answer is not complete.
 func (x *exchange) abort(reason any) {
 	x.fail(http2.ErrCodeInternal, errHandlerDone)
-	if reason == nil || reason == http.ErrAbortHandler { //nolint:errorlint // nobody wraps it
+	if reason == nil || reason == http.ErrAbortHandler { //nolint:errorlint // it is not wrapped
 		return
 	}
 	stack := slog.String("stack", string(debug.Stack()))

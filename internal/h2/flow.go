@@ -27,7 +27,8 @@ const (
 
 // Windows are a stream's windows for what it receives, in bytes.
 type Windows struct {
-	// Initial is what the peer may send at first, Max what it may send when its reader keeps up.
+	// Initial is how much the peer may send at first, Max how much it may send when its reader keeps
+	// up.
 	Initial, Max int
 }
 
@@ -91,7 +92,7 @@ func (w *receiveWindow) increment() int {
 }
 
 // connectionCredit is how much the peer may send on all streams together. It is opened as bytes
-// arrive, read or not: streams and the budget bound what is unread.
+// arrive, read or not: streams and the budget bound the unread bytes.
 type connectionCredit struct{ granted, owed int }
 
 // take counts received bytes, and returns what to grant the peer. It reports false if the bytes are

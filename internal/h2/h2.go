@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2 is HTTP/2 (RFC 9113) for the tunnel's connections with authenticated peers: those of
-// agents, open for days, each with hundreds of streams, and those of agents to API servers. Ports
-// that anyone can reach use net/http. docs/adr/0028 gives the reasons, and lists which test covers
-// which published attack.
+// Package h2 is HTTP/2 (RFC 9113) for the tunnel's connections with authenticated peers:
+// connections of agents, open for days, each with hundreds of streams, and agents' connections to
+// API servers. Ports that anyone can reach use net/http. docs/adr/0028 gives the reasons, and lists
+// which test covers which published attack.
 //
 // # Promises
 //
-// Requests, answers and their errors are those of net/http. No peer makes a connection hold more
-// than its bounds, however the peer reads or writes: [Settings] has the bounds of one connection,
-// [Limits] those of all connections that share a [Budget]. Output that can wait (headers, data)
-// waits until the peer reads. Output that cannot wait (resets, window updates, answers to control
-// frames) is counted; too much of it ends the connection.
+// Requests, answers and their errors are as in net/http. No peer makes a connection hold more than
+// its bounds, however the peer reads or writes: [Settings] has the bounds of one connection,
+// [Limits] the bounds of all connections that share a [Budget]. Output that can wait (headers,
+// data) waits until the peer reads. Output that cannot wait (resets, window updates, answers to
+// control frames) is counted; too much of it ends the connection.
 //
 // # States
 //
@@ -37,11 +37,11 @@
 // goroutine that has read it, while another goroutine reads on.
 //
 // Calls between the parts of a connection run one way: [Client] and [Server] use conn, conn uses
-// the reader of frames, the reader uses streams, and streams use what they share (mux): output,
-// flow control, and the connection's account at the budget. Four interfaces lead back up. role is
-// what a client and a server do otherwise, streamHandler is the request that a stream carries,
-// ender ends the connection after a failed write, and member is a connection as its budget knows
-// it.
+// the reader of frames, the reader uses streams, and streams use their shared parts (mux): output,
+// flow control, and the connection's account at the budget. Four interfaces lead back up. role
+// holds the differences of a client and a server, streamHandler is the request that a stream
+// carries, ender ends the connection after a failed write, and member is a connection as its budget
+// knows it.
 //
 // The window of a stream is how much the peer may send before its reader has read anything. It
 // adapts to the reader. A large window is memory that an idle reader holds. A small one limits a
@@ -54,11 +54,11 @@
 // # Locks
 //
 // One lock, mux.mu, guards a connection and its streams: a frame usually concerns a stream, the
-// output and the flow control together, and one lock for them is what keeps a small request cheap.
-// Methods with the suffix Locked require it. Some release it while they wait or write, as their
-// comments say; the fields of the reader need no lock, since one goroutine reads at a time. A
-// budget's lock comes before mux.mu: no goroutine acquires a budget's lock while it holds a
-// connection's. The lock that joins records below TLS comes last.
+// output and the flow control together, and one lock for them keeps a small request cheap. Methods
+// with the suffix Locked require it. Some release it while they wait or write, see their comments;
+// the fields of the reader need no lock, since one goroutine reads at a time. A budget's lock comes
+// before mux.mu: no goroutine acquires a budget's lock while it holds a connection's. The lock that
+// joins records below TLS comes last.
 //
 // # What the package does not do
 //
@@ -101,8 +101,8 @@ var (
 	errMalformed   = errors.New("http2: malformed request")
 )
 
-// Settings are those of one side of a connection. All fields are required unless their comment
-// says otherwise.
+// Settings are the settings of one side of a connection. All fields are required unless their
+// comment makes them optional.
 type Settings struct {
 	// Windows are how many bytes of one stream this side takes before its reader has read them.
 	Windows Windows
@@ -146,8 +146,9 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// peerSettings are what the peer has announced, without what concerns frames alone (see [output]).
-// Before that a peer takes as many streams as the least generous of usual servers.
+// peerSettings are the settings that the peer has announced, without the ones that concern frames
+// alone (see [output]). Before that a peer takes as many streams as the least generous of usual
+// servers.
 type peerSettings struct {
 	window      int // how much it takes on a stream at first
 	streams     int // how many streams it takes at once

@@ -177,7 +177,8 @@ func (e *headerEncoder) setTableSize(bytes uint32) {
 	e.hpack.SetMaxDynamicTableSize(min(bytes, headerTable))
 }
 
-// names are those of common fields, in net/http's form. Their case is changed without allocating.
+// names are the names of common fields, in net/http's form. Their case is changed without
+// allocating.
 var names = [...]string{
 	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods",
@@ -251,8 +252,8 @@ func contentLength(values []string) (int64, bool) {
 	return int64(length), true
 }
 
-// isFraming reports whether a field says how long a message is. Trailers cannot have such fields
-// (RFC 9110, 6.5.1).
+// isFraming reports whether a field declares the length of a message. Trailers cannot have such
+// fields (RFC 9110, 6.5.1).
 func isFraming(name string) bool {
 	return slices.Contains([]string{"Content-Length", "Transfer-Encoding", "Trailer"}, http.CanonicalHeaderKey(name))
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// What a server owes itself beyond what the suite asks of every server: an authenticated peer may
-// be hostile.
+// Bounds of a server beyond the suite's demands: an authenticated peer may be hostile.
 
 // TestPeersThatDoNotBegin requires that a side ends a connection whose peer has not begun HTTP/2 in
 // time, even if the peer sends bytes.
@@ -71,8 +70,8 @@ func TestPeersThatDoNotBegin(t *testing.T) {
 	}
 }
 
-// TestShutdownBeforeTheBeginning has a server that goes before it has begun say so in the right
-// order.
+// TestShutdownBeforeTheBeginning has a server that ends before it has begun announce it in the
+// right order.
 func TestShutdownBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	near, far := loopbackPair(t)
@@ -95,8 +94,8 @@ func TestShutdownBeforeTheBeginning(t *testing.T) {
 	receive(t, "the end", ended)
 }
 
-// TestSettingsThatChangeAllTheTime ends a client that has the server look at all its streams again
-// and again, and reads the answers.
+// TestSettingsThatChangeAllTheTime ends a client that makes the server walk over all its streams
+// again and again, and reads the answers.
 func TestSettingsThatChangeAllTheTime(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *peer, i int){
@@ -229,8 +228,9 @@ func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
 	}
 }
 
-// TestFloodsOfWhatMeansNothing has a server neither keep nor answer what costs its peer a few bytes
-// and asks for nothing (CVE-2019-9513, -9516, -9518): it goes on, or ends the connection.
+// TestFloodsOfWhatMeansNothing has a server neither keep nor answer frames that cost their peer a
+// few bytes and ask for nothing (CVE-2019-9513, -9516, -9518): it continues, or ends the
+// connection.
 func TestFloodsOfWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	for name, frame := range map[string]func(p *peer, i uint32){

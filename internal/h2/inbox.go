@@ -9,8 +9,8 @@ import "sync"
 // lock guards it. The reader of the connection fills it, and one goroutine of the stream empties
 // it. Each does so in two steps (reserve and commit, front and consume), and copies bytes between
 // them without the lock. Between the steps the first goroutine owns the free part of the last
-// chunk, and the second the unread part of those that front has returned. So neither step frees a
-// chunk that the other goroutine uses.
+// chunk, and the second the unread part of the chunks that front has returned. So neither step
+// frees a chunk that the other goroutine uses.
 type inbox struct {
 	chunks    []*chunk
 	size      int

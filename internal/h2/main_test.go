@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 
-// settings are those of both sides, with small windows.
+// settings are the settings of both sides, with small windows.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.Windows{Initial: 64 << 10, Max: 1 << 20}, FrameSize: 64 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100,

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// mux is what the streams of one connection share. Its parts share one lock because they change
-// together: a frame of data takes from a stream's window and from the connection's, and goes behind
-// what is pending; the end of a stream concerns the table, the budget and the output. Each part is
-// a value with a subject of its own, and none calls mux.
+// mux is shared by the streams of one connection. Its parts share one lock because they change
+// together: a frame of data takes from a stream's window and from the connection's, and is appended
+// to the pending output; the end of a stream concerns the table, the budget and the output. Each
+// part is a value with a subject of its own, and none calls mux.
 type mux struct {
-	mu       sync.Mutex // guards all fields below, and those of all streams
+	mu       sync.Mutex // guards all fields below, and the fields of all streams
 	isServer bool       // constant, as are settings
 	settings Settings
 	network  network // needs no lock
@@ -44,7 +44,7 @@ func (m *mux) addLocked(s *stream, id uint32) {
 func (m *mux) hasLocked(s *stream) bool { return m.streams[s.id] == s }
 
 // removeLocked removes a stream that has ended in both directions. Its room in the budget is free
-// again, but for a request: its handler may still use the header, and frees it when it returns.
+// again, except for a request: its handler may still use the header, and frees it when it returns.
 func (m *mux) removeLocked(s *stream) {
 	if !m.hasLocked(s) {
 		return
@@ -87,7 +87,7 @@ func (m *mux) wake() {
 	m.wakes = m.wakes[:0]
 }
 
-// resizeLocked changes how much the peer takes on each stream at first, also on those that exist.
+// resizeLocked changes how much the peer takes on each stream at first, including existing ones.
 func (m *mux) resizeLocked(window int) error {
 	more := window - m.peer.window
 	m.peer.window = window

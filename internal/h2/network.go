@@ -61,7 +61,7 @@ func (n *network) write(p []byte) (int, error) {
 }
 
 // close closes the connection. TLS first sends an alert. It does not do so while another goroutine
-// writes, but it does not know of a write that goes on below it, for which the alert would wait.
+// writes, but it does not know of a current write below it, for which the alert would wait.
 func (n *network) close() error {
 	if n.coalesced != nil && n.coalesced.flushing.Load() {
 		_ = n.coalesced.Close()

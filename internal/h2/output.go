@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// These constants bound what a connection keeps for a peer that reads slowly or not at all. The
-// length of pending is at most their sum and one frame or header beyond maxPending. What is being
-// written was pending before, so the same bound applies to it.
+// These constants bound the output that a connection keeps for a peer that reads slowly or not at
+// all. The length of pending is at most their sum and one frame or header beyond maxPending. Bytes
+// that are being written were pending before, so the same bound applies to them.
 const (
 	// maxPending is the number of pending bytes at which data and headers wait (CVE-2019-9517). It
 	// is also the size of the largest data frame, even if the peer accepts larger ones.
@@ -62,8 +62,8 @@ type output struct {
 
 	window    int       // what the peer takes on all streams together
 	frameSize int       // the largest frame that the peer takes
-	headers   []*waiter // those that wait to append a header, in order of arrival
-	data      []*waiter // those that wait to append data, in order of arrival
+	headers   []*waiter // waiters to append a header, in order of arrival
+	data      []*waiter // waiters to append data, in order of arrival
 
 	watch writeWatch
 }
@@ -126,7 +126,7 @@ func (o *output) withHeader(id uint32, end bool) []byte {
 	return appendBlock(o.buffer(), id, o.encoder.block.Bytes(), end, o.frameSize)
 }
 
-// flushLocked writes what is pending, unless another goroutine is writing. It releases the lock
+// flushLocked writes the pending output, unless another goroutine is writing. It releases the lock
 // while it writes.
 func (o *output) flushLocked() {
 	if !o.canFlush() {
@@ -142,7 +142,7 @@ func (o *output) flushLocked() {
 	o.drained.Broadcast()
 }
 
-// flushSoonLocked has another goroutine write what is pending.
+// flushSoonLocked has another goroutine write the pending output.
 func (o *output) flushSoonLocked() {
 	if o.canFlush() {
 		o.isWriting = true
@@ -164,7 +164,7 @@ func (o *output) drain() {
 // shouldWrite reports whether the writing goroutine has more to write.
 func (o *output) shouldWrite() bool { return len(o.pending) > 0 && (o.err == nil || o.isLingering) }
 
-// writeLocked writes what is pending now. It releases the lock while it writes.
+// writeLocked writes the pending output now. It releases the lock while it writes.
 func (o *output) writeLocked() {
 	p := o.pending
 	o.pending, o.urgent, o.most = nil, 0, max(o.most, len(p))
@@ -268,7 +268,7 @@ func (o *output) widenLocked(increment int) bool {
 }
 
 // stopLocked ends the output. The streams of goroutines that wait with data are ended by the
-// caller; those that wait with headers may not have a stream yet.
+// caller; goroutines that wait with headers may not have a stream yet.
 func (o *output) stopLocked(err error) {
 	o.err = err
 	if o.watch.timer != nil {

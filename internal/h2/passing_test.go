@@ -84,7 +84,7 @@ type writerTo struct {
 func (b writerTo) WriteTo(w io.Writer) (int64, error) { return b.write(w) }
 
 // TestBodyThatWritesAnotherLength has bodies write more or less than was announced, or break off:
-// nobody may take them for whole ones.
+// they must not count as whole ones.
 func TestBodyThatWritesAnotherLength(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("broken off")

@@ -76,7 +76,7 @@ func (p *Pool) take(conn *tls.Conn) error {
 	return nil
 }
 
-// readyLocked returns a connection that takes a request; nil if there is none. It forgets those
+// readyLocked returns a connection that takes a request; nil if there is none. It forgets the ones
 // that never will again, and closes idle ones beyond the first that has room.
 func (p *Pool) readyLocked() *Client {
 	var found *Client

@@ -87,9 +87,9 @@ func (r *reader) readSettings(f frame, p []byte) error {
 	return m.out.answerLocked(appendSettingsAck(m.out.buffer()))
 }
 
-// readWindowUpdate opens the window of a stream, or the connection's if id is zero. What is wrong
-// about a stream's window costs only the stream. An update for a stream that has ended may have
-// been on its way; one for a stream that does not exist yet cannot.
+// readWindowUpdate opens the window of a stream, or the connection's if id is zero. A breach about
+// a stream's window costs only the stream. An update for a stream that has ended may have been on
+// its way; one for a stream that does not exist yet cannot.
 func (r *reader) readWindowUpdate(id uint32, increment int) error {
 	m := r.mux
 	m.mu.Lock()

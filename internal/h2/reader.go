@@ -36,14 +36,14 @@ type reader struct {
 	hasBegun    bool          // the peer's settings were received
 }
 
-// role is what a client does otherwise than a server. The reader calls its methods without the
+// role holds the differences of a client and a server. The reader calls its methods without the
 // lock.
 type role interface {
 	// openStream handles the header of a stream that is not in the table.
 	openStream(id uint32, d *headerDecoder) error
 	// continueStream handles a later header of a stream.
 	continueStream(s *stream, d *headerDecoder) error
-	// goAway handles a GOAWAY with the last stream that the peer has looked at.
+	// goAway handles a GOAWAY with the last stream that the peer has processed.
 	goAway(last uint32)
 	// pong handles the answer to a PING that asked this question.
 	pong(question byte)

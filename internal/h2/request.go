@@ -258,8 +258,8 @@ func (h *requestHead) encode(e *headerEncoder) {
 	}
 }
 
-// addCookies adds each cookie as a field of its own, so that HPACK compresses those that stay the
-// same (RFC 9113, 8.2.3).
+// addCookies adds each cookie as a field of its own, so that HPACK compresses unchanged ones (RFC
+// 9113, 8.2.3).
 func addCookies(e *headerEncoder, values []string) {
 	for _, value := range values {
 		for crumb := range strings.SplitSeq(value, "; ") {

@@ -5,8 +5,8 @@ package h2
 
 import "cmp"
 
-// send sends data, as fast as the peer takes it, and the end of what is sent. It returns how much
-// was sent, or will be.
+// send sends data, as fast as the peer takes it, and the end of the data. It returns how much was
+// sent, or will be.
 func (s *stream) send(p []byte, end bool) (int, error) {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *stream) enqueueLocked(p []byte, end bool) (sent int, err error) {
 }
 
 // awaitRoomLocked blocks until there may be room for data: in the stream's window if that is
-// closed, or else in the output. It first writes what is pending, without a place in the queue:
+// closed, or else in the output. It first writes the pending output, without a place in the queue:
 // other streams can meanwhile append to the next write.
 func (s *stream) awaitRoomLocked(isWindowClosed bool) {
 	o, turn := &s.mux.out, &s.out.turn

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// ServerParams are what NewServer needs. All are required.
+// ServerParams are the arguments of NewServer. All are required.
 type ServerParams struct {
 	Settings Settings
 	Budget   *Budget
@@ -55,8 +55,8 @@ func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 	return s
 }
 
-// Serve serves the connection until it ends, and returns why. Handlers may go on for a little
-// longer; their requests' contexts have ended. It is called once.
+// Serve serves the connection until it ends, and returns why. Handlers may run for a little longer;
+// their requests' contexts have ended. It is called once.
 func (s *Server) Serve() error {
 	s.start("", http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(s.settings.MaxStreams)})
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Server) pong(question byte) {
 // goAway implements [role]. The client closes the connection when it has all answers.
 func (*Server) goAway(uint32) {}
 
-// openStream implements [role]: the header is that of a request. The stream is admitted first, so
+// openStream implements [role]: the header belongs to a request. The stream is admitted first, so
 // that a refused request costs nothing more, then the request is parsed without the lock, and the
 // reader hands it over after the frame.
 func (s *Server) openStream(id uint32, d *headerDecoder) error {

@@ -31,8 +31,7 @@ type outgoing struct {
 	turn   waiter // signaled when it is the stream's turn, the window has grown, or sending has ended
 }
 
-// incoming is the direction that this side receives. What has come before its end can still be
-// read.
+// incoming is the direction that this side receives. Bytes from before its end can still be read.
 type incoming struct {
 	inbox     inbox
 	window    receiveWindow
@@ -95,7 +94,7 @@ func (s *stream) wakeLocked() {
 	s.owner.receivedLocked()
 }
 
-// endLocked ends both directions early. What has come before can still be read.
+// endLocked ends both directions early. Earlier bytes can still be read.
 func (s *stream) endLocked(err error) {
 	if s.err == nil {
 		s.err = err
@@ -108,8 +107,8 @@ func (s *stream) endLocked(err error) {
 	s.owner.endedLocked(s.err)
 }
 
-// resetLocked ends both directions with a reset, unless they have ended. What has come is dropped.
-// The caller flushes.
+// resetLocked ends both directions with a reset, unless they have ended. Received bytes are
+// dropped. The caller flushes.
 func (s *stream) resetLocked(code http2.ErrCode, err error) {
 	s.dropLocked()
 	if !s.mux.hasLocked(s) {

@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// TestWindowFollowsItsReader lets a reader read whole windows, and looks at what the peer may send
-// afterwards.
+// TestWindowFollowsItsReader lets a reader read whole windows, and checks how much the peer may
+// send afterwards.
 func TestWindowFollowsItsReader(t *testing.T) {
 	t.Parallel()
 	const rtt = 30 * time.Millisecond
@@ -130,8 +130,8 @@ func (s *rawPeer) fill(stream uint32, body io.Reader, window int, every time.Dur
 	return window
 }
 
-// TestReadersThatKeepUpAreNotEnded has many windows grow, and then all readers stand still for a
-// while: what may come by then fits into the memory, and none of them is ended.
+// TestReadersThatKeepUpAreNotEnded has many windows grow, and then stops all readers for a while:
+// the bytes that may come by then fit into the memory, and none of them is ended.
 func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func (s *rawPeer) answer(client *h2.Client) (stream uint32, body io.ReadCloser) 
 	return head.StreamID, (<-answered).Body
 }
 
-// granted is what the peer was told that it may send, since the last call.
+// granted is how much the peer was told that it may send, since the last call.
 func (s *rawPeer) granted(stream uint32) (bytes int) {
 	for {
 		select {
