@@ -37,8 +37,8 @@ func benchmarked(b *testing.B) (wanted, live *unstructured.Unstructured) {
 	return wanted, s.live(b)
 }
 
-// The paths that objects without a change take: Settled is asked about every object that is looked
-// at, and Strip about every event of an object that has rules.
+// The paths that objects without a change take: Settled is asked about every object that is
+// checked, and Strip about every event of an object that has rules.
 
 func BenchmarkSettled(b *testing.B) {
 	wanted, live := benchmarked(b)

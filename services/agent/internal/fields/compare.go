@@ -31,13 +31,13 @@ type Change struct {
 	// Old is the wanted value and New the one in the cluster, or "" if it does not exist. Texts are
 	// written as they are, other values in JSON.
 	Old, New string
-	// Manager owns the field in the cluster. It is "" if nobody does, for example after its
+	// Manager owns the field in the cluster. It is "" if no manager does, for example after its
 	// removal.
 	Manager string
 }
 
 // Compare returns the fields of wanted that differ in live, the object in the cluster with its
-// managedFields, ordered by path. Fields that wanted does not name do not count, nor do those that
+// managedFields, ordered by path. Fields that wanted does not name do not count, nor do fields that
 // the API server keeps. The values of Secrets are always shown as "(masked)".
 func Compare(live, wanted *unstructured.Unstructured) []Change {
 	ours, theirs := owners(live)
@@ -60,7 +60,7 @@ func Compare(live, wanted *unstructured.Unstructured) []Change {
 	return c.found
 }
 
-// claim is the part of an entry that says who set a field, and when.
+// claim is the part of an entry with the manager and the time of a field.
 type claim struct {
 	manager, time string
 	fields        tree
@@ -148,7 +148,7 @@ func nameKey(item any) map[string]any {
 }
 
 // isEqual reports whether the values are the same. The API server writes quantities in its own way:
-// as long as the field is Leat's nobody has changed it, and "1000m" may have become "1".
+// as long as the field is Leat's no one has changed it, and "1000m" may have become "1".
 func isEqual(p place) bool {
 	if equality.Semantic.DeepEqual(p.wanted, p.live) || isSame(p.wanted, p.live) {
 		return true

@@ -33,9 +33,9 @@ func (i Ignored) Field(o *unstructured.Unstructured, name string) bool {
 	return isThere && !isLeft
 }
 
-// cut removes the part of value at the end of path and returns what is left: nil if that is
-// nothing. It changes value, unless it reports that there is no such part. The names of fields may
-// hold dots and brackets, so only the value shows where one ends.
+// cut removes the part of value at the end of path and returns the rest: nil if there is none. It
+// changes value, unless it reports that there is no such part. The names of fields may hold dots
+// and brackets, so only the value shows where one ends.
 func cut(value any, path string) (left any, isThere bool) {
 	if path == "" {
 		return nil, true

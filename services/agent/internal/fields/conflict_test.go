@@ -63,8 +63,8 @@ func expand(t *testing.T, all, want string) *unstructured.Unstructured {
 	return thing(t, want)
 }
 
-// TestYieldedIsAppliedAtOnce lets any manifest meet any owners: what is left of it without the
-// fields that the API server names in conflicts is applied without any, and takes nothing away from
+// TestYieldedIsAppliedAtOnce lets any manifest meet any owners: the rest of it without the fields
+// that the API server names in conflicts is applied without any, and takes nothing away from
 // others.
 func TestYieldedIsAppliedAtOnce(t *testing.T) {
 	t.Parallel()

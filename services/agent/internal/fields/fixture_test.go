@@ -103,7 +103,7 @@ func newServer(t fataler) *server {
 	return &server{manager: managedfieldstest.NewTestFieldManager(converter{parser.Type("thing")}, gvk)}
 }
 
-// apply applies a manifest as somebody.
+// apply applies a manifest as a manager.
 func (s *server) apply(t fataler, manager string, o *unstructured.Unstructured, force bool) error {
 	t.Helper()
 	o = o.DeepCopy()
@@ -165,7 +165,7 @@ func decoded(t fataler, text []byte) *unstructured.Unstructured {
 	return o
 }
 
-// thing completes what is special of a manifest.
+// thing completes the special part of a manifest.
 func thing(t fataler, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := decoded(t, []byte(`{"apiVersion": "example.test/v1", "kind": "Thing"}`))

@@ -51,12 +51,12 @@ func Touched(o *unstructured.Unstructured) bool {
 }
 
 // HandOver returns the managedFields of live with the deployers' fields in Leat's own entry, of
-// that version. The next apply then conflicts with none of them, and removes those that the
+// that version. The next apply then conflicts with none of them, and removes the ones that the
 // manifest does not name. Entries of subresources and of others stay. It reports false if there is
 // nothing to hand over. The result shares parts with live, which is not changed.
 //
-// Nobody owns the annotation of kubectl apply afterwards: it names what kubectl applied last, which
-// is no longer true of the object. The caller removes it together with the entries.
+// The annotation of kubectl apply has no owner afterwards: it names what kubectl applied last,
+// which is no longer true of the object. The caller removes it together with the entries.
 func HandOver(live *unstructured.Unstructured, apiVersion string) ([]any, bool) {
 	var rest []any
 	var own entry

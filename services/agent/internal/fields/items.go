@@ -81,7 +81,7 @@ func countEqual(item any, key map[string]any) int {
 	return n
 }
 
-// nameOf returns the name of a live item in a tree, or "" if nobody owns it. Live items have all
+// nameOf returns the name of a live item in a tree, or "" if it has no owner. Live items have all
 // fields of their key.
 func nameOf(item any, keys map[string]map[string]any) string {
 	for name, key := range keys {

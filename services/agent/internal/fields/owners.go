@@ -24,7 +24,7 @@ func (e entry) subresource() string { return e.text("subresource") }
 func (e entry) owned() tree         { return child(tree(e), "fieldsV1") }
 
 // isOurs reports whether this is the one entry with the fields that Leat has applied. Leat's other
-// requests have entries of their own, which count as somebody else's.
+// requests have entries of their own, which count as others'.
 func (e entry) isOurs() bool {
 	return e.manager() == Manager && e.operation() == opApply && e.subresource() == ""
 }
@@ -61,7 +61,7 @@ func ownEntry(o *unstructured.Unstructured) (int, entry) {
 	return -1, nil
 }
 
-// owners returns the fields that Leat has applied, and those that all other entries own.
+// owners returns the fields that Leat has applied, and the fields that all other entries own.
 func owners(o *unstructured.Unstructured) (ours, theirs tree) {
 	for _, e := range entriesOf(o) {
 		if e.isOurs() {

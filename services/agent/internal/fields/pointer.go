@@ -111,7 +111,8 @@ func spell(v any) string {
 	return fmt.Sprint(v)
 }
 
-// names returns the fields that the step names. A star names those of any of the maps, each once.
+// names returns the fields that the step names. A star names the fields of any of the maps, each
+// once.
 func (s step) names(of ...map[string]any) []string {
 	if s.selector != nil {
 		return nil

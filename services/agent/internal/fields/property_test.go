@@ -64,7 +64,7 @@ func drawThing(t *rapid.T) *unstructured.Unstructured {
 	return o
 }
 
-// act lets somebody change the object.
+// act lets a manager change the object.
 func act(t *rapid.T, s *server) {
 	manager := rapid.SampledFrom([]string{"leat", "x", "y"}).Draw(t, "manager")
 	if manager != "leat" && rapid.Bool().Draw(t, "update") {
@@ -126,8 +126,8 @@ var ignorable = map[string]struct {
 }
 
 // TestShapedNeverChangesIgnored lets managers work on an object in any order, and shows that
-// applying what Shape makes of any manifest leaves what is ignored as it was, and that a second
-// time nothing changes at all.
+// applying the result of Shape for any manifest leaves ignored fields as they were, and that a
+// second time nothing changes at all.
 func TestShapedNeverChangesIgnored(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

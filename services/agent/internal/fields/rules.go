@@ -23,7 +23,7 @@ const maxOwnPointers = 100
 const IgnoreAnnotation = "leat.dev/ignore"
 
 // Rules define which fields of which objects are left to others. They are safe for concurrent use.
-// The nil Rules have only those that objects carry themselves.
+// The nil Rules have only the rules that objects carry themselves.
 type Rules struct {
 	rules []rule
 }

@@ -18,7 +18,7 @@ func Settled(wanted, live *unstructured.Unstructured) bool {
 	if own == nil || own.apiVersion() != wanted.GetAPIVersion() {
 		return false
 	}
-	// The names and the kind of an object are nobody's fields.
+	// The names and the kind of an object have no owner.
 	metadata, _ := wanted.Object["metadata"].(map[string]any)
 	return settledFields(wanted.Object, live.Object, own.owned(), "apiVersion", "kind", "metadata") &&
 		settledFields(metadata, live.Object["metadata"], child(own.owned(), "f:metadata"), "name", "namespace")
@@ -40,7 +40,7 @@ func settled(wanted, live any, owned tree) bool {
 	return owned != nil && (isSame(wanted, live) || equality.Semantic.DeepEqual(wanted, live))
 }
 
-// settledFields is settled for a map that is owned in parts, but for the fields that nobody owns.
+// settledFields is settled for a map that is owned in parts, except the fields without an owner.
 func settledFields(wanted map[string]any, live any, owned tree, unowned ...string) bool {
 	fields, ok := live.(map[string]any)
 	if !ok {

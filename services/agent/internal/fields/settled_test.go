@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 )
 
-// TestSettledIsNoChange shows that applying what is settled changes nothing, and that what was just
-// applied is settled.
+// TestSettledIsNoChange shows that applying a settled manifest changes nothing, and that a just
+// applied one is settled.
 func TestSettledIsNoChange(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,7 @@ func TestSettledIsNoChange(t *testing.T) {
 
 // undated is an object without the times at which managers have set fields.
 func undated(o *unstructured.Unstructured) map[string]any {
-	entries, _ := o.Object["metadata"].(map[string]any)["managedFields"].([]any) // none where nobody owns anything
+	entries, _ := o.Object["metadata"].(map[string]any)["managedFields"].([]any) // none where nothing is owned
 	for _, entry := range entries {
 		delete(entry.(map[string]any), "time")
 	}

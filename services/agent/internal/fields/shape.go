@@ -14,9 +14,9 @@ import (
 
 // Shape returns the part of wanted to apply, so that applying it leaves everything ignored as it is
 // in live, the object in the cluster with its managedFields. Fields that others own are left out.
-// Fields that only Leat owns, or nobody, keep their live values, even if the manifest does not name
-// them any more. Without live there is nothing to keep, and the result is wanted. Neither object is
-// changed.
+// Fields that only Leat owns, or no manager, keep their live values, even if the manifest does not
+// name them any more. Without live there is nothing to keep, and the result is wanted. Neither
+// object is changed.
 //
 // How the API server merges decides what has to be said about an ignored field:
 //
@@ -81,8 +81,8 @@ func (at place) shape(p pointer) any {
 }
 
 // keep returns the value to apply so that the whole place stays as it is. A part of something that
-// is owned as a whole keeps its live value, since it is applied in any case. So does a value that
-// nobody owns.
+// is owned as a whole keeps its live value, since it is applied in any case. So does a value
+// without an owner.
 func (at place) keep() any {
 	if at.isPart || at.ours == nil && at.theirs == nil && at.wanted != nil {
 		return runtime.DeepCopyJSONValue(at.live)
@@ -110,8 +110,8 @@ func (at place) shapeNew(p pointer) any {
 	}
 }
 
-// isOwnedAsWhole reports whether nobody can own only a part of the place. The API server lists no
-// fields of an atomic map, regardless of its owner.
+// isOwnedAsWhole reports whether no manager can own only a part of the place. The API server lists
+// no fields of an atomic map, regardless of its owner.
 func (at place) isOwnedAsWhole() bool {
 	return at.isPart || isLeaf(at.ours) && len(at.theirs) == 0 || isLeaf(at.theirs) && len(at.ours) == 0
 }

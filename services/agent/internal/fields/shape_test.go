@@ -9,8 +9,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// TestShape applies a manifest as Leat, lets others change the object, and says what of the next
-// manifest is applied then. In each case nothing that is ignored may change.
+// TestShape applies a manifest as Leat, lets others change the object, and checks which part of the
+// next manifest is applied then. In each case nothing that is ignored may change.
 func TestShape(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

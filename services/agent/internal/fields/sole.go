@@ -88,8 +88,8 @@ func soleItem(item any, key map[string]any, ours, theirs tree) any {
 	return kept
 }
 
-// omit removes the fields that are theirs from wanted, which it changes, but for the fields of key.
-// It returns what is left, or nil if that is nothing.
+// omit removes the fields that are theirs from wanted, which it changes, except the fields of key.
+// It returns the rest, or nil if there is none.
 func omit(wanted any, ours, theirs tree, key map[string]any) any {
 	if theirs == nil {
 		return wanted
@@ -108,7 +108,7 @@ func omit(wanted any, ours, theirs tree, key map[string]any) any {
 }
 
 // omitFields is omit for a map. Nil is left of one that had fields and lost them all, since an
-// empty map says something else.
+// empty map means something else.
 func omitFields(wanted map[string]any, ours, theirs tree, key map[string]any) any {
 	if isLeaf(theirs) && key == nil {
 		return nil

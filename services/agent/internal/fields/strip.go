@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Strip returns o without the fields that pointers name, and without them in Leat's own entry: what
-// is left is what counts as a change of the object. Without pointers it returns o and costs
+// Strip returns o without the fields that pointers name, and without them in Leat's own entry:
+// changes of the rest count as changes of the object. Without pointers it returns o and costs
 // nothing. Otherwise the result shares everything else with o, which is not changed. Stripped items
 // of lists leave nil behind, so that the others keep their positions.
 func (i Ignored) Strip(o *unstructured.Unstructured) *unstructured.Unstructured {

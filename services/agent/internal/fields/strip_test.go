@@ -22,7 +22,7 @@ func assertEqual(t *testing.T, what string, want, got any) {
 	}
 }
 
-// TestStrip lets others change an object that Leat has applied, and says whether that counts.
+// TestStrip lets others change an object that Leat has applied, and checks whether that counts.
 func TestStrip(t *testing.T) {
 	t.Parallel()
 	const first = "spec: {replicas: 1, selector: {a: '1', b: '1'}, items: [{name: a, image: '1', env: [{name: A, value: '1'}]}, {name: b, image: '1'}]}\n" +

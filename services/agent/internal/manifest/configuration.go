@@ -27,7 +27,7 @@ const (
 	maxVariant = 512 << 10
 )
 
-// Configuration is what the hub sends of a service's configuration.
+// Configuration is a service's configuration as the hub sends it.
 type Configuration struct {
 	render.Variables
 	// References are texts of references into the service's own cluster, by key; see
@@ -39,10 +39,10 @@ type Configuration struct {
 
 // follow puts what the references of a configuration lead to among its variables.
 //
-// The references into one object stand or fall together, as they do in the hub: a user name of
+// The references into one object succeed or fail together, as they do in the hub: a user name of
 // yesterday does not go with the password of today. If one of them cannot be given, the service
 // keeps what it had by exactly these references, and the problem becomes a notice. Without that the
-// render fails (ConfigMissing), and what is applied stays.
+// render fails (ConfigMissing), and the applied state stays.
 func follow(
 	ctx context.Context, readers Readers, s plan.Service, c *Configuration, given *given, all *Manifests,
 ) error {

@@ -115,7 +115,7 @@ type keyring struct {
 }
 
 // readKeys reads the keys with the rights of the service's account. Without an account they are the
-// agent's: those of a tenant are never tried for another one.
+// agent's: a tenant's keys are never tried for another one.
 func readKeys(ctx context.Context, readers Readers, s plan.Service, all *Manifests) (*keyring, error) {
 	reader, err := readers.Reader(s)
 	if err != nil {

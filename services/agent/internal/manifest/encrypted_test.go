@@ -12,8 +12,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 )
 
-// TestSecEncryptedFilesOfManyMACs commits files that all hold the MACs of many objects, so that each object
-// has all files read. What is read for all objects of a tree is bounded together.
+// TestSecEncryptedFilesOfManyMACs commits files that all hold the MACs of many objects, so that
+// each object causes a reading of all files. The reading for all objects of a tree is bounded
+// together.
 func TestSecEncryptedFilesOfManyMACs(t *testing.T) {
 	t.Parallel()
 	const objects, files = 40, 8

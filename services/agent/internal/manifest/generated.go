@@ -20,21 +20,21 @@ import (
 type GeneratedStore interface {
 	// Load returns what was saved for a service; nil if nothing was.
 	Load(ctx context.Context, service string) (render.Generated, error)
-	// Save replaces what is kept for a service. Nil deletes it.
+	// Save replaces the kept values of a service. Nil deletes it.
 	Save(ctx context.Context, service string, values render.Generated) error
 }
 
-// renewed is the place at which the sync request stands by which everything was last generated again.
-// It is not a place that a template can have.
+// renewed is the place of the sync request by which everything was last generated again. It is not
+// a place that a template can have.
 const renewed = "sync request"
 
 // saltPlace is the place at which the salt is stored. It is not a place that a template can have, and
 // no render is given it.
 const saltPlace = "configuration salt"
 
-// Generated makes renders of a service use what earlier ones have generated, but for certificates in
-// the last third of their life, and what a person wants generated again. New values are saved before
-// anybody sees the objects that hold them. It is safe for concurrent use.
+// Generated makes renders of a service use what earlier ones have generated, except certificates in
+// the last third of their life, and values that a person wants generated again. New values are
+// saved before any reader sees the objects that hold them. It is safe for concurrent use.
 type Generated struct {
 	store GeneratedStore
 
@@ -44,7 +44,7 @@ type Generated struct {
 
 // generated are the values of one service.
 type generated struct {
-	mu       sync.Mutex // held while the store is used, so that of two renders one saves first
+	mu       sync.Mutex // held while the store is used, so that one of two renders saves first
 	isLoaded bool
 	values   render.Generated // what renders use, saved or not
 	saved    render.Generated
@@ -133,7 +133,7 @@ func (s *generated) settle(
 	return true, nil
 }
 
-// loadLocked reads what is stored.
+// loadLocked reads the stored values.
 func (s *generated) loadLocked(ctx context.Context, store GeneratedStore, service string) error {
 	stored, err := store.Load(ctx, service)
 	if err != nil {
@@ -202,7 +202,7 @@ func joined(knew, made render.Generated) render.Generated {
 	return all
 }
 
-// Forget deletes what is kept for a service that is gone.
+// Forget deletes the kept values of a service that is gone.
 func (g *Generated) Forget(ctx context.Context, service string) error {
 	if err := g.store.Save(ctx, service, nil); err != nil {
 		return err

@@ -20,12 +20,12 @@ import (
 type GivenStore interface {
 	// LoadGiven returns what was saved last for a service; zero if nothing was, or it cannot be read.
 	LoadGiven(ctx context.Context, s plan.Service) Given
-	// SaveGiven replaces what is kept for a service. An implementation logs its own failures: a
+	// SaveGiven replaces the kept values of a service. An implementation logs its own failures: a
 	// restart would lack it, and nothing else.
 	SaveGiven(ctx context.Context, s plan.Service, g Given)
 }
 
-// Given is what the cluster gave a service.
+// Given holds the values that the cluster gave a service.
 type Given struct {
 	// References are values by key of the configuration.
 	References map[string]GivenValue `json:"references,omitempty"`
@@ -34,7 +34,7 @@ type Given struct {
 	Opened []string `json:"opened,omitempty"`
 }
 
-// GivenValue is what a reference led to.
+// GivenValue is the target of a reference.
 type GivenValue struct {
 	// Reference is the text of the reference.
 	Reference string `json:"reference"`

@@ -27,9 +27,9 @@ const (
 	maxLookedUp = 4 << 20
 )
 
-// lookups returns the objects that the steps of a service permit templates to read, as they are now.
-// Objects and kinds that do not exist are left out. Errors are those of
-// [confine.Reader], and *render.LimitError.
+// lookups returns the objects that the steps of a service permit templates to read, as they are
+// now. Objects and kinds that do not exist are left out. It returns the errors of [confine.Reader],
+// and *render.LimitError.
 func lookups(ctx context.Context, readers Readers, s plan.Service, steps []renderstep.Step) ([]render.Lookup, error) {
 	var rules []renderstep.LookupRule
 	for _, step := range steps {

@@ -29,7 +29,7 @@ type Configs interface {
 	Config(ctx context.Context, s plan.Service) (Configuration, error)
 }
 
-// Cluster gives access to what is known of the cluster.
+// Cluster gives access to the facts of the cluster.
 type Cluster interface {
 	// ClusterFacts returns the facts that templates may ask for. It is called only for services
 	// whose renderers take facts.
@@ -51,12 +51,12 @@ type Renderer struct {
 	Given GivenStore
 	// IsTrial leaves unsaved what templates generate: nothing is applied.
 	IsTrial bool
-	// Engine renders. Its limits also bound what is read of bundles.
+	// Engine renders. Its limits also bound the reading of bundles.
 	Engine render.Split
 }
 
-// Render returns the manifests of all sources of s. What is applied already helps to download them.
-// Errors are those of rendering and *reason.Problem.
+// Render returns the manifests of all sources of s. Applied bundles help to download them. Errors
+// are errors of rendering and *reason.Problem.
 func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.Applied) (Manifests, error) {
 	all := Manifests{Origins: map[*unstructured.Unstructured]string{}}
 	var variables *render.Variables

@@ -13,11 +13,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// Manifests are what a service should consist of. It belongs to its caller.
+// Manifests are the intended objects of a service. It belongs to its caller.
 type Manifests struct {
 	// Objects are the objects and hooks, in the order of the files.
 	Objects []*unstructured.Unstructured
-	// Origins say where objects and tests stand, for messages.
+	// Origins are the places of objects and tests, for messages.
 	Origins map[*unstructured.Unstructured]string
 	// Tests run after everything is applied and healthy, in their order.
 	Tests []Test
@@ -26,7 +26,7 @@ type Manifests struct {
 	Substitution *render.Substitution
 	// Warnings are for the service's owner.
 	Warnings []string
-	// AsksFacts reports that the same sources may make other objects: templates look at facts of the
+	// AsksFacts reports that the same sources may make other objects: templates read facts of the
 	// cluster, or have made certificates, which end.
 	AsksFacts bool
 	// HasGenerated reports that templates have generated values, which are kept for the service.
@@ -67,7 +67,7 @@ func (m *Manifests) take(out render.Output) {
 	}
 }
 
-// place records where an object stands. A service of several trees names the tree, too.
+// place records the place of an object. A service of several trees names the tree, too.
 func (m *Manifests) place(o render.Object, t tree) *unstructured.Unstructured {
 	m.Origins[o.Unstructured] = o.Origin()
 	if t.sources {

@@ -27,7 +27,7 @@ type Bundles interface {
 	Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error)
 }
 
-// tree is one tree of files, and what is done with it.
+// tree is one tree of files, and the steps that render it.
 type tree struct {
 	first   int           // the place of its first bundle among the service's
 	bundles []plan.Bundle // at their mounts
