@@ -26,7 +26,7 @@ const timeout = 5 * time.Minute
 func Import(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Make services of what other tools have deployed",
+		Short: "Import existing deployments as services",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

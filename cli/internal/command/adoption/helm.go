@@ -33,8 +33,8 @@ func helm(s *session.Session) *cobra.Command {
 	h := importer{reach: reach{session: s}}
 	cmd := &cobra.Command{
 		Use:   "helm RELEASE -n NAMESPACE --cluster NAME --repository NAME",
-		Short: "Make a service of a Helm release, and show what would change",
-		Long: `Make a service of a Helm release, and show what would change.
+		Short: "Import a Helm release as a service, and show what would change",
+		Long: `Import a Helm release as a service, and show what would change.
 
 The release is read from its Secrets in the cluster, and the document of a service with the same chart, version, release
 name, namespace and values is printed, ready for leat apply. Before that the chart is rendered as the service's agent will

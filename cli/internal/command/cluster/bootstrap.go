@@ -31,7 +31,7 @@ import (
 func bootstrap(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
-		Short: "Let new clusters enrol by themselves, with one token for many",
+		Short: "Enrol many new clusters with one token",
 		Long: `Manage bootstrap tokens. One such token enrols many clusters that the hub does not know yet, such as those that Cluster API or Terraform
 make: it is given to each agent as its join token, and the hub makes the cluster when the agent comes.`,
 		Example: `  leat cluster bootstrap create edge- --label stage=prod --uses 50 --expires 7d
@@ -158,8 +158,8 @@ made last, who made it, and when it ends. Tokens that have ended stay for 30 day
 func revokeBootstrap(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a bootstrap token",
-		Long: `End a bootstrap token at once. The clusters that were made with it stay, and their agents keep their identities: delete those that are not
+		Short: "Revoke a bootstrap token",
+		Long: `Revoke a bootstrap token at once. The clusters that were made with it stay, and their agents keep their identities: delete those that are not
 yours (leat delete cluster/NAME). leat audit --token bootstrap.ID shows all that were made with it.`,
 		Example: `  leat cluster bootstrap revoke 1f0c2a9b7d3e4c55`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -120,8 +120,8 @@ With -o kubernetes, print the manifest of the agent with the new token instead, 
 func revoke(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME",
-		Short: "End the identity of a cluster's agent",
-		Long: `End the identity of a cluster's agent: its key and its unused join tokens become invalid, and it has to enrol again with a new
+		Short: "Revoke the identity of a cluster's agent",
+		Long: `Revoke the identity of a cluster's agent: its key and its unused join tokens become invalid, and it has to enrol again with a new
 one. An agent that the hub dials, and that has lost its key, can enrol again only after this.`,
 		Example: `  leat cluster revoke berlin`,
 		Args:    name,
@@ -139,7 +139,7 @@ one. An agent that the hub dials, and that has lost its key, can enrol again onl
 func release(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release NAME",
-		Short: "Have a cluster's agent remove again what leaves its plan",
+		Short: "Allow deletions in a cluster again after a restore",
 		Long: `Have the agent of a cluster remove again what leaves its plan, after the hub was restored from a backup. Until then the agent keeps every
 service, and every object of a service, that the restored hub does not know: it may have been made after the backup. The agent's log
 names them. Put back what you need before you release the cluster, because the agent then removes the rest, within the guard.

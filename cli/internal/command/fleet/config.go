@@ -22,8 +22,8 @@ import (
 func Config(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show where configuration comes from, and have it read again",
-		Long: `Show where the values of a service's configuration come from, and have the hub read a back end again.
+		Short: "Show the sources of configuration, and read them again",
+		Long: `Show the source of each value of a service's configuration, and make the hub read a back end again.
 
 A service is configured by its own spec.config, by the ConfigSets that it lists, and by those that its project lists. Values may stand there, or be
 references to a ConfigBackend. docs/guides/configuration.md has more.`,
@@ -40,7 +40,7 @@ func explainConfig(s *session.Session) *cobra.Command {
 	key, format := "", show.Table
 	cmd := &cobra.Command{
 		Use:   "explain service/NAME [KEY]",
-		Short: "Show where the values of a service's configuration come from",
+		Short: "Show the source of each value of a service's configuration",
 		Long: `Show for each key of a service's configuration, or for one, which layer sets it, the reference, the version and the age of the value, which
 layers have the key, too, without effect, and what is wrong. It never shows a value.
 
@@ -87,7 +87,7 @@ STATE is current, stale while an earlier value is in use because the back end do
 func refreshConfig(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "refresh BACKEND [PATH]",
-		Short: "Have the hub read a back end now",
+		Short: "Read a back end again now",
 		Long: `Have the hub read a path of a configuration back end now, or all paths that services refer to, as after a rotation. Without it, the hub reads
 them again after the back end's refresh. The command does not wait for the answers; leat config explain shows them.`,
 		Example: `  leat config refresh vault-prod

@@ -28,7 +28,7 @@ import (
 func Prune(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune COMMAND",
-		Short: "Agree to the removal of many objects",
+		Short: "Confirm the removal of many objects",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -40,7 +40,7 @@ func pruneConfirm(s *session.Session) *cobra.Command {
 	p := pruning{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "confirm service/NAME|globalservice/NAME",
-		Short: "Agree to deletions that the guard holds back",
+		Short: "Confirm deletions that the guard holds back",
 		Long: `Agree to the deletion of objects that the agent's guard keeps (PRUNE_GUARDED), because they are many, or all objects of the service.
 
 It shows the objects and asks, unless --yes is given. The agreement covers only these objects: if the

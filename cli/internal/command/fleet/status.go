@@ -28,7 +28,7 @@ func Status(s *session.Session) *cobra.Command {
 	f := fleetStatus{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what is wrong in the fleet, the worst first",
+		Short: "Show the problems of the fleet, the worst first",
 		Long: `Show what is wrong with clusters, repositories, services and what they follow from, such as rollouts, fleet sources and
 global services: since when, where, why, and what to do.
 

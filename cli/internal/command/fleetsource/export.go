@@ -35,7 +35,7 @@ func Export(s *session.Session) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "export [-o DIR]",
-		Short: "Write what the hub holds as a folder of documents",
+		Short: "Export the hub's objects as a folder of documents",
 		Long: `Write the objects of the hub that you may see as documents, one file each, under stable names. leat apply -f DIR on the same hub
 changes nothing, and a fleet source can follow the folder.
 

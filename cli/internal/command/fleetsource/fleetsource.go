@@ -28,8 +28,8 @@ const kind = "FleetSource"
 func New(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleetsource",
-		Short: "See what fleet sources did, and agree to removals",
-		Long: `See what fleet sources did, and agree to removals. Fleet sources are documents: leat apply, leat get fleetsources and
+		Short: "Show the results of fleet sources, and confirm removals",
+		Long: `Show the results of fleet sources, and confirm removals. Fleet sources are documents: leat apply, leat get fleetsources and
 leat delete fleetsource/NAME work as for others.`,
 		Example: `  leat fleetsource status fleet
   leat fleetsource sync fleet
@@ -45,7 +45,7 @@ func status(s *session.Session) *cobra.Command {
 	format := show.Table
 	cmd := &cobra.Command{
 		Use:   "status NAME",
-		Short: "Show what became of each document at the latest look",
+		Short: "Show the latest result of each document",
 		Long: `Show what became of each document of a fleet source at the latest look, problems first: file and line, what was done, the
 object, and what is wrong. Objects whose documents are gone have no file.`,
 		Example: `  leat fleetsource status fleet
@@ -80,7 +80,7 @@ func sync(s *session.Session) *cobra.Command {
 	isWaited, timeout := false, time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "sync NAME",
-		Short: "Fetch the repository, and look at it now",
+		Short: "Fetch and apply a fleet source now",
 		Long: `Fetch the repository of a fleet source, and have the source look at it within seconds instead of at the next poll. With --wait it
 returns when the source has looked at what was fetched; the exit code is 1 if something is wrong then.`,
 		Example: `  leat fleetsource sync fleet
@@ -148,8 +148,8 @@ func Sync(ctx context.Context, s *session.Session, name string, wait time.Durati
 func confirm(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm NAME [DIGEST]",
-		Short: "Agree to the removals that a fleet source holds back",
-		Long: `Agree to the removals that a fleet source holds back, because a commit removes more than its guard allows. The agreement is for exactly
+		Short: "Confirm the removals that a fleet source holds back",
+		Long: `Confirm the removals that a fleet source holds back, because a commit removes more than its guard allows. The confirmation is for exactly
 the objects that leat fleetsource status shows as held. With a DIGEST it is refused if others are held by now.`,
 		Example: `  leat fleetsource confirm fleet
   leat fleetsource confirm fleet 5f2b0c8d9a7e6f10`,

@@ -25,8 +25,8 @@ const progressEvery = 2 * time.Second
 func Admin(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
-		Short: "Look after the hub itself",
-		Long:  `Look after the hub itself. Only members of leat:admins may do this.`,
+		Short: "Administer the hub",
+		Long:  `Administer the hub. Only members of leat:admins may do this.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -47,8 +47,8 @@ func adminKeys(s *session.Session) *cobra.Command {
 	format := show.Table
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Show which keys the hub has, and how far a rotation is",
-		Long: `Show which keys the hub has, and how far a rotation is. Sealing keys encrypt secrets in the database; signing keys sign access
+		Short: "Show the hub's keys, and the progress of a rotation",
+		Long: `Show the hub's keys, and the progress of a rotation. Sealing keys encrypt secrets in the database; signing keys sign access
 tokens. Only their ids are shown.`,
 		Args: cobra.NoArgs,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, _ []string) error {

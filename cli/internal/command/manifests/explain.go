@@ -22,7 +22,7 @@ import (
 func Explain(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "List what can be set of a folder or a service",
+		Short: "List the parameters of a folder or service",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,7 +36,7 @@ func explainValues(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "values DIR | values service/NAME | values -f FILE [service/NAME] --source REPOSITORY=DIR",
 		Short: "List the parameters and the values of charts",
-		Long: `List what can be set of a folder or a service, with types, defaults, and the places that define or use it: the parameters
+		Long: `List the parameters of a folder or service, with types, defaults, and the places that define or use it: the parameters
 of the service's configuration, and the values of its charts.
 
 Parameters are the names in ${NAME} of manifests and of the options of render steps, the names after leat.config. and

@@ -27,8 +27,8 @@ const kind = "Notifier"
 func New(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "notifier",
-		Short: "Test notifiers, and see what they could not send",
-		Long: `Test notifiers, and see what they could not send. Notifiers are documents: leat apply, leat get notifiers and leat delete
+		Short: "Test notifiers, and resend failed messages",
+		Long: `Test notifiers, and resend failed messages. Notifiers are documents: leat apply, leat get notifiers and leat delete
 notifier/NAME work as for others.`,
 		Example: `  leat notifier test chat
   leat notifier dead-letters chat

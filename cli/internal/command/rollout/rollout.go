@@ -33,8 +33,8 @@ const (
 func New(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "See and steer rollouts of new content",
-		Long: `See and steer rollouts of new content. A rollout is named by its policy. Policies are documents: leat apply, leat get
+		Short: "Show and control rollouts",
+		Long: `Show and control rollouts of new content. A rollout is named by its policy. Policies are documents: leat apply, leat get
 rolloutpolicies and leat delete rolloutpolicy/NAME work as for others.
 
 A command that changes something takes --reason, which the audit log and the rollout keep.`,
@@ -60,7 +60,7 @@ func status(s *session.Session) *cobra.Command {
 	format, number, isWatched := show.Table, int64(0), false
 	cmd := &cobra.Command{
 		Use:   "status POLICY",
-		Short: "Show a rollout, and why each member does not have the change yet",
+		Short: "Show a rollout, and why each member lacks the change",
 		Long: `Show a rollout, its waves, and why each member does not have the change yet. With --watch the table is printed again whenever
 it changes, until the rollout has ended. A table shows the first 1,000 members; other formats have all.`,
 		Example: `  leat rollout status shops
@@ -163,8 +163,8 @@ func approve(s *session.Session) *cobra.Command {
 	wave := ""
 	cmd := &cobra.Command{
 		Use:   "approve POLICY",
-		Short: "Approve what comes after the current wave",
-		Long: `Approve what comes after the current wave. If the wave names groups, you must be in one of them; if it has notByAuthor, you must
+		Short: "Approve the waves after the current one",
+		Long: `Approve the waves after the current one. If the wave names groups, you must be in one of them; if it has notByAuthor, you must
 not have edited what the rollout brings, and leat rollout status shows who has. With --wave the approval counts for that wave alone, so
 that nothing else is approved if the rollout has moved on.`,
 		Example: `  leat rollout approve shops --wave canary --reason "looks good in eu-lab"`,
@@ -186,7 +186,7 @@ func replay(s *session.Session) *cobra.Command {
 	number := int64(0)
 	cmd := &cobra.Command{
 		Use:   "replay POLICY",
-		Short: "Decide again from the recorded events, and compare",
+		Short: "Repeat the decisions of a rollout from its events, and compare",
 		Long: `Decide again from the recorded events what a rollout decided, and compare. The exit code is 1 if there is a difference: then the
 hub decides otherwise than the one that drove the rollout.`,
 		Example: "  leat rollout replay shops --number 3",
