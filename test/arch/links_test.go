@@ -231,3 +231,24 @@ func paths(files []string) map[string]bool {
 	}
 	return exists
 }
+
+// TestPagesOfServicesAreAlike lets a reader find the same subject at the same place in the page of
+// each service.
+func TestPagesOfServicesAreAlike(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"What it owns", "Run it", "How it works", "Replicas", "Bounds", "When something fails", "What to watch", "Inside",
+	}
+	for _, service := range []string{"agent", "distributor", "gitcache", "tunnel"} {
+		file := "services/" + service + "/README.md"
+		var headings []string
+		for _, line := range readLines(t, file) {
+			if heading, is := strings.CutPrefix(line, "## "); is {
+				headings = append(headings, heading)
+			}
+		}
+		if !slices.Equal(headings, want) {
+			t.Errorf("%s: has the headings %q, want %q", file, headings, want)
+		}
+	}
+}
