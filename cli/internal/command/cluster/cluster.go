@@ -140,7 +140,7 @@ func release(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release NAME",
 		Short: "Allow deletions in a cluster again after a restore",
-		Long: `Have the agent of a cluster remove again what leaves its plan, after the hub was restored from a backup. Until then the agent keeps every
+		Long: `Let the agent of a cluster delete objects again that leave its plan, after the hub was restored from a backup. Until then the agent keeps every
 service, and every object of a service, that the restored hub does not know: it may have been made after the backup. The agent's log
 names them. Put back what you need before you release the cluster, because the agent then removes the rest, within the guard.
 

@@ -46,8 +46,8 @@ func status(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show the latest result of each document",
-		Long: `Show what became of each document of a fleet source at the latest look, problems first: file and line, what was done, the
-object, and what is wrong. Objects whose documents are gone have no file.`,
+		Long: `Show the latest result of each document of a fleet source, problems first: file and line, the action, the object, and
+the problem. Objects whose documents are gone have no file.`,
 		Example: `  leat fleetsource status fleet
   leat fleetsource status shop/fleet -o json`,
 		Args: oneName,
@@ -81,8 +81,8 @@ func sync(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync NAME",
 		Short: "Fetch and apply a fleet source now",
-		Long: `Fetch the repository of a fleet source, and have the source look at it within seconds instead of at the next poll. With --wait it
-returns when the source has looked at what was fetched; the exit code is 1 if something is wrong then.`,
+		Long: `Fetch the repository of a fleet source, and apply its documents within seconds instead of at the next poll. With --wait it
+returns when the fetched commit was processed; the exit code is 1 if there is a problem then.`,
 		Example: `  leat fleetsource sync fleet
   git push && leat fleetsource sync fleet --wait`,
 		Args: oneName,
