@@ -236,14 +236,6 @@ func itemNode(field protoreflect.FieldDescriptor, value protoreflect.Value, stat
 	}
 }
 
-// text returns a scalar that reads back as text: the encoder quotes it if it looks like something
-// else.
-func text(value string) *yaml.Node {
-	var node yaml.Node
-	node.SetString(value)
-	return &node
-}
-
 // shortDuration omits zero minutes and seconds: "2m", not "2m0s".
 func shortDuration(d time.Duration) string {
 	s := d.String()

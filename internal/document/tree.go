@@ -151,3 +151,11 @@ func numberNode(number float64) *yaml.Node {
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: floatTag, Value: strconv.FormatFloat(number, 'g', -1, 64)}
 }
+
+// text returns a scalar that reads back as text: the encoder quotes it if it looks like something
+// else.
+func text(value string) *yaml.Node {
+	var node yaml.Node
+	node.SetString(value)
+	return &node
+}

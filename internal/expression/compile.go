@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/ext"
 )
 
@@ -65,4 +66,28 @@ func hint(message string) string {
 	default:
 		return "; the object is called self"
 	}
+}
+
+const (
+	// maxSource bounds the text of an expression, in code points.
+	maxSource = 16 << 10
+	// maxCost bounds the cost of one evaluation in CEL's own unit. A typical rule costs less than a
+	// hundred. The most expensive evaluations, of regular expressions that differ each time, take
+	// some 150 ms. WithBudget bounds many evaluations together.
+	maxCost = 100_000
+	// interruptEvery is the number of comprehension steps between two checks of the context.
+	interruptEvery = 100
+)
+
+// Expression is a compiled expression. It is safe for concurrent use, and immutable except its
+// memory: see Remembering.
+type Expression struct {
+	source    string
+	kind      Kind
+	limit     uint64 // of the cost of one evaluation
+	program   cel.Program
+	positions *ast.SourceInfo // of the nodes that CEL's errors name
+	paths     [][]string      // see Paths
+	reads     [][]string      // see readsOf
+	memory    *memory         // nil: nothing is remembered
 }

@@ -6,7 +6,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -139,14 +138,6 @@ func (a *anonymous) isShared(address netip.Addr) bool {
 	return !address.IsValid() || address.IsLoopback() || a.trusted.includes(address)
 }
 
-// rawConn returns the connection below TLS, whose Close does not block.
-func rawConn(conn net.Conn) net.Conn {
-	if secured, ok := conn.(*tls.Conn); ok {
-		return secured.NetConn()
-	}
-	return conn
-}
-
 // leave removes a connection that is closed, or that a handler has hijacked.
 func (a *anonymous) leave(conn net.Conn) {
 	a.mu.Lock()
@@ -269,19 +260,6 @@ func (a *anonymous) report(ctx context.Context, message string, from netip.Prefi
 	if due {
 		a.logger.WarnContext(ctx, message, slog.String("client.address", from.String()))
 	}
-}
-
-// addressOf returns the IP address of a connection's peer. The result is invalid for a transport
-// without IP addresses, as in a test.
-func addressOf(addr net.Addr) netip.Addr {
-	if addr == nil {
-		return netip.Addr{}
-	}
-	port, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return port.Addr().Unmap().WithZone("")
 }
 
 // prefixOf returns the prefix that counts as one address: an IPv6 host may use any address of its

@@ -131,3 +131,16 @@ func ClientAddress(r *http.Request) (netip.Addr, bool) {
 	}
 	return peer.Addr().Unmap().WithZone(""), true
 }
+
+// addressOf returns the IP address of a connection's peer. The result is invalid for a transport
+// without IP addresses, as in a test.
+func addressOf(addr net.Addr) netip.Addr {
+	if addr == nil {
+		return netip.Addr{}
+	}
+	port, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return port.Addr().Unmap().WithZone("")
+}

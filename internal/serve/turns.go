@@ -5,6 +5,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/netip"
@@ -222,3 +223,11 @@ func (c *turnConn) ReadFrom(r io.Reader) (int64, error) {
 
 // NetConn returns the connection below, as tls.Conn's does.
 func (c *turnConn) NetConn() net.Conn { return c.Conn }
+
+// rawConn returns the connection below TLS, whose Close does not block.
+func rawConn(conn net.Conn) net.Conn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return secured.NetConn()
+	}
+	return conn
+}

@@ -15,27 +15,7 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/ProtonMail/go-crypto/openpgp"
 )
-
-// List names one of the lists of keys.
-type List string
-
-// The lists, by the names of their fields on the wire.
-const (
-	ListPGP List = "pgp_keys"
-	ListSSH List = "ssh_allowed_signers"
-
-	ListCosign     List = "cosign_keys"
-	ListProvenance List = "provenance_keys"
-)
-
-// KeyError reports which list cannot be used, and why.
-type KeyError struct {
-	List    List
-	Message string // a phrase that follows the list's name
-}
 
 // Error implements error.
 func (e *KeyError) Error() string { return string(e.List) + " " + e.Message }
@@ -43,20 +23,8 @@ func (e *KeyError) Error() string { return string(e.List) + " " + e.Message }
 // ErrNoKeys means that both lists of [Parse] are empty.
 var ErrNoKeys = errors.New("no key is given")
 
-// RejectedError reports why a signature is not accepted.
-type RejectedError struct {
-	Why string // a phrase that follows the name of what was signed
-}
-
 // Error implements error.
 func (e *RejectedError) Error() string { return e.Why }
-
-// Set holds the permitted signers. It is immutable and may be used concurrently.
-type Set struct {
-	pgp     openpgp.EntityList
-	pgpList List // the list that pgp comes from
-	ssh     []allowed
-}
 
 // Parse parses armored OpenPGP public keys, any number of blocks, and lines of an OpenSSH
 // allowed_signers file. A line without principals, which is a bare public key, applies to every

@@ -19,15 +19,6 @@ import (
 // namespace is Git's signature namespace. Signatures made for mail or files are refused.
 const namespace = "git"
 
-// allowed is one line of an allowed_signers file.
-type allowed struct {
-	key         ssh.PublicKey
-	namespaces  string    // a list of patterns; empty: any
-	after       time.Time // zero: no lower bound
-	before      time.Time // zero: no upper bound
-	description string    // the key's fingerprint
-}
-
 // keyTypes are the accepted key types. Certificates are not among them: their authorities have
 // rules of their own.
 var keyTypes = []string{

@@ -5,11 +5,9 @@ package helm
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +17,6 @@ import (
 
 	"github.com/leatdev/leat/render"
 )
-
-// byteOrderMark begins files of some editors. Helm drops it.
-var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // load returns the chart in a folder, without the files that its .helmignore names.
 func load(files *render.Files, folder string, limits render.Limits) (*chart.Chart, error) {
@@ -54,20 +49,6 @@ func load(files *render.Files, folder string, limits render.Limits) (*chart.Char
 		return nil, &render.Error{Path: name, Cause: fmt.Errorf("has apiVersion %q; Helm renders charts of v1 and v2", render.Excerpt(metadata.APIVersion))}
 	}
 	return loaded, nil
-}
-
-func isYAML(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && !strings.Contains("/"+name, "/templates/")
-}
-
-// checkAliases returns a *render.LimitError about a file of YAML that grows too large by its
-// aliases.
-func checkAliases(name string, content []byte, limits render.Limits) error {
-	err := render.CheckAliases(content, limits.WithDefaults().Text)
-	if limit, ok := errors.AsType[*render.LimitError](err); ok {
-		limit.Path = name
-	}
-	return err
 }
 
 func ignoreRules(files *render.Files, name string) (*ignore.Rules, error) {

@@ -60,19 +60,6 @@ func (Renderer) RenderStep(ctx context.Context, in render.StepInput) (render.Ste
 	return output, nil
 }
 
-// run is one step. It belongs to one goroutine.
-type run struct {
-	ctx    context.Context //nolint:containedctx // the library passes none to filters and tags
-	in     render.StepInput
-	engine *liquid.Engine
-	bounds bounds
-	asked  render.Asked
-	parsed map[string]*liquid.Template // by file
-
-	file  string // the template that is being rendered
-	depth int    // of includes
-}
-
 // checkName returns an error if a template's result has no name, or would hide a file.
 func (r *run) checkName(template, result string, text []byte) error {
 	if path.Base(template) == Extension {

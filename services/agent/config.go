@@ -277,3 +277,17 @@ func loopback(address string) bool {
 func (c *Config) bundleDir() string {
 	return filepath.Join(c.DataDir, "bundles")
 }
+
+// services are the services that people may reach through the tunnel.
+func (c *Config) services() ([]uplink.Service, error) {
+	var services []uplink.Service
+	var errs []error
+	for _, text := range c.ServiceProxyAllow {
+		service, err := uplink.ParseService(text)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		services = append(services, service)
+	}
+	return services, errors.Join(errs...)
+}

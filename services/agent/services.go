@@ -5,27 +5,12 @@ package agent
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
-
-// services are the services that people may reach through the tunnel.
-func (c *Config) services() ([]uplink.Service, error) {
-	var services []uplink.Service
-	var errs []error
-	for _, text := range c.ServiceProxyAllow {
-		service, err := uplink.ParseService(text)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		services = append(services, service)
-	}
-	return services, errors.Join(errs...)
-}
 
 // newServices makes what answers for services of the cluster. Without a file, roots are whom to
 // trust.

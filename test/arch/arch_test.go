@@ -270,20 +270,6 @@ var rules = []rule{
 	},
 }
 
-// orderedRooms are the packages with ordered files; see TestCallsRunOneWay.
-var orderedRooms = []string{
-	"services/agent/internal/reconcile/...", "services/agent/internal/fields", "services/agent/internal/kube",
-	"services/agent/internal/control", "services/agent/internal/inventory", "services/agent/internal/health",
-	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/delivery/bundles",
-	"services/distributor/internal/spine/catalog", "services/distributor/internal/sqlstore",
-	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
-	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook/...",
-	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
-	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo", "services/gitcache/internal/cloudlogin",
-	"services/tunnel", "services/tunnel/internal/...",
-	"internal/bundle", "internal/h2", "internal/cas/casdisk/...", "internal/identity", "internal/rpc", "internal/cloud",
-}
-
 // wideTypes are the types that may exceed the limits of TestTypesAreSmall, each with its reason.
 var wideTypes = map[string]string{
 	"services/agent.Config":                                     "a configuration: one field per flag",

@@ -18,12 +18,6 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// AccessToken is a short-lived token that the hub's tunnel accepts.
-type AccessToken struct {
-	Token   string    `json:"token"`
-	Expires time.Time `json:"expires"`
-}
-
 // reserve is how long before its end a cached token is replaced: kubectl obtains a token before it
 // makes a request, which may then wait for a while.
 const reserve = 5 * time.Minute

@@ -134,10 +134,6 @@ func (s *Session) AccessToken(ctx context.Context, audience string) (AccessToken
 	return s.exchange(ctx, k, audience)
 }
 
-func (t AccessToken) lasts(reserve time.Duration) bool {
-	return t.Token != "" && time.Now().Add(reserve).Before(t.Expires)
-}
-
 // exchange replaces the session's token and obtains an access token. The caller holds the lock.
 func (s *Session) exchange(ctx context.Context, k kept, audience string) (AccessToken, error) {
 	if k.Next == "" {

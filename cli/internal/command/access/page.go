@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 )
 
 // page returns the address of a page that the hub named, to be opened in a browser. The hub may be
@@ -50,4 +53,13 @@ func parsePage(address string) (*url.URL, error) {
 func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// signIn is one sign-in with an identity provider.
+type signIn struct {
+	session  *session.Session
+	server   *url.URL // of the hub
+	hub      fleetv1connect.SessionServiceClient
+	methods  *fleetv1.GetSignInMethodsResponse
+	provider string
 }

@@ -22,23 +22,12 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
-	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/backoff"
 )
 
 // signInTimeout is how long a person may take in the browser.
 const signInTimeout = 10 * time.Minute
-
-// signIn is one sign-in with an identity provider.
-type signIn struct {
-	session  *session.Session
-	server   *url.URL // of the hub
-	hub      fleetv1connect.SessionServiceClient
-	methods  *fleetv1.GetSignInMethodsResponse
-	provider string
-}
 
 // run signs a person in, and returns the session and its first token.
 func (i *signIn) run(ctx context.Context, device bool) (*fleetv1.Session, string, error) {

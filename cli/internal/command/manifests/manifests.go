@@ -14,36 +14,18 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/localrender"
-	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/internal/document"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )
-
-// input holds the flags of both commands: the content to render, and the values.
-type input struct {
-	session *session.Session
-
-	files, sources               []string
-	root, namespace, releaseName string
-	values, set                  []string
-	config, secrets              []string
-	version, facts               string
-	apiVersions                  []string
-	installed                    bool
-
-	// rendersNothing: the values of secrets are not needed.
-	rendersNothing bool
-}
 
 // inputText describes the input in help texts.
 const inputText = `DIR is a folder of manifests, of a kustomization or of a Helm chart. It is read as it would be delivered after a push:
@@ -212,35 +194,6 @@ func chosen(documents []*document.Document, args []string) (*document.Document, 
 	}
 }
 
-// settings returns the settings of the flags, without the content.
-func (in *input) settings() (localrender.Settings, error) {
-	version, err := in.kubeVersion()
-	if err != nil {
-		return localrender.Settings{}, err
-	}
-	s := localrender.Settings{
-		Installed: in.installed, HasPlaceholders: in.rendersNothing, KubernetesVersion: "v" + version.String() + ".0",
-	}
-	if in.version != "" && strings.Count(in.version, ".") > 1 {
-		s.KubernetesVersion = "v" + strings.TrimPrefix(in.version, "v")
-	}
-	s.APIVersions = slices.Concat(kubeapi.Names(version), in.apiVersions)
-	slices.Sort(s.APIVersions)
-	s.APIVersions = slices.Compact(s.APIVersions)
-	if s.Values, err = pairs("--config", in.config); err != nil {
-		return s, err
-	}
-	if s.Secrets, err = pairs("--secret", in.secrets); err != nil {
-		return s, err
-	}
-	for key := range s.Secrets {
-		if _, twice := s.Values[key]; twice {
-			return s, failure.Usage("%s is both a --config and a --secret", key)
-		}
-	}
-	return s, in.readSecret(s.Secrets)
-}
-
 // maxSecret bounds a secret, as the hub does.
 const maxSecret = 64 << 10
 
@@ -327,14 +280,4 @@ func failed(err error) error {
 		return failure.Usage("%v", folders)
 	}
 	return failure.From(err, "")
-}
-
-// line returns a text of content in one line, without control characters: a terminal would obey them.
-func line(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }

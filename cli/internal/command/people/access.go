@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,20 +75,6 @@ func (a *review) args(_ *cobra.Command, args []string) error {
 		a.request.Cluster = a.session.Reference("Cluster", args[0])
 	}
 	return nil
-}
-
-// attributes parses a resource like kubectl: deployments.apps, with the subresource after a slash,
-// or a path.
-func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
-	if strings.HasPrefix(resource, "/") {
-		return &fleetv1.AccessAttributes{Verb: verb, NonResourcePath: resource, Namespace: namespace}
-	}
-	name, subresource, has := strings.Cut(resource, "/")
-	name, group, _ := strings.Cut(name, ".")
-	if has {
-		name += "/" + subresource
-	}
-	return &fleetv1.AccessAttributes{Verb: verb, ApiGroup: group, Resource: name, Namespace: namespace}
 }
 
 func (a *review) run(ctx context.Context, c *client.Client, _ []string) error {

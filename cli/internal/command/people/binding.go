@@ -4,6 +4,7 @@
 package people
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,4 +120,13 @@ func (b *binding) spec() (*fleetv1.AccessBindingSpec, error) {
 		spec.ExpireTime = timestamppb.New(time.Now().Add(time.Duration(b.life)))
 	}
 	return spec, nil
+}
+
+func oneName(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("want the name of one " + what)
+		}
+		return nil
+	}
 }

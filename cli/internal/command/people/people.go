@@ -6,7 +6,6 @@ package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -97,13 +96,4 @@ Nobody may give what they do not hold themselves.`,
 	}
 	b.bind(cmd)
 	return cmd
-}
-
-func oneName(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return errors.New("want the name of one " + what)
-		}
-		return nil
-	}
 }

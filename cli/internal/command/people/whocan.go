@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,4 +107,18 @@ func (w *holders) run(ctx context.Context, c *client.Client, _ []string) error {
 		}
 	}
 	return nil
+}
+
+// attributes parses a resource like kubectl: deployments.apps, with the subresource after a slash,
+// or a path.
+func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
+	if strings.HasPrefix(resource, "/") {
+		return &fleetv1.AccessAttributes{Verb: verb, NonResourcePath: resource, Namespace: namespace}
+	}
+	name, subresource, has := strings.Cut(resource, "/")
+	name, group, _ := strings.Cut(name, ".")
+	if has {
+		name += "/" + subresource
+	}
+	return &fleetv1.AccessAttributes{Verb: verb, ApiGroup: group, Resource: name, Namespace: namespace}
 }

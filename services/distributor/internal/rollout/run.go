@@ -46,22 +46,6 @@ type Candidate struct {
 	Authors []string `json:"authors,omitempty"`
 }
 
-// Member is one service as a run begins with it.
-type Member struct {
-	UID string `json:"uid"`
-	// Name and Cluster are paths.
-	Name    string `json:"name"`
-	Cluster string `json:"cluster"`
-	// Labels are the service's.
-	Labels        map[string]string `json:"labels,omitempty"`
-	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
-	// From names the content that the member has when nothing is admitted, and To the candidate's
-	// content. Equal ones mean that the candidate does not change the member, which then only counts
-	// among the ones that may be unavailable.
-	From string `json:"from"`
-	To   string `json:"to"`
-}
-
 // Health is the health, by a member's agent, of the content that the report is about.
 type Health string
 
@@ -394,3 +378,24 @@ func Differ(last, next Run) (changed []*Progress, left []string) {
 	}
 	return changed, left
 }
+
+// Blocked describes what a run waits for.
+type Blocked struct {
+	By BlockedBy `json:"by,omitempty"`
+	// Names are members, or the groups of which a person has to approve.
+	Names []string `json:"names,omitempty"`
+	// Until is when a time has come; zero for other waits.
+	Until time.Time `json:"until,omitzero"`
+	Why   string    `json:"why,omitempty"`
+}
+
+// BlockedBy is the kind of thing that a run waits for.
+type BlockedBy string
+
+// The kinds of things that a run waits for. A run that waits for members may also continue by
+// itself, when their time is over.
+const (
+	ByMember BlockedBy = "member"
+	ByPerson BlockedBy = "person"
+	ByTime   BlockedBy = "time"
+)

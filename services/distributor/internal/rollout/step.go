@@ -14,30 +14,6 @@ import (
 	"github.com/leatdev/leat/internal/window"
 )
 
-// BlockedBy is the kind of thing that a run waits for.
-type BlockedBy string
-
-// The kinds of things that a run waits for. A run that waits for members may also continue by
-// itself, when their time is over.
-const (
-	ByMember BlockedBy = "member"
-	ByPerson BlockedBy = "person"
-	ByTime   BlockedBy = "time"
-)
-
-// maxNamed bounds the members that Blocked names.
-const maxNamed = 8
-
-// Blocked describes what a run waits for.
-type Blocked struct {
-	By BlockedBy `json:"by,omitempty"`
-	// Names are members, or the groups of which a person has to approve.
-	Names []string `json:"names,omitempty"`
-	// Until is when a time has come; zero for other waits.
-	Until time.Time `json:"until,omitzero"`
-	Why   string    `json:"why,omitempty"`
-}
-
 // step decides at a tick.
 func (d *decider) step() {
 	r := d.run

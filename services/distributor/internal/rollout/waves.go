@@ -92,3 +92,19 @@ func (w Wave) Fits(m Member) bool {
 	}
 	return true
 }
+
+// Member is one service as a run begins with it.
+type Member struct {
+	UID string `json:"uid"`
+	// Name and Cluster are paths.
+	Name    string `json:"name"`
+	Cluster string `json:"cluster"`
+	// Labels are the service's.
+	Labels        map[string]string `json:"labels,omitempty"`
+	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
+	// From names the content that the member has when nothing is admitted, and To the candidate's
+	// content. Equal ones mean that the candidate does not change the member, which then only counts
+	// among the ones that may be unavailable.
+	From string `json:"from"`
+	To   string `json:"to"`
+}

@@ -108,3 +108,6 @@ func (f Failure) name() string { return f.Name }
 func (f Failure) shown() string { return objectname.Display(f.Name) }
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// maxNamed bounds the members that Blocked names.
+const maxNamed = 8

@@ -15,6 +15,7 @@ package authz
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -316,4 +317,44 @@ func ClusterGroups(grants []Grant, keep func(Grant) bool) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(groups))
+}
+
+// outlives reports whether what ends at a is there until b. Zero means never.
+func outlives(a, b time.Time) bool { return a.IsZero() || !b.IsZero() && !b.After(a) }
+
+// commonGroups returns the groups of each list that the other list includes, each once.
+func commonGroups(groups, others []string) []string {
+	var common []string
+	for _, group := range groups {
+		if includesGroup(others, group) {
+			common = append(common, group)
+		}
+	}
+	for _, group := range others {
+		if includesGroup(groups, group) && !slices.Contains(common, group) {
+			common = append(common, group)
+		}
+	}
+	return common
+}
+
+func (r *Rights) sameLimit(other *Rights) bool {
+	if r.limit == nil || other.limit == nil {
+		return r.limit == other.limit
+	}
+	return reflect.DeepEqual(r.limit.Binding.Spec, other.limit.Binding.Spec) && sameRole(r.limit.role, other.limit.role)
+}
+
+// dependsOnLabels reports whether the labels of clusters decide about the grant or its limit.
+func (g *Grant) dependsOnLabels() bool {
+	return g != nil && (g.Binding != nil && g.Binding.Spec.Clusters.Labels != nil || g.limit.dependsOnLabels())
+}
+
+// includesGroup reports whether one of the groups of a cluster is the other one, or includes it.
+func includesGroup(groups []string, other string) bool {
+	switch {
+	case slices.Contains(groups, catalog.AdminGroup), slices.Contains(groups, other):
+		return true
+	}
+	return other == "leat:viewers" && slices.Contains(groups, "leat:operators")
 }

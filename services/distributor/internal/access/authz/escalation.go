@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -70,9 +69,6 @@ func (g Grant) outdoes(directory Directory, part scopePart, spec catalog.AccessB
 	return part.isIn(directory, &g.Binding.Spec) && outlives(g.Ends(), spec.ExpiresAt) && isWithin(spec.Rules, g.Rules())
 }
 
-// outlives reports whether what ends at a is there until b. Zero means never.
-func outlives(a, b time.Time) bool { return a.IsZero() || !b.IsZero() && !b.After(a) }
-
 // isWithin reports whether the rules select nothing that the others do not select, as far as single
 // rules show it. No rules select everything.
 func isWithin(rules, others []accessrule.Rule) bool {
@@ -112,28 +108,3 @@ func lacking(holders []Grant, part scopePart, spec catalog.AccessBindingSpec, ro
 
 // hasGroup reports whether the grant gives a group in clusters, or one that includes it.
 func (g Grant) hasGroup(group string) bool { return includesGroup(g.Groups(), group) }
-
-// includesGroup reports whether one of the groups of a cluster is the other one, or includes it.
-func includesGroup(groups []string, other string) bool {
-	switch {
-	case slices.Contains(groups, catalog.AdminGroup), slices.Contains(groups, other):
-		return true
-	}
-	return other == "leat:viewers" && slices.Contains(groups, "leat:operators")
-}
-
-// commonGroups returns the groups of each list that the other list includes, each once.
-func commonGroups(groups, others []string) []string {
-	var common []string
-	for _, group := range groups {
-		if includesGroup(others, group) {
-			common = append(common, group)
-		}
-	}
-	for _, group := range others {
-		if includesGroup(groups, group) && !slices.Contains(common, group) {
-			common = append(common, group)
-		}
-	}
-	return common
-}

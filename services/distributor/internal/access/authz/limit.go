@@ -4,7 +4,6 @@
 package authz
 
 import (
-	"reflect"
 	"slices"
 	"time"
 
@@ -84,18 +83,6 @@ func (r *Rights) MayIssue(owner *Rights, limit *Limit, isOwn bool) error {
 		return err
 	}
 	return r.MayGive(limit.grant.Binding.Spec, limit.grant.role)
-}
-
-func (r *Rights) sameLimit(other *Rights) bool {
-	if r.limit == nil || other.limit == nil {
-		return r.limit == other.limit
-	}
-	return reflect.DeepEqual(r.limit.Binding.Spec, other.limit.Binding.Spec) && sameRole(r.limit.role, other.limit.role)
-}
-
-// dependsOnLabels reports whether the labels of clusters decide about the grant or its limit.
-func (g *Grant) dependsOnLabels() bool {
-	return g != nil && (g.Binding != nil && g.Binding.Spec.Clusters.Labels != nil || g.limit.dependsOnLabels())
 }
 
 // namedServices returns the services that the grant, or its limit, names.

@@ -150,72 +150,8 @@ type Cause struct {
 	Pool *Pool
 }
 
-// Compute makes the plan of a cluster from its own part and its services, given in any order.
-func Compute(cluster string, own ClusterPart, services []Input, why Cause) *Plan {
-	entries := make([]*Entry, len(services))
-	for i, input := range services {
-		entries[i] = why.entry(input)
-	}
-	return why.plan(cluster, own, entries)
-}
-
-// trace returns the trace context of an entry: the old one if the entry was so already.
-func (c Cause) trace(next *Entry) string {
-	if c.Last != nil {
-		old := c.Last.find(next.Name)
-		if old != nil && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
-			return old.Traceparent
-		}
-	}
-	return c.Traceparent
-}
-
 // nothing is the content of an entry that is not there.
 var nothing = &Content{}
-
-func entryOf(input Input, pool *Pool) *Entry {
-	service := input.Service
-	entry := &Entry{Name: service.LocalName(), UID: catalog.UIDOf(service.UID), Content: pool.of(input), SyncRequest: service.SyncRequest}
-	if service.Common != nil {
-		entry.Name = service.Common.Name // the same text, of which there is one for all clusters
-	}
-	return entry
-}
-
-func contentOf(input Input) *Content {
-	service := input.Service
-	content := &Content{
-		ConfigDigest: service.ConfigDigest,
-		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
-		Options:      service.Spec.Options,
-		Limits:       input.Limits,
-		Requires:     service.Spec.Requires(),
-	}
-	if input.IsWithheld {
-		content.Bundles = nil
-	}
-	content.SpecDigest = specDigest(content.Apply(), service.Spec.Sources)
-	content.Digest = content.digest()
-	return content
-}
-
-func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {
-	if len(snapshots) != len(sources) || slices.Contains(snapshots, nil) {
-		return nil
-	}
-	bundles := make([]Bundle, len(sources))
-	for i, source := range sources {
-		bundles[i] = Bundle{
-			Digest:  snapshots[i].Digest,
-			Commit:  snapshots[i].Commit,
-			Version: snapshots[i].Version,
-			Source:  source.Normal(),
-			Subpath: source.Subpath(),
-			Mount:   source.Mount,
-		}
-	}
-	return bundles
-}
 
 // Entry returns the entry of a service by its local name.
 func (p *Plan) Entry(name string) (Entry, bool) {

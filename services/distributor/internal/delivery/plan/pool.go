@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -150,5 +151,40 @@ func (p *Pool) list(bundles []Bundle) []Bundle {
 		return known
 	}
 	p.bundles[bundles[0]] = bundles
+	return bundles
+}
+
+func contentOf(input Input) *Content {
+	service := input.Service
+	content := &Content{
+		ConfigDigest: service.ConfigDigest,
+		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
+		Options:      service.Spec.Options,
+		Limits:       input.Limits,
+		Requires:     service.Spec.Requires(),
+	}
+	if input.IsWithheld {
+		content.Bundles = nil
+	}
+	content.SpecDigest = specDigest(content.Apply(), service.Spec.Sources)
+	content.Digest = content.digest()
+	return content
+}
+
+func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {
+	if len(snapshots) != len(sources) || slices.Contains(snapshots, nil) {
+		return nil
+	}
+	bundles := make([]Bundle, len(sources))
+	for i, source := range sources {
+		bundles[i] = Bundle{
+			Digest:  snapshots[i].Digest,
+			Commit:  snapshots[i].Commit,
+			Version: snapshots[i].Version,
+			Source:  source.Normal(),
+			Subpath: source.Subpath(),
+			Mount:   source.Mount,
+		}
+	}
 	return bundles
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // Revise makes the next plan of a cluster from its last one: the services that changed or came, and
@@ -90,4 +91,24 @@ func (c Cause) keepTime(next *Plan) *Plan {
 		next.ComputedAt = c.Last.ComputedAt
 	}
 	return next
+}
+
+// trace returns the trace context of an entry: the old one if the entry was so already.
+func (c Cause) trace(next *Entry) string {
+	if c.Last != nil {
+		old := c.Last.find(next.Name)
+		if old != nil && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
+			return old.Traceparent
+		}
+	}
+	return c.Traceparent
+}
+
+func entryOf(input Input, pool *Pool) *Entry {
+	service := input.Service
+	entry := &Entry{Name: service.LocalName(), UID: catalog.UIDOf(service.UID), Content: pool.of(input), SyncRequest: service.SyncRequest}
+	if service.Common != nil {
+		entry.Name = service.Common.Name // the same text, of which there is one for all clusters
+	}
+	return entry
 }
