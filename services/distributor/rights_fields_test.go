@@ -25,7 +25,7 @@ var needs = map[optionsv1.Edit]string{
 	optionsv1.Edit_EDIT_HUB_CLUSTERS:     "`update clusters` in the whole hub",
 	optionsv1.Edit_EDIT_FOREIGN_CLUSTER:  "for a cluster of another project, `create services` in the service's project",
 	optionsv1.Edit_EDIT_PROJECT_SERVICES: "`create`, `update` and `delete` of services in the whole project, at every edit",
-	optionsv1.Edit_EDIT_SHARE:            "the right to give what is newly shared",
+	optionsv1.Edit_EDIT_SHARE:            "the right to give the newly shared objects",
 	optionsv1.Edit_EDIT_LOOSEN:           "for more than before: the role `admin` for what a limit protects, `create` of what a quota counts",
 	optionsv1.Edit_EDIT_ALL_PROJECTS:     "the role `admin` for all projects",
 	optionsv1.Edit_EDIT_GIVE:             "everything that the binding gives, at every edit",
@@ -43,7 +43,7 @@ func tableOfFields(t *testing.T) string {
 ## Fields of documents
 
 To create or change an object, one needs ` + "`create` or `update`" + ` of its kind.
-Some fields need more where an edit sets, changes or clears them, as the option ` + "`leat.options.v1.edit`" + ` beside each field says; the hub decides by these options.
+Some fields need more where an edit sets, changes or clears them, by the option ` + "`leat.options.v1.edit`" + ` beside each field; the hub decides by these options.
 A row counts for all fields below it.
 Every other field of a document is free, and a test fails for a field without the option.
 

@@ -110,9 +110,9 @@ func tableOfRequests() string {
 	page.WriteString(`
 ## Requests to clusters
 
-Each row is a request below ` + "`/clusters/NAME`" + `, or at the cluster's own host; ` + "`shop--berlin.DOMAIN`" + ` is that of the cluster ` + "`berlin`" + ` in the project ` + "`shop`" + `.
-The hub decides who reaches the cluster and as whom, and the cluster's own RBAC what they may do there; the cells are those of a cluster with the bindings of [agent.yaml](../../deploy/kubernetes/agent.yaml).
-Rules of a binding narrow all rows but those of discovery, health and reviews of oneself.
+Each row is a request below ` + "`/clusters/NAME`" + `, or at the cluster's own host; ` + "`shop--berlin.DOMAIN`" + ` is the host of the cluster ` + "`berlin`" + ` in the project ` + "`shop`" + `.
+The hub decides who reaches the cluster and as whom, and the cluster's own RBAC what they may do there; the cells hold for a cluster with the bindings of [agent.yaml](../../deploy/kubernetes/agent.yaml).
+Rules of a binding narrow all rows except discovery, health and reviews of oneself.
 
 | request | asks for |` + header() + `
 |---|---|` + strings.Repeat("---|", len(columns)) + `

@@ -25,8 +25,8 @@ var readers = []struct {
 	rights  string
 	limited string
 }{
-	{byReader, "those of the service's account; without one, the agent's", "the `namespaces` and `clusterScopedKinds` of the project; never the agent's own namespace"},
-	{byAccount, "those of the service's account; without one, the agent's", "objects of the service's manifests, after their comparison with the limits, and objects of its inventory"},
+	{byReader, "the account's; without one, the agent's", "the `namespaces` and `clusterScopedKinds` of the project; never the agent's own namespace"},
+	{byAccount, "the account's; without one, the agent's", "objects of the service's manifests, after their comparison with the limits, and objects of its inventory"},
 	{byAgent, "the agent's", "objects of the service's inventory, and what Kubernetes keeps about them"},
 }
 
@@ -58,7 +58,7 @@ var reads = []struct {
 	{"reconcile/execute/hooks.go", byAccount, 1, manifests, "whether a hook is done"},
 	{"reconcile/execute/prune.go", byAccount, 1, recorded, "an object that left the manifests"},
 	{"reconcile/execute/recreate.go", byAccount, 1, manifests, "an object that cannot be changed in place"},
-	{"reconcile/execute/remove.go", byAccount, 3, recorded + ", and what a namespace or a definition among them contains", "a deletion. What a namespace contains is listed as the agent, too, because a deletion also reaches what the account cannot see"},
+	{"reconcile/execute/remove.go", byAccount, 3, recorded + ", and the content of a namespace or a definition among them", "a deletion. The content of a namespace is listed as the agent, too, because a deletion also reaches what the account cannot see"},
 	{"reconcile/execute/run.go", byAccount, 1, manifests + ", and " + recorded, "progress of the objects that a run applied"},
 	{"reconcile/execute/tests.go", byAccount, 2, manifests, "the result of a test"},
 	{"reconcile/submit/adopt.go", byAccount, 3, manifests, "an object that exists before the service's first apply"},
