@@ -34,10 +34,10 @@ import (
 // EnvPrefix begins the name of every environment variable that is Leat's own.
 const EnvPrefix = "LEAT_"
 
-// [Set.Parse] returns ErrHelp when the arguments ask for --help (or -h).
+// ErrHelp is the error of [Set.Parse] when the arguments ask for --help (or -h).
 var ErrHelp = errors.New("help requested")
 
-// [Set.Parse] returns ErrVersion when the arguments ask for --version.
+// ErrVersion is the error of [Set.Parse] when the arguments ask for --version.
 var ErrVersion = errors.New("version requested")
 
 // Set is the settings of one program. It is filled by Bind methods, then parsed once. A Set is not

@@ -73,7 +73,7 @@ func collectionOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/configmaps", o.GetNamespace())
 }
 
-// other writes an object in the name of another field manager.
+// somebody writes an object as another field manager.
 func (c *cluster) somebody(t *testing.T, method, path string, o *unstructured.Unstructured) bool {
 	t.Helper()
 	body, err := json.Marshal(o.Object)
