@@ -30,7 +30,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DiffAction is what would happen to an object.
+// DiffAction is the expected effect on an object.
 type DiffAction int32
 
 const (
@@ -179,9 +179,9 @@ type DiffRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name. Required.
 	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// What to compare the cluster with instead of the bundles of the plan, in the order of the
-	// service's sources, as FleetService.PreviewService returns them. Everything else comes from the
-	// plan. Empty means the bundles of the plan.
+	// The bundles to compare the cluster with instead of the plan's, in the order of the service's
+	// sources, as FleetService.PreviewService returns them. Everything else comes from the plan.
+	// Empty means the bundles of the plan.
 	Bundles       []*v1.PlanBundle `protobuf:"bytes,2,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,12 +277,12 @@ func (x *DiffResponse) GetObjects() []*ObjectDiff {
 	return nil
 }
 
-// ObjectDiff is what would happen to one object.
+// ObjectDiff is the expected effect on one object.
 type ObjectDiff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which object.
 	Ref *v11.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// What would happen.
+	// The expected effect.
 	Action DiffAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.agent.v1.DiffAction" json:"action,omitempty"`
 	// Unified diff of the YAML, secrets masked. Empty when it could not be applied.
 	Unified string `protobuf:"bytes,3,opt,name=unified,proto3" json:"unified,omitempty"`

@@ -31,7 +31,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DryRunAction is what would be done to an object.
+// DryRunAction is the kind of change that would be made to an object.
 type DryRunAction int32
 
 const (
@@ -1074,8 +1074,7 @@ type ReportStatusRequest struct {
 	Sequence uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// In a full report of a new instance: the current_instance that the hub returned. The report is
 	// accepted only while that is the current one, so that delayed reports of an ended process cannot
-	// replace those of its successor. Unset is accepted in any case, for agents that do not support
-	// this.
+	// replace its successor's. Unset is accepted in any case, for agents that do not support this.
 	Replaces *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
 	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has
 	// lost it, as after a restore from a backup, and asks for a full report. Zero: none was, or the
@@ -1237,7 +1236,7 @@ type ServiceReport struct {
 	ServiceUid string `protobuf:"bytes,2,opt,name=service_uid,json=serviceUid,proto3" json:"service_uid,omitempty"`
 	// Phase.
 	Phase v1.ServicePhase `protobuf:"varint,3,opt,name=phase,proto3,enum=leat.type.v1.ServicePhase" json:"phase,omitempty"`
-	// What is wrong. Unset when nothing is.
+	// The problem. Unset without one.
 	Problem *v1.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	// Spec digest of the plan entry that was last tried.
 	ObservedSpecDigest string `protobuf:"bytes,5,opt,name=observed_spec_digest,json=observedSpecDigest,proto3" json:"observed_spec_digest,omitempty"`
@@ -1274,15 +1273,15 @@ type ServiceReport struct {
 	// How long the latest change took. Unset before the first, and after a restart of the agent until the next.
 	Timings *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
 	// Objects that others have changed: all that differ if the service's drift mode is report, and
-	// only those that are changed repeatedly if it is correct. At most 50. Empty without such
-	// objects, and from agents that do not look.
+	// only repeatedly changed ones if it is correct. At most 50. Empty without such objects, and from
+	// agents that do not look.
 	Drift []*ObjectDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
 	// Results of the tests of the applied content, in the order in which they ran; the first failure
 	// is the last result. At most 50. Empty while tests run, without tests, and from agents that run
 	// no tests.
 	Tests []*TestReport `protobuf:"bytes,21,rep,name=tests,proto3" json:"tests,omitempty"`
-	// What would be applied, if the service is a dry run. Unset for other services, before the
-	// comparison, and if it failed.
+	// The changes that would be applied, if the service is a dry run. Unset for other services,
+	// before the comparison, and if it failed.
 	DryRun *DryRunReport `protobuf:"bytes,22,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Names the objects that the guard keeps from being deleted (PRUNE_GUARDED): the value of
 	// spec.sync.prune_confirmation that agrees to their deletion. Empty if the guard keeps nothing,
@@ -1295,12 +1294,12 @@ type ServiceReport struct {
 	AppliedVersions []string `protobuf:"bytes,25,rep,name=applied_versions,json=appliedVersions,proto3" json:"applied_versions,omitempty"`
 	// Versions of the bundles of observed_digests, like applied_versions.
 	ObservedVersions []string `protobuf:"bytes,26,rep,name=observed_versions,json=observedVersions,proto3" json:"observed_versions,omitempty"`
-	// What renderers warned of in the latest render: texts of at most 200 bytes, in which secrets of
+	// The renderers' warnings from the latest render: texts of at most 200 bytes, in which secrets of
 	// the service are masked. At most 5; one that stands for further ones is the last. Empty without
 	// warnings, and from agents that do not report them.
 	Warnings []string `protobuf:"bytes,27,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// The test that the service waits for, without an end: message says what its object waits for, in at
-	// most 200 bytes. Unset while no test runs, and from agents that do not report it.
+	// The test that the service waits for, without an end: message is the reason why its object waits, in at most 200
+	// bytes. Unset while no test runs, and from agents that do not report it.
 	RunningTest   *TestReport `protobuf:"bytes,28,opt,name=running_test,json=runningTest,proto3" json:"running_test,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1706,12 +1705,12 @@ func (x *DryRunReport) GetChanges() []*DryRunChange {
 	return nil
 }
 
-// DryRunChange is what would be done to one object.
+// DryRunChange is the change that would be made to one object.
 type DryRunChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which object.
 	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// What would be done to it.
+	// The change that would be made to it.
 	Action        DryRunAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.distributor.v1.DryRunAction" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1997,7 +1996,7 @@ type ClusterReport struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The cluster's resources and state. Unset means unchanged.
 	Overview *ClusterOverview `protobuf:"bytes,5,opt,name=overview,proto3" json:"overview,omitempty"`
-	// What this agent supports and is allowed to do, in words such as "overview" and
+	// The capabilities and permissions of this agent, in words such as "overview" and
 	// "leader-election", sorted. Empty from agents that do not report it. The hub withholds from an
 	// agent without "render:steps" and, for example, "render:helm" what needs them (AGENT_OUTDATED).
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
@@ -2096,8 +2095,8 @@ func (x *ClusterReport) GetProvider() string {
 	return ""
 }
 
-// ClusterLock is what keeps services without a service account from being applied with the agent's
-// own rights. One of both locks is enough.
+// ClusterLock keeps services without a service account from being applied with the agent's own
+// rights. One of both locks is enough.
 type ClusterLock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's own lock, LEAT_AGENT_LOCK_DOWN, which no plan can unset.
@@ -2466,7 +2465,7 @@ func (x *PodsOverview) GetUnknown() int32 {
 }
 
 // WarningsOverview summarizes the events of type Warning that the cluster still remembers, by
-// default those of the last hour.
+// default from the last hour.
 type WarningsOverview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many there are.
@@ -2532,7 +2531,7 @@ type ClusterWarning struct {
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The object's name.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// What happened, in at most 256 bytes.
+	// The event's message, in at most 256 bytes.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// How often it happened.
 	Times int32 `protobuf:"varint,6,opt,name=times,proto3" json:"times,omitempty"`
@@ -2635,8 +2634,8 @@ type CheckAccessRequest struct {
 	// Uid of the person's token. A user of the hub is refused unless it is the uid of the existing
 	// user. Empty for others, and from tunnels that do not send it.
 	SubjectUid string `protobuf:"bytes,4,opt,name=subject_uid,json=subjectUid,proto3" json:"subject_uid,omitempty"`
-	// What the person's token was issued for. If it is an API token, the person is refused once that
-	// has ended.
+	// The credential that the person's token was issued for. If it is an API token, the person is
+	// refused once that has ended.
 	Credential    string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2724,12 +2723,12 @@ type CheckAccessResponse struct {
 	Uid string `protobuf:"bytes,6,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Further attributes to impersonate in all requests.
 	Extra []*ExtraAttribute `protobuf:"bytes,7,rep,name=extra,proto3" json:"extra,omitempty"`
-	// Some requests are refused: those that no narrowed grant allows.
+	// Requests that no narrowed grant allows are refused.
 	Narrowed bool `protobuf:"varint,8,opt,name=narrowed,proto3" json:"narrowed,omitempty"`
 	// Grants that apply to some requests only, in addition to the above.
 	Grants []*NarrowedGrant `protobuf:"bytes,9,rep,name=grants,proto3" json:"grants,omitempty"`
-	// What the person may do to everything in the cluster, or in the hub if no cluster was named: those
-	// of the permissions that calls to agents and to the tunnel need.
+	// The permissions that the person has for everything in the cluster, or in the hub if no cluster was named. Only
+	// permissions that calls to agents and to the tunnel need.
 	Permissions   []*v11.Permission `protobuf:"bytes,10,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

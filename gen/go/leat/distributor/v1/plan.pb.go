@@ -183,8 +183,8 @@ func (x *Plan) GetRemovalsHeldSince() *timestamppb.Timestamp {
 }
 
 // PlanDelta leads from one version of a plan to another. Services that it does not name are
-// unchanged. Their commits and traces may be those of an earlier plan, because they are not part of
-// a version.
+// unchanged. Their commits and traces may come from an earlier plan, because they are not part of a
+// version.
 type PlanDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The only version that it applies to.

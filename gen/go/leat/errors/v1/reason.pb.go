@@ -26,10 +26,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Reason says why a call failed, precisely enough for a program to decide what to do next. It
-// travels as google.rpc.ErrorInfo.reason (without the REASON_ prefix) with the domain "leat.dev",
-// beside the Connect code. The comment of each value is the advice to the caller; docs/reference/errors.md is
-// generated from it.
+// Reason is why a call failed, precisely enough for a program to decide what to do next. It travels as
+// google.rpc.ErrorInfo.reason (without the REASON_ prefix) with the domain "leat.dev", beside the Connect code. The
+// comment of each value is the advice to the caller; docs/reference/errors.md is generated from it.
 type Reason int32
 
 const (
@@ -65,7 +64,8 @@ const (
 	// The upstream answers with something other than the Git protocol, or breaks off. Check the URL;
 	// Leat retries automatically.
 	Reason_REASON_UPSTREAM_PROTOCOL Reason = 25
-	// The repository is known, but its first fetch has not finished yet. Wait as RetryInfo says.
+	// The repository is known, but its first fetch has not finished yet. Wait as long as RetryInfo
+	// asks.
 	Reason_REASON_REPOSITORY_NOT_READY Reason = 26
 	// The upstream asks to slow down. Leat obeys and retries automatically.
 	Reason_REASON_UPSTREAM_RATE_LIMITED Reason = 27
@@ -76,7 +76,7 @@ const (
 	// the signer's key to the repository's spec.
 	Reason_REASON_UPSTREAM_SIGNATURE_REJECTED Reason = 30
 	// A version or tag of a chart or artifact was published again with other content, and the
-	// repository is immutable: Leat goes on delivering what it was first. The message names both.
+	// repository is immutable: Leat continues to deliver the first content. The message names both.
 	// Publish the new content as another version, or set immutable to false to follow the upstream.
 	Reason_REASON_UPSTREAM_REPUBLISHED Reason = 31
 	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
@@ -98,10 +98,10 @@ const (
 	// ["url"]) that it may not have, or that does not exist. Define the dependency's repository, list
 	// it under chartRepositories of the Git repository, or correct Chart.yaml and update its lock file.
 	Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE Reason = 47
-	// The content of a source would exceed a quota of the project that its repository belongs to: bytes
-	// of all bundles, or of one. What was delivered before continues to be delivered. The message names
-	// the quota, the use and the limit. Make the content smaller, remove services that name other
-	// content of the project, or have the quota raised; Leat tries again automatically.
+	// The content of a source would exceed a quota of the project that its repository belongs to: bytes of all bundles,
+	// or of one. Earlier content continues to be delivered. The message names the quota, the use and the limit. Make the
+	// content smaller, remove services that name other content of the project, or have the quota raised; Leat tries again
+	// automatically.
 	Reason_REASON_PROJECT_QUOTA_EXCEEDED Reason = 48
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
@@ -124,7 +124,7 @@ const (
 	// The bootstrap token made a cluster for this Kubernetes cluster before, whose agent has or had
 	// another key. If the agent has lost its key, give it a join token of its own (leat cluster token NAME).
 	Reason_REASON_CLUSTER_ENROLLED Reason = 250
-	// The caller exceeded a quota. Wait as RetryInfo says.
+	// The caller exceeded a quota. Wait as long as RetryInfo asks.
 	Reason_REASON_RATE_LIMITED Reason = 80
 	// The request or its answer is larger than allowed. Ask for less, or in pages.
 	Reason_REASON_MESSAGE_TOO_LARGE Reason = 81
@@ -134,7 +134,7 @@ const (
 	Reason_REASON_CANCELED Reason = 83
 	// This replica lost the ownership of the repository in the middle of the call. Retry at once; another replica takes over.
 	Reason_REASON_OWNERSHIP_LOST Reason = 100
-	// No replica owns the repository at the moment. Retry as RetryInfo says.
+	// No replica owns the repository at the moment. Retry after the delay in RetryInfo.
 	Reason_REASON_OWNER_UNAVAILABLE Reason = 101
 	// A write carried an epoch older than the current one; its sender is no longer the owner. The sender must stop.
 	Reason_REASON_EPOCH_STALE Reason = 102
@@ -154,7 +154,7 @@ const (
 	Reason_REASON_CLUSTER_UNLOCKED Reason = 123
 	// The server is shutting down. Retry at once; another replica answers.
 	Reason_REASON_SHUTTING_DOWN Reason = 140
-	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
+	// A service that this one depends on (metadata["dependency"]) does not answer. Retry after the delay in RetryInfo.
 	Reason_REASON_DEPENDENCY_UNAVAILABLE Reason = 141
 	// This server does not offer the call. Upgrade it, or use another call.
 	Reason_REASON_UNIMPLEMENTED Reason = 142
@@ -192,7 +192,7 @@ const (
 	// Everything is applied and healthy, and a test failed. The message names it and contains the end
 	// of its log. Correct what it found, or sync the service to run it again.
 	Reason_REASON_TEST_FAILED Reason = 190
-	// Somebody changed objects, and the service's drift mode is to report that. The report lists the
+	// Someone changed objects, and the service's drift mode is to report that. The report lists the
 	// fields. Sync the service to revert them, or adopt the change in the manifests.
 	Reason_REASON_DRIFT_DETECTED Reason = 191
 	// A hook failed, and the objects after it were not applied. The message names it. Correct it, or
@@ -214,40 +214,37 @@ const (
 	// the project's limits changed.
 	Reason_REASON_PROJECT_FORBIDDEN Reason = 196
 	// A value that the service's configuration refers to is not there: the back end has no such entry or
-	// key, denies it to the hub, or is closed to the service's project. The message names key and
-	// reference. What is applied stays; a service that never had the value waits. Correct the reference,
-	// the entry, or the back end's allowed_paths and projects.
+	// key, denies it to the hub, or is closed to the service's project. The message names key and reference. The applied
+	// state stays; a service that never had the value waits. Correct the reference, the entry, or the back end's
+	// allowed_paths and projects.
 	Reason_REASON_CONFIG_MISSING Reason = 198
 	// A back end has not given a value of the service's configuration for a long time. The message names
 	// the reference and the age of the last answer, which stays in use. Look at the back end's state.
 	Reason_REASON_CONFIG_STALE Reason = 199
 	// A reference of the service's configuration leads nowhere: hub:// references form a circle or a long
-	// chain, or a fact in it is missing or has characters that are not allowed in a path. The message names
-	// the key and the layer. What is applied stays; the service waits. Correct the reference, the set, or
-	// the cluster's labels.
+	// chain, or a fact in it is missing or has characters that are not allowed in a path. The message names the key and
+	// the layer. The applied state stays; the service waits. Correct the reference, the set, or the cluster's labels.
 	Reason_REASON_CONFIG_REFERENCE_INVALID Reason = 215
-	// The layers of the service's configuration are together larger than one configuration may be. The
-	// message names the limit. What is applied stays; the service waits. List fewer sets, or make them
-	// smaller.
+	// The layers of the service's configuration are together larger than one configuration may be. The message names the
+	// limit. The applied state stays; the service waits. List fewer sets, or make them smaller.
 	Reason_REASON_CONFIG_TOO_LARGE Reason = 216
-	// Derived services refer to back ends in too many different ways, by facts in their references, or to too
-	// many paths of one back end. The message names the bound. What is applied stays; a service that never
-	// had the value waits. Use labels with fewer values in references, such as one for the region.
+	// Derived services refer to back ends in too many different ways, by facts in their references, or to too many paths
+	// of one back end. The message names the bound. The applied state stays; a service that never had the value waits.
+	// Use labels with fewer values in references, such as one for the region.
 	Reason_REASON_CONFIG_TOO_MANY_VARIANTS Reason = 238
-	// A service cannot be derived from its global service for this cluster: a parameter or an expression
-	// fails, or what they make is refused. The message names field and cluster. What is applied stays;
-	// where nothing is, the service waits. Correct the expression, or the labels of the cluster.
+	// A service cannot be derived from its global service for this cluster: a parameter or an expression fails, or what
+	// they make is refused. The message names field and cluster. The applied state stays; a service that was never
+	// applied waits. Correct the expression, or the labels of the cluster.
 	Reason_REASON_DERIVATION_FAILED Reason = 210
-	// The expressions of a global service cost too much: those for one cluster, or all of them together.
-	// The message says which. What is applied stays; where nothing is, the service waits. Select by
-	// labels, write simpler expressions, or give the clusters a label that holds the result.
+	// The expressions of a global service cost too much: for one cluster, or for all clusters together. The message names
+	// which. The applied state stays; a service that was never applied waits. Select by labels, write simpler
+	// expressions, or give the clusters a label that holds the result.
 	Reason_REASON_DERIVATION_TOO_EXPENSIVE Reason = 214
-	// The hub has not derived the services of a global service yet, as after a start or after an edit that
-	// touches many clusters. What is applied stays, and agents keep their plans. Wait; the hub goes on by
-	// itself.
+	// The hub has not derived the services of a global service yet, as after a start or after an edit that touches many
+	// clusters. The applied state stays, and agents keep their plans. Wait; the hub continues automatically.
 	Reason_REASON_DERIVATION_PENDING Reason = 217
-	// The hub has just started, and has not read yet what the agent reported of the service before. What is
-	// applied stays. Wait; it takes some minutes in a very large fleet.
+	// The hub has just started, and has not read yet what the agent reported of the service before. The applied state
+	// stays. Wait; it takes some minutes in a very large fleet.
 	Reason_REASON_REPORT_UNREAD Reason = 251
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
@@ -257,41 +254,40 @@ const (
 	// Nothing was changed. The message names the clusters and a digest: correct the change, or confirm
 	// it by putting the digest into spec.removal.confirmation of the global service, in the same apply.
 	Reason_REASON_REMOVAL_GUARDED Reason = 212
-	// What agents reported would take derived services from more clusters than their global service allows
-	// without a person. The services stay. The message names the clusters and a digest: correct the
-	// condition in spec.clusters.when, or agree with leat prune confirm globalservice/NAME.
+	// The reports of agents would take derived services from more clusters than their global service allows without a
+	// person. The services stay. The message names the clusters and a digest: correct the condition in
+	// spec.clusters.when, or agree with leat prune confirm globalservice/NAME.
 	Reason_REASON_REMOVAL_HELD Reason = 240
 	// A service of the same name was written for the cluster by a person, and stays. Nothing is derived
 	// for the cluster. Delete that service, or leave the cluster out of the selection.
 	Reason_REASON_GLOBAL_SERVICE_CONFLICT Reason = 213
-	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message
-	// says where it stands. Look at its state, and do what that needs.
+	// The rollout cannot do this now: it has ended, it does not wait for that, or it goes back. The message describes its
+	// state. Look at that state, and do what it needs.
 	Reason_REASON_ROLLOUT_REFUSED Reason = 224
-	// The latest rollout of a policy waits for a person, stopped, or went back. The message says why. Look
-	// at leat rollout status NAME, and approve, retry or roll back; after one that went back, push a
-	// correction.
+	// The latest rollout of a policy waits for a person, stopped, or went back. The message has the reason. Look at leat
+	// rollout status NAME, and approve, retry or roll back; after one that went back, push a correction.
 	Reason_REASON_ROLLOUT_STOPPED Reason = 241
-	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is
-	// rolled out. The message says how many there are. Divide them among several policies, by labels or names.
+	// A rollout policy covers more services than one rollout can have. They keep what they have, and nothing is rolled
+	// out. The message has their number. Divide them among several policies, by labels or names.
 	Reason_REASON_ROLLOUT_TOO_LARGE Reason = 242
-	// The caller edited a part of what the rollout brings, and the wave does not count approvals of its authors.
-	// The message says who may approve. Ask one of them, and do not approve with another account of yours.
+	// The caller edited a part of what the rollout brings, and the wave does not count approvals of its authors. The
+	// message names who may approve. Ask one of them, and do not approve with another account of yours.
 	Reason_REASON_ROLLOUT_BY_AUTHOR Reason = 246
 	// A service cannot be pinned to that revision: the revision is not kept, its sources were others, or
 	// its content cannot be had any more. Choose another revision of the service's history, or revert the
 	// change in the repository.
 	Reason_REASON_REVISION_UNAVAILABLE Reason = 225
-	// A fleet source manages the object, so Git says what it is. The message names the fleet source.
-	// Change the document in Git, or suspend the fleet source.
+	// A fleet source manages the object, so its content comes from Git. The message names the fleet
+	// source. Change the document in Git, or suspend the fleet source.
 	Reason_REASON_FLEET_SOURCE_MANAGED Reason = 230
 	// Documents of a fleet source cannot be read or applied. The others were applied, and nothing was
 	// removed. leat fleetsource status NAME lists them, with file and line. Correct them in Git.
 	Reason_REASON_FLEET_SOURCE_DOCUMENTS Reason = 231
-	// A fleet source would remove more than its guard allows, so it removes nothing. The message says how
-	// many objects. Restore the documents in Git, or confirm the removals.
+	// A fleet source would remove more than its guard allows, so it removes nothing. The message has the number of
+	// objects. Restore the documents in Git, or confirm the removals.
 	Reason_REASON_FLEET_SOURCE_HELD Reason = 232
-	// Somebody else manages objects that a fleet source has documents for, or they were there before and
-	// differ. leat fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
+	// Another owner manages objects that a fleet source has documents for, or they were there before and differ. leat
+	// fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
 	Reason_REASON_FLEET_SOURCE_CONFLICT Reason = 233
 )
 

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuditSecretEffect is what happened to a secret.
+// AuditSecretEffect is the change of a secret.
 type AuditSecretEffect int32
 
 const (
@@ -101,16 +101,17 @@ type AuditRecord struct {
 	SubjectUid string `protobuf:"bytes,7,opt,name=subject_uid,json=subjectUid,proto3" json:"subject_uid,omitempty"`
 	// The token of the call.
 	TokenId string `protobuf:"bytes,8,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	// What that token was issued for, such as the API token "api.…". Empty if it is not known.
+	// The credential that the token was issued for, such as the API token "api.…". Empty if it is not
+	// known.
 	Credential string `protobuf:"bytes,9,opt,name=credential,proto3" json:"credential,omitempty"`
 	// The address of the caller, as the hub's trusted proxies report it.
 	SourceAddress string `protobuf:"bytes,10,opt,name=source_address,json=sourceAddress,proto3" json:"source_address,omitempty"`
-	// What the caller's program calls itself. Callers choose it.
+	// The name that the caller's program gives itself. Callers choose it.
 	UserAgent string `protobuf:"bytes,11,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	// The RPC, such as "/leat.fleet.v1.FleetService/Apply". Empty for what the hub does itself.
 	Procedure string `protobuf:"bytes,12,opt,name=procedure,proto3" json:"procedure,omitempty"`
-	// What was done: create, update, delete, sync, preview, revoke, enrol, or apply for a refused
-	// Apply of several documents.
+	// The action: create, update, delete, sync, preview, revoke, enrol, or apply for a refused Apply
+	// of several documents.
 	Verb string `protobuf:"bytes,13,opt,name=verb,proto3" json:"verb,omitempty"`
 	// The kind of the object, such as "Service", "Token", "JoinToken" or "AccessToken". Empty if the
 	// refused call named none.
@@ -126,7 +127,7 @@ type AuditRecord struct {
 	Outcome string `protobuf:"bytes,18,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Why the caller did it, in their words. Empty if they gave no reason.
 	Reason string `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What changed, by path: labels, annotations and spec. Empty in refused calls.
+	// The changed fields, by path: labels, annotations and spec. Empty in refused calls.
 	Changes []*AuditFieldChange `protobuf:"bytes,20,rep,name=changes,proto3" json:"changes,omitempty"`
 	// How many more fields changed, for which the record has no room.
 	ChangesOmitted int32 `protobuf:"varint,21,opt,name=changes_omitted,json=changesOmitted,proto3" json:"changes_omitted,omitempty"`
@@ -135,8 +136,8 @@ type AuditRecord struct {
 	Count int64 `protobuf:"varint,22,opt,name=count,proto3" json:"count,omitempty"`
 	// When the first of those calls was made. Unset in other records.
 	Since *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=since,proto3" json:"since,omitempty"`
-	// The claims of the token that a workload's access token was obtained for: iss, sub, and those that the trust rule puts on record,
-	// such as repository and run_number. Empty for people.
+	// The claims of the token that a workload's access token was obtained for: iss, sub, and the claims that the trust
+	// rule puts on record, such as repository and run_number. Empty for people.
 	Claims map[string]string `protobuf:"bytes,24,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The limit of the API token behind the call, such as "viewer in project shop". Empty if it had none.
 	TokenLimit    string `protobuf:"bytes,25,opt,name=token_limit,json=tokenLimit,proto3" json:"token_limit,omitempty"`
@@ -358,7 +359,7 @@ type AuditFieldChange struct {
 	Old *string `protobuf:"bytes,2,opt,name=old,proto3,oneof" json:"old,omitempty"`
 	// The value after, as JSON. Unset if the field is not set any more. Long values are cut.
 	New *string `protobuf:"bytes,3,opt,name=new,proto3,oneof" json:"new,omitempty"`
-	// What happened to a secret, whose value is in no record. Unspecified for other fields.
+	// The change of a secret, whose value is in no record. Unspecified for other fields.
 	SecretEffect  AuditSecretEffect `protobuf:"varint,4,opt,name=secret_effect,json=secretEffect,proto3,enum=leat.fleet.v1.AuditSecretEffect" json:"secret_effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

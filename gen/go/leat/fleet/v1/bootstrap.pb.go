@@ -34,7 +34,7 @@ type BootstrapToken struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The project of the clusters that it makes.
 	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	// What the names of these clusters begin with.
+	// The prefix of these clusters' names.
 	NamePrefix string `protobuf:"bytes,3,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"`
 	// The labels of these clusters.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -52,7 +52,7 @@ type BootstrapToken struct {
 	LastUsedTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
 	// The cluster that it made last. Empty: none.
 	LastCluster string `protobuf:"bytes,11,opt,name=last_cluster,json=lastCluster,proto3" json:"last_cluster,omitempty"`
-	// Who made it, such as "user:ada".
+	// Its creator, such as "user:ada".
 	CreatedBy string `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// The API token with a limit that it was made with, and ends with. Empty: none.
 	MadeWith      string `protobuf:"bytes,13,opt,name=made_with,json=madeWith,proto3" json:"made_with,omitempty"`
@@ -186,8 +186,8 @@ type CreateBootstrapTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project of the clusters that it makes. Empty means "default".
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// What the names of these clusters begin with, such as "edge-": lower-case letters, digits and
-	// hyphens, at most 52. Required.
+	// The prefix of these clusters' names, such as "edge-": lower-case letters, digits and hyphens,
+	// at most 52. Required.
 	NamePrefix string `protobuf:"bytes,2,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"`
 	// The labels that each of these clusters has from the beginning. At most 64. Empty means none.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -333,7 +333,7 @@ type ListBootstrapTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which page. Unset means the first.
 	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only those of this project. Empty means all projects.
+	// Only tokens of this project. Empty means all projects.
 	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

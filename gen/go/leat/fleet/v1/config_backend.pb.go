@@ -28,7 +28,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ConfigState is what is known of the value of a key.
+// ConfigState is the state of the value of a key.
 type ConfigState int32
 
 const (
@@ -151,7 +151,7 @@ func (x *ConfigBackend) GetStatus() *ConfigBackendStatus {
 	return nil
 }
 
-// ConfigBackendSpec says where values are read, how often, and who may refer to them.
+// ConfigBackendSpec sets where values are read, how often, and who may refer to them.
 type ConfigBackendSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. At most 256 characters.
@@ -169,20 +169,20 @@ type ConfigBackendSpec struct {
 	//	*ConfigBackendSpec_Gcp
 	//	*ConfigBackendSpec_Azure
 	Kind isConfigBackendSpec_Kind `protobuf_oneof:"kind"`
-	// How long an answer holds that does not say so itself. Unset means 5 min; from 30 s to 24 h.
+	// How long an answer holds that names no lifetime. Unset means 5 min; from 30 s to 24 h.
 	Refresh *durationpb.Duration `protobuf:"bytes,20,opt,name=refresh,proto3" json:"refresh,omitempty"`
 	// Past this age of the last good answer, no service obtains it by a changed configuration. Services that have it keep it. Unset: it
 	// is given out at any age. At least refresh.
 	MaxStale *durationpb.Duration `protobuf:"bytes,21,opt,name=max_stale,json=maxStale,proto3" json:"max_stale,omitempty"`
-	// Paths that services may refer to: globs, in which * stands for any text without a slash, ? for one character, and ** at the end
-	// for all that is below. Empty: none. At most 64.
+	// Paths that services may refer to: globs, in which * stands for any text without a slash, ? for one character, and
+	// ** at the end for everything below. Empty: none. At most 64.
 	AllowedPaths []string `protobuf:"bytes,22,rep,name=allowed_paths,json=allowedPaths,proto3" json:"allowed_paths,omitempty"`
 	// Projects whose services may refer to the back end. * stands for all. Empty: none. At most 256.
 	Projects []string `protobuf:"bytes,23,rep,name=projects,proto3" json:"projects,omitempty"`
 	// The values are no secrets: anybody who may get a service may see them.
 	Public bool `protobuf:"varint,24,opt,name=public,proto3" json:"public,omitempty"`
-	// What proves webhooks that have the back end read at once, POST /webhooks/config/NAME: 16 to 1024 bytes. Empty: it takes none. Unset in
-	// an update: the stored one. Never returned.
+	// The secret of webhooks that make the hub read the back end at once, POST /webhooks/config/NAME: 16 to 1024 bytes.
+	// Empty: it takes none. Unset in an update: the stored one. Never returned.
 	WebhookSecret *string `protobuf:"bytes,25,opt,name=webhook_secret,json=webhookSecret,proto3,oneof" json:"webhook_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1220,7 +1220,7 @@ func (x *HttpBearer) GetToken() string {
 // HttpClientCertificate is a certificate with its key.
 type HttpClientCertificate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The certificate and those that signed it, in PEM. Required.
+	// The certificate and the certificates that signed it, in PEM. Required.
 	CertificatePem string `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"`
 	// Its private key, in PEM. Unset in an update: the stored one, which is refused with another URL. Never returned.
 	KeyPem        *string `protobuf:"bytes,2,opt,name=key_pem,json=keyPem,proto3,oneof" json:"key_pem,omitempty"`
@@ -1277,7 +1277,8 @@ type AwsBackend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The region, such as eu-central-1. Required.
 	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	// The ARN of a role that trusts the hub's identity. Empty means that of the hub's environment.
+	// The ARN of a role that trusts the hub's identity. Empty means the role of the hub's
+	// environment.
 	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1549,7 +1550,7 @@ func (x *RefreshConfigBackendRequest) GetPath() string {
 	return ""
 }
 
-// RefreshConfigBackendResponse says what is read.
+// RefreshConfigBackendResponse lists what the hub reads again.
 type RefreshConfigBackendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many paths are due now.
@@ -1650,13 +1651,13 @@ func (x *ExplainServiceConfigRequest) GetKey() string {
 	return ""
 }
 
-// ExplainServiceConfigResponse says where the values of a service's configuration come from.
+// ExplainServiceConfigResponse lists the sources of the values of a service's configuration.
 type ExplainServiceConfigResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One item for each key, by key.
 	Keys []*ConfigExplanation `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The rollout policy that holds the service at an earlier configuration, as the service's project names it.
-	// keys are those that the service is given when its rollout admits them. Empty if none holds it.
+	// The rollout policy that holds the service at an earlier configuration, as the service's project names it. keys are
+	// the keys that the service receives when its rollout admits them. Empty if none holds it.
 	HeldBy string `protobuf:"bytes,2,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	// The keys that the service has otherwise until then, or does not have, or has in addition, sorted.
 	HeldKeys      []string `protobuf:"bytes,3,rep,name=held_keys,json=heldKeys,proto3" json:"held_keys,omitempty"`
@@ -1715,38 +1716,39 @@ func (x *ExplainServiceConfigResponse) GetHeldKeys() []string {
 	return nil
 }
 
-// ConfigExplanation says where one value comes from. It holds no value.
+// ConfigExplanation names the source of one value. It holds no value.
 type ConfigExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The layer that sets the key: project for a set that the project lists, set for one that the service lists, or service. For a
-	// derived service, set is one that its global service lists, global stands for the configuration of the template, and override for
-	// that of an override.
+	// The layer that sets the key: project for a set that the project lists, set for one that the service lists, or
+	// service. For a derived service, set is one that its global service lists, global is the configuration of the
+	// template, and override the configuration of an override.
 	Layer string `protobuf:"bytes,2,opt,name=layer,proto3" json:"layer,omitempty"`
-	// The reference as the layer holds it. Empty for a value that stands in the document.
+	// The reference as the layer holds it. Empty for a value in the document itself.
 	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Whether the value is a secret.
 	Secret bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
 	// The state.
 	State ConfigState `protobuf:"varint,5,opt,name=state,proto3,enum=leat.fleet.v1.ConfigState" json:"state,omitempty"`
-	// The version of the entry, as its back end calls it. Empty for a value that stands in the document.
+	// The version of the entry, as its back end calls it. Empty for a value in the document itself.
 	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	// When the back end last gave the entry. Unset for a value that stands in the document, and before the first time.
+	// When the back end last gave the entry. Unset for a value in the document itself, and before the first time.
 	ReadTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=read_time,json=readTime,proto3" json:"read_time,omitempty"`
-	// When the back end is asked next. Unset for a value that stands in the document.
+	// When the back end is asked next. Unset for a value in the document itself.
 	NextReadTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_read_time,json=nextReadTime,proto3" json:"next_read_time,omitempty"`
-	// What was wrong the last time. Unset if nothing was.
+	// The latest problem. Unset if the last read succeeded.
 	Problem *v1.Problem `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The set of the layer: NAME, or PROJECT/NAME for one of another project. Empty for a layer that is not a set.
 	Set string `protobuf:"bytes,12,opt,name=set,proto3" json:"set,omitempty"`
-	// The reference with the values of facts in their place, at the end of all hub:// references. Empty if it is that of the layer.
+	// The reference with the values of facts in their place, at the end of all hub:// references. Empty if it equals the
+	// layer's.
 	ResolvedReference string `protobuf:"bytes,13,opt,name=resolved_reference,json=resolvedReference,proto3" json:"resolved_reference,omitempty"`
 	// The sets that hub:// references lead through, in order.
 	Through []string `protobuf:"bytes,14,rep,name=through,proto3" json:"through,omitempty"`
-	// The other keys of the service that have the same secret. Empty for what is no secret.
+	// The other keys of the service that have the same secret. Empty for a value that is not secret.
 	SameAs []string `protobuf:"bytes,15,rep,name=same_as,json=sameAs,proto3" json:"same_as,omitempty"`
-	// What lower layers have under the key, the highest first.
+	// The entries of lower layers under the key, the highest first.
 	Shadows []*ConfigShadowed `protobuf:"bytes,16,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	// The override of the layer, or the one that lists its set. Empty for other layers.
 	Override      string `protobuf:"bytes,17,opt,name=override,proto3" json:"override,omitempty"`
@@ -1889,14 +1891,15 @@ func (x *ConfigExplanation) GetOverride() string {
 	return ""
 }
 
-// ConfigShadowed is what a layer has under a key that a higher layer sets, too. It holds no value.
+// ConfigShadowed is the entry of a layer under a key that a higher layer sets, too. It holds no
+// value.
 type ConfigShadowed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The layer.
 	Layer string `protobuf:"bytes,1,opt,name=layer,proto3" json:"layer,omitempty"`
 	// The set of the layer. Empty for a layer that is not a set.
 	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
-	// The reference. Empty for a value that stands in the document.
+	// The reference. Empty for a value in the document itself.
 	Reference string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Whether it is a secret of the document.
 	Secret bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`

@@ -82,7 +82,7 @@ func (x *ConfigSet) GetSpec() *ConfigSetSpec {
 	return nil
 }
 
-// ConfigSetSpec is what a set holds.
+// ConfigSetSpec is the content of a set.
 type ConfigSetSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. At most 256 characters.

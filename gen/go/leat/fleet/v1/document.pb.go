@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: leat/fleet/v1/document.proto
 
-// Objects of every kind, and what is done with them.
+// Objects of every kind, and the actions on them.
 
 package fleetv1
 
@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApplyMode says which objects may exist already.
+// ApplyMode decides which objects may exist already.
 type ApplyMode int32
 
 const (
@@ -80,7 +80,7 @@ func (ApplyMode) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_document_proto_rawDescGZIP(), []int{0}
 }
 
-// ApplyAction is what applying did.
+// ApplyAction is the effect of applying.
 type ApplyAction int32
 
 const (
@@ -137,7 +137,8 @@ func (ApplyAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_document_proto_rawDescGZIP(), []int{1}
 }
 
-// Document is one object of any kind. The name of a kind, as requests have it, is that of the message: Cluster, AccessBinding.
+// Document is one object of any kind. The name of a kind, as requests have it, is the name of its message: Cluster,
+// AccessBinding.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object. status and server-set metadata are ignored. This is the list of kinds, in an order in which an object follows those
@@ -559,11 +560,11 @@ func (x *ApplyResponse) GetOutcomes() []*ApplyOutcome {
 // ApplyOutcome is the outcome for one document.
 type ApplyOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done.
+	// The action taken.
 	Action ApplyAction `protobuf:"varint,1,opt,name=action,proto3,enum=leat.fleet.v1.ApplyAction" json:"action,omitempty"`
 	// The object as it is now.
 	Document *Document `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
-	// What a person should know of the outcome, as sentences: which rollout brings the edit, or that the edit waits for one.
+	// Notes about the outcome for people, as sentences: which rollout brings the edit, or that the edit waits for one.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -427,7 +427,7 @@ func (x *GetServicePlanRequest) GetName() string {
 	return ""
 }
 
-// GetServicePlanResponse is what the hub delivers for a service, but its secrets.
+// GetServicePlanResponse holds everything that the hub delivers for a service, except its secrets.
 type GetServicePlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's cluster.
@@ -435,7 +435,7 @@ type GetServicePlanResponse struct {
 	// The service's entry in the plan. It has no bundles while a source was never resolved, and while
 	// the cluster's agent does not support what the service needs.
 	Service *v11.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
-	// What the hub knows of the cluster. Unset means nothing.
+	// The hub's facts about the cluster. Unset means nothing.
 	Facts *v1.ClusterFacts `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	// Version of the cluster's API server as its agent last reported it. Empty if it never did.
 	KubernetesVersion string `protobuf:"bytes,4,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`

@@ -28,13 +28,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// FleetSourceAction is what a look did about one document.
+// FleetSourceAction is the action of a look for one document.
 type FleetSourceAction int32
 
 const (
 	// Never sent.
 	FleetSourceAction_FLEET_SOURCE_ACTION_UNSPECIFIED FleetSourceAction = 0
-	// The object is as the document says.
+	// The object equals the document.
 	FleetSourceAction_FLEET_SOURCE_ACTION_UNCHANGED FleetSourceAction = 1
 	// The object was created; in a dry run, it would be.
 	FleetSourceAction_FLEET_SOURCE_ACTION_CREATED FleetSourceAction = 2
@@ -46,7 +46,7 @@ const (
 	FleetSourceAction_FLEET_SOURCE_ACTION_HELD FleetSourceAction = 5
 	// The document is gone, and the object stays: the source does not prune, or never removes this object.
 	FleetSourceAction_FLEET_SOURCE_ACTION_KEPT FleetSourceAction = 6
-	// Somebody else manages the object, or it was there before and differs.
+	// Another owner manages the object, or it was there before and differs.
 	FleetSourceAction_FLEET_SOURCE_ACTION_CONFLICT FleetSourceAction = 7
 	// The document cannot be read or applied, or the object not removed.
 	FleetSourceAction_FLEET_SOURCE_ACTION_FAILED FleetSourceAction = 8
@@ -105,8 +105,8 @@ func (FleetSourceAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_source_proto_rawDescGZIP(), []int{0}
 }
 
-// FleetSource keeps objects of the catalog as documents in a folder of a repository say. Who creates one has to hold the role that it
-// acts with. When it is deleted, what it has written stays, and nobody manages it any more.
+// FleetSource keeps objects of the catalog equal to the documents in a folder of a repository. Its creator must hold
+// the role that it acts with. When it is deleted, the objects that it has written stay, and are not managed any more.
 type FleetSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -170,7 +170,7 @@ func (x *FleetSource) GetStatus() *FleetSourceStatus {
 	return nil
 }
 
-// FleetSourceSpec says where the documents are, and what may be written.
+// FleetSourceSpec sets where the documents are, and which objects may be written.
 type FleetSourceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. At most 256 characters.
@@ -189,8 +189,8 @@ type FleetSourceSpec struct {
 	// How many removals need no confirmation. 0 means 10; at most 10000. More than half of what the source manages, and everything, always
 	// needs one.
 	PruneLimit int32 `protobuf:"varint,7,opt,name=prune_limit,json=pruneLimit,proto3" json:"prune_limit,omitempty"`
-	// Manage objects that were there before and differ from their documents. Objects that are as their documents say are managed
-	// anyway.
+	// Manage objects that were there before and differ from their documents. Objects that equal their documents are
+	// managed anyway.
 	Adopt bool `protobuf:"varint,8,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	// Only documents of these kinds, such as Service. Others are refused. At most 64. Empty means all that the role may write.
 	Kinds []string `protobuf:"bytes,9,rep,name=kinds,proto3" json:"kinds,omitempty"`
@@ -318,22 +318,23 @@ func (x *FleetSourceSpec) GetHub() bool {
 	return false
 }
 
-// FleetSourceStatus is what the source did at its latest look.
+// FleetSourceStatus is the outcome of the source's latest look.
 type FleetSourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commit of the latest look. Empty if there was none.
 	Commit string `protobuf:"bytes,1,opt,name=commit,proto3" json:"commit,omitempty"`
 	// When the source last looked.
 	LookedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
-	// When everything was last as the documents say.
+	// When everything last equalled the documents.
 	SucceededAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=succeeded_at,json=succeededAt,proto3" json:"succeeded_at,omitempty"`
-	// What is wrong: the content cannot be read, documents have problems, or removals are held. Unset if there is no problem.
+	// The problem: the content cannot be read, documents have problems, or removals are held. Unset if there is no
+	// problem.
 	Problem *v1.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	// Documents of the commit.
 	Documents int32 `protobuf:"varint,5,opt,name=documents,proto3" json:"documents,omitempty"`
 	// Objects that the source manages.
 	Managed int32 `protobuf:"varint,6,opt,name=managed,proto3" json:"managed,omitempty"`
-	// Documents that could not be read or applied, or that somebody else manages.
+	// Documents that could not be read or applied, or whose objects another owner manages.
 	Failed int32 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Removals that wait for a confirmation.
 	Held int32 `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"`
@@ -454,7 +455,7 @@ func (x *FleetSourceStatus) GetObservedRequest() int64 {
 	return 0
 }
 
-// FleetSourceDocument is what became of one document, or of an object whose document is gone.
+// FleetSourceDocument is the outcome of one document, or of an object whose document is gone.
 type FleetSourceDocument struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, and the line where the document begins, below the source's folder. Empty if the document is gone.
@@ -463,9 +464,9 @@ type FleetSourceDocument struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The object's name, as people write it.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What was done.
+	// The action taken.
 	Action FleetSourceAction `protobuf:"varint,4,opt,name=action,proto3,enum=leat.fleet.v1.FleetSourceAction" json:"action,omitempty"`
-	// What is wrong, with field and position. Empty if nothing is.
+	// The problem, with field and position. Empty without one.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -585,8 +586,8 @@ func (x *SyncFleetSourceRequest) GetName() string {
 // SyncFleetSourceResponse is empty: the look follows within seconds, and the status shows its time.
 type SyncFleetSourceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the request: the look that obeys it has at least this observed_request in the source's
-	// status. 0 means that the hub is too old to say.
+	// The number of the request: the look that obeys it has at least this observed_request in the source's status. 0
+	// means that the hub is too old to report it.
 	Request       int64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -629,7 +630,7 @@ func (x *SyncFleetSourceResponse) GetRequest() int64 {
 	return 0
 }
 
-// ConfirmFleetSourceRequest names the fleet source and what is confirmed.
+// ConfirmFleetSourceRequest names the fleet source and the confirmed removals.
 type ConfirmFleetSourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name. Required.

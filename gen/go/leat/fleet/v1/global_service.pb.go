@@ -27,9 +27,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// GlobalService is a template of a service and a choice of clusters. The hub derives one service for each of these clusters, whose
-// name is that of the global service with the cluster. An update that takes the service from more clusters than the spec allows at
-// once is refused with REMOVAL_GUARDED.
+// GlobalService is a template of a service and a choice of clusters. The hub derives one service for each of these
+// clusters, named after the global service and the cluster. An update that takes the service from more clusters than
+// the spec allows at once is refused with REMOVAL_GUARDED.
 type GlobalService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, project, labels and so on.
@@ -93,7 +93,7 @@ func (x *GlobalService) GetStatus() *GlobalServiceStatus {
 	return nil
 }
 
-// GlobalServiceSpec says what is derived, and for which clusters.
+// GlobalServiceSpec holds the template of the derived services, and the choice of clusters.
 //
 // Texts of the template and of overrides may hold parameters, such as ${{ self.labels.region }}: CEL expressions that make a text of
 // the facts of the cluster, self. Parameters work in values, in ref, path and root of sources, in namespace and policy.service_account,
@@ -104,16 +104,17 @@ type GlobalServiceSpec struct {
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// The clusters. Required. Clusters that the project may not use are left out, and counted in the status.
 	Clusters *ClusterTarget `protobuf:"bytes,2,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// The service, without a cluster. Its configuration, and the sets that it lists, are those of the global service. Required.
+	// The service, without a cluster. Its configuration, and the sets that it lists, belong to the global service.
+	// Required.
 	Template *ServiceSpec `protobuf:"bytes,3,opt,name=template,proto3" json:"template,omitempty"`
 	// Labels of the derived services.
 	TemplateLabels map[string]string `protobuf:"bytes,4,rep,name=template_labels,json=templateLabels,proto3" json:"template_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Annotations of the derived services.
 	TemplateAnnotations map[string]string `protobuf:"bytes,5,rep,name=template_annotations,json=templateAnnotations,proto3" json:"template_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What is different in some clusters. All that select a cluster are put over the template in their order, so a later one wins.
-	// At most 64.
+	// The differences in some clusters. All overrides that select a cluster are put over the template in their order, so
+	// a later one wins. At most 64.
 	Overrides []*ServiceOverride `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
-	// Agents leave the derived services as they are while true, whatever template and overrides say.
+	// Agents leave the derived services as they are while true, regardless of template and overrides.
 	Paused bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
 	// When a change would take derived services from clusters. Unset means every default.
 	Removal       *RemovalPolicy `protobuf:"bytes,8,opt,name=removal,proto3" json:"removal,omitempty"`
@@ -207,19 +208,20 @@ func (x *GlobalServiceSpec) GetRemoval() *RemovalPolicy {
 	return nil
 }
 
-// ClusterTarget selects clusters: those of names, labels or all, of which when is true.
+// ClusterTarget selects clusters: by names, by labels or all, and of these the ones for which when
+// is true.
 type ClusterTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All clusters, including future ones. Excludes names and labels.
 	All bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
 	// Names of clusters: NAME, or PROJECT/NAME for one of another project. They need not exist yet. At most 1000.
 	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
-	// Clusters with labels, beside those that are named. Unset means none.
+	// Clusters with labels, besides the named ones. Unset means none.
 	Labels *LabelSelector `protobuf:"bytes,3,opt,name=labels,proto3" json:"labels,omitempty"`
-	// A CEL expression over the facts of a cluster, self, that has to be true: self.name, self.project, self.labels, self.annotations,
-	// self.kubernetes.version, .major, .minor and .provider, self.agent.version and self.agent.capabilities. What self.kubernetes and
-	// self.agent hold is what the agent last reported. False for a cluster without a field that it reads. Without all, names and
-	// labels, it selects of all clusters. Empty means true.
+	// A CEL expression over the facts of a cluster, self, that has to be true: self.name, self.project, self.labels,
+	// self.annotations, self.kubernetes.version, .major, .minor and .provider, self.agent.version and
+	// self.agent.capabilities. self.kubernetes and self.agent hold the values that the agent last reported. False for a
+	// cluster without a field that it reads. Without all, names and labels, it selects of all clusters. Empty means true.
 	When          string `protobuf:"bytes,4,opt,name=when,proto3" json:"when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -283,17 +285,17 @@ func (x *ClusterTarget) GetWhen() string {
 	return ""
 }
 
-// ServiceOverride is what is different in some clusters.
+// ServiceOverride holds the differences in some clusters.
 type ServiceOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names it, in the status. Required, and unique.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The clusters. Required.
 	Clusters *ClusterTarget `protobuf:"bytes,2,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// Values, secrets and references that are added to those of the template, or replace those with the same key. Its restart adds to
-	// that of the template. Unset means none.
+	// Values, secrets and references that are added to the template's, or replace the ones with the same key. Its restart
+	// adds to the template's. Unset means none.
 	Config *ServiceConfig `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	// What is different in the sources. At most 16.
+	// The differences in the sources. At most 16.
 	Sources []*SourceOverride `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"`
 	// Replaces the namespace.
 	Namespace *string `protobuf:"bytes,5,opt,name=namespace,proto3,oneof" json:"namespace,omitempty"`
@@ -306,7 +308,7 @@ type ServiceOverride struct {
 	// Sets that are used over the template and over earlier overrides, and below config: NAME, or PROJECT/NAME for one that another
 	// project shares. At most 16.
 	ConfigSets []string `protobuf:"bytes,9,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
-	// What is different in the render steps. At most 16.
+	// The differences in the render steps. At most 16.
 	Render []*RenderOverride `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
 	// Labels that are added to template_labels, or replace those with the same key.
 	Labels        map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -421,13 +423,13 @@ func (x *ServiceOverride) GetLabels() map[string]string {
 	return nil
 }
 
-// RenderOverride is what is different in one render step of the template.
+// RenderOverride holds the differences in one render step of the template.
 type RenderOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The index of the step, from 0. It must render a chart.
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// Values of the chart, over those of the step, as a further file of values is over the one before it: maps
-	// are merged, anything else replaces, and null takes a value of the chart away.
+	// Values of the chart, over the step's values, as a further file of values is over the one before it: maps are
+	// merged, anything else replaces, and null takes a value of the chart away.
 	Values        *structpb.Struct `protobuf:"bytes,2,opt,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -477,7 +479,7 @@ func (x *RenderOverride) GetValues() *structpb.Struct {
 	return nil
 }
 
-// SourceOverride is what is different in one source of the template.
+// SourceOverride holds the differences in one source of the template.
 type SourceOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The index of the source, from 0.
@@ -541,9 +543,9 @@ func (x *SourceOverride) GetPath() string {
 	return ""
 }
 
-// RemovalPolicy bounds how many derived services one change may take from clusters: an edit of the global service, of its project, or
-// of labels and annotations of clusters. A cluster that is deleted does not count. What agents report may take as many from clusters
-// in all, until a person agrees to more: further ones stay, and the status asks.
+// RemovalPolicy bounds how many derived services one change may take from clusters: an edit of the global service, of
+// its project, or of labels and annotations of clusters. A cluster that is deleted does not count. Reports of agents
+// may take as many from clusters in all, until a person agrees to more: further ones stay, and the status asks.
 type RemovalPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many of the clusters one change may take away, in percent, rounded down, and one in any case. Unset means 10; 0 to 100.
@@ -612,8 +614,8 @@ type GlobalServiceStatus struct {
 	Failing int32 `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
 	// How many clusters the selection covers that the project may not use. They are not selected.
 	Forbidden int32 `protobuf:"varint,5,opt,name=forbidden,proto3" json:"forbidden,omitempty"`
-	// What is wrong with the derivation for all clusters, such as that it is pending or takes too long, or
-	// else with the first cluster that has a conflict or fails. Unset while all is well.
+	// The problem of the derivation for all clusters, such as that it is pending or takes too long, or else with the
+	// first cluster that has a conflict or fails. Unset while all is well.
 	Problem *v1.Problem `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	// How many clusters have the service only because spec.removal keeps it there: what their agents report no longer meets
 	// spec.clusters.when.

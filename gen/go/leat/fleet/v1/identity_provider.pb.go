@@ -94,7 +94,8 @@ func (x *IdentityProvider) GetStatus() *IdentityProviderStatus {
 // IdentityProviderSpec is how the hub speaks to a provider, and what it believes of its claims.
 type IdentityProviderSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What people are shown when they choose a provider. Empty means its name. At most 64 characters.
+	// The name that people see when they choose a provider. Empty means its name. At most 64
+	// characters.
 	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// The issuer's URL, exactly as its tokens name it. The hub reads ISSUER/.well-known/openid-configuration. https://, or http:// of
 	// this machine where the hub allows local providers. Fixed. Required.
@@ -112,12 +113,13 @@ type IdentityProviderSpec struct {
 	UsernameClaim string `protobuf:"bytes,6,opt,name=username_claim,json=usernameClaim,proto3" json:"username_claim,omitempty"`
 	// The claim that lists groups. Empty means groups.
 	GroupsClaim string `protobuf:"bytes,7,opt,name=groups_claim,json=groupsClaim,proto3" json:"groups_claim,omitempty"`
-	// What is put in front of each group. Unset means the provider's name and a colon.
+	// The prefix of each group. Unset means the provider's name and a colon.
 	GroupPrefix *string `protobuf:"bytes,8,opt,name=group_prefix,json=groupPrefix,proto3,oneof" json:"group_prefix,omitempty"`
 	// Groups of the hub by group of the provider, in place of the prefixed one, such as platform: leat:admins. It is the only way into
 	// a group that begins with leat:. At most 256.
 	Groups map[string]string `protobuf:"bytes,9,rep,name=groups,proto3" json:"groups,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Claims that a person must have, so that a public issuer lets nobody in by accident. At most 16.
+	// Claims that a person must have, so that a public issuer does not let anyone in by accident. At
+	// most 16.
 	Require []*ClaimRequirement `protobuf:"bytes,10,rep,name=require,proto3" json:"require,omitempty"`
 	// How long a session lives in all. Unset means 12 h; from 5 min to 12 h. Without a refresh token it lives for an hour at most.
 	Session *durationpb.Duration `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"`
@@ -125,7 +127,7 @@ type IdentityProviderSpec struct {
 	Renew *durationpb.Duration `protobuf:"bytes,12,opt,name=renew,proto3" json:"renew,omitempty"`
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,13,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
-	// Nobody can sign in while true. Sessions continue.
+	// If true, people cannot sign in. Sessions continue.
 	Suspended     bool `protobuf:"varint,14,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

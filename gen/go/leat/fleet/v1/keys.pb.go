@@ -291,7 +291,7 @@ func (x *SigningKey) GetCurrent() bool {
 	return false
 }
 
-// RotateSealingKeyRequest may say which key is to be replaced.
+// RotateSealingKeyRequest may name the key that is to be replaced.
 type RotateSealingKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the key that the caller believes to be current. The call fails with VERSION_CONFLICT if it is not. Empty: whichever is current.
@@ -383,7 +383,7 @@ func (x *RotateSealingKeyResponse) GetId() string {
 	return ""
 }
 
-// RotateSigningKeyRequest may say which key is to be replaced.
+// RotateSigningKeyRequest may name the key that is to be replaced.
 type RotateSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the key that the caller believes to be the last one. The call fails with VERSION_CONFLICT if it is not. Empty: whichever is the last.

@@ -93,7 +93,7 @@ func (x *Notifier) GetStatus() *NotifierStatus {
 	return nil
 }
 
-// NotifierSpec says what is sent, and where to.
+// NotifierSpec selects the messages and their receiver.
 type NotifierSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. At most 256 characters.
@@ -103,10 +103,10 @@ type NotifierSpec struct {
 	// The notifier sees all projects, and belongs to the hub: only roles for the hub let people see and edit it. False: it sees what
 	// a member of its project sees.
 	AllProjects bool `protobuf:"varint,3,opt,name=all_projects,json=allProjects,proto3" json:"all_projects,omitempty"`
-	// What to send: service.failed, service.degraded, service.healthy, service.recovered, service.pending, service.applied,
-	// cluster.connected, cluster.disconnected, repository.failing, repository.recovered, and those of rollout, fleetsource,
-	// globalservice and configbackend that docs/guides/notifications.md lists. Empty means what has failed and recovered;
-	// with a commit status, every change of services.
+	// The events to send: service.failed, service.degraded, service.healthy, service.recovered, service.pending,
+	// service.applied, cluster.connected, cluster.disconnected, repository.failing, repository.recovered, and the events
+	// of rollout, fleetsource, globalservice and configbackend that docs/guides/notifications.md lists. Empty means what
+	// has failed and recovered; with a commit status, every change of services.
 	Events []string `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// Only objects of these projects. Needs all_projects. At most 64.
 	Projects []string `protobuf:"bytes,5,rep,name=projects,proto3" json:"projects,omitempty"`
@@ -443,7 +443,7 @@ type CommitStatusSink struct {
 	// Only commits of these repositories of Leat, as NAME or PROJECT/NAME. At least one, at most 64. The forge's name of each is
 	// the path of its URL.
 	Repositories []string `protobuf:"bytes,4,rep,name=repositories,proto3" json:"repositories,omitempty"`
-	// What the status is called. Empty means leat.
+	// The name of the status. Empty means leat.
 	Context       string `protobuf:"bytes,5,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -521,7 +521,7 @@ type EmailSink struct {
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// How the connection is encrypted: starttls, which is the default, or tls. A server that cannot is refused.
 	Security string `protobuf:"bytes,2,opt,name=security,proto3" json:"security,omitempty"`
-	// Whom to authenticate as. Empty: nobody.
+	// The user to authenticate as. Empty: none.
 	Username string `protobuf:"bytes,3,opt,name=username,proto3" json:"username,omitempty"`
 	// The user's password. In an update, unset keeps the stored one. An update with another server or user has to contain it again.
 	// Never returned.
@@ -606,7 +606,7 @@ func (x *EmailSink) GetTo() []string {
 	return nil
 }
 
-// NotifierStatus is what became of the messages of a notifier.
+// NotifierStatus is the state of a notifier's messages.
 type NotifierStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where messages go, without anything secret.
@@ -761,13 +761,13 @@ func (x *TestNotifierRequest) GetName() string {
 	return ""
 }
 
-// TestNotifierResponse is what came of the message.
+// TestNotifierResponse is the outcome of the message.
 type TestNotifierResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sink took the message.
 	Accepted bool `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// What the sink answered, or why it was not reached: at most 1 KiB. Of a sink in a private network, or
-	// behind a proxy, the status alone.
+	// The sink's answer, or why it was not reached: at most 1 KiB. Of a sink in a private network, or behind a proxy, the
+	// status alone.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// The id of the message.
 	Id            string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
@@ -941,7 +941,7 @@ type DeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What happened, such as service.failed.
+	// The event, such as service.failed.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// How often it happened.
 	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`

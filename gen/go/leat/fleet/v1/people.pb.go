@@ -277,8 +277,8 @@ type AccessBindingSpec struct {
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The clusters, with their services. Unset means none.
 	Clusters *ClusterSelection `protobuf:"bytes,4,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// What they may do there: a built-in role. Required, unless there is a role_name or there are
-	// cluster groups.
+	// Their rights there: a built-in role. Required, unless there is a role_name or there are cluster
+	// groups.
 	Role v1.AccessRole `protobuf:"varint,5,opt,name=role,proto3,enum=leat.type.v1.AccessRole" json:"role,omitempty"`
 	// Narrows the binding: the role applies to requests that one of these rules selects, in the
 	// clusters and, as resources of the API group leat.dev, in the hub. Empty narrows nothing. At most
@@ -293,8 +293,8 @@ type AccessBindingSpec struct {
 	// Everything: all clusters, and what belongs to none, such as repositories, users and bindings.
 	// Excludes the other scopes.
 	Hub bool `protobuf:"varint,9,opt,name=hub,proto3" json:"hub,omitempty"`
-	// Single services: NAME for the services of that name in every cluster, NAME@CLUSTER for one of them.
-	// They let nobody reach their clusters. At most 256.
+	// Single services: NAME for the services of that name in every cluster, NAME@CLUSTER for one of them. They do not
+	// give access to their clusters. At most 256.
 	Services []string `protobuf:"bytes,10,rep,name=services,proto3" json:"services,omitempty"`
 	// Names of repositories. At most 256.
 	Repositories []string `protobuf:"bytes,11,rep,name=repositories,proto3" json:"repositories,omitempty"`
@@ -544,11 +544,12 @@ type RoleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
-	// What its holders may do in the hub. At least one, unless there is a cluster role. At most 64.
+	// The permissions of its holders in the hub. At least one, unless there is a cluster role. At
+	// most 64.
 	Permissions []*RolePermission `protobuf:"bytes,2,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	// The role whose group its holders have in clusters, such as ACCESS_ROLE_VIEWER for leat:viewers.
-	// ACCESS_ROLE_EDITOR has the group of operators. Unset means that the role lets nobody reach a
-	// cluster.
+	// ACCESS_ROLE_EDITOR has the group of operators. Unset means that the role does not give access
+	// to clusters.
 	ClusterRole   v1.AccessRole `protobuf:"varint,3,opt,name=cluster_role,json=clusterRole,proto3,enum=leat.type.v1.AccessRole" json:"cluster_role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -908,7 +909,7 @@ type Token struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the user whose token it is.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// What it is for, in its owner's words.
+	// Its purpose, in its owner's words.
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
 	// When it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -918,7 +919,7 @@ type Token struct {
 	LastUsedTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
 	// The most that it gives, whatever its owner may do. Unset means all that its owner may do.
 	Limit *TokenLimit `protobuf:"bytes,7,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Who made it, such as "user:ada". Empty for tokens of earlier versions.
+	// Its creator, such as "user:ada". Empty for tokens of earlier versions.
 	CreatedBy string `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// Id of the token with a limit that its owner used to make it. Deleting that token deletes this one, too.
 	// Empty for a token that was made without such a token.
@@ -1042,7 +1043,7 @@ type TokenLimit struct {
 	Projects *ProjectSelection `protobuf:"bytes,3,opt,name=projects,proto3" json:"projects,omitempty"`
 	// The clusters, with their services.
 	Clusters *ClusterSelection `protobuf:"bytes,4,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// Names of single services. They let nobody reach their clusters. At most 256.
+	// Names of single services. They do not give access to their clusters. At most 256.
 	Services []string `protobuf:"bytes,5,rep,name=services,proto3" json:"services,omitempty"`
 	// Names of repositories. At most 256.
 	Repositories []string `protobuf:"bytes,6,rep,name=repositories,proto3" json:"repositories,omitempty"`
@@ -1136,10 +1137,10 @@ type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the user. Required.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// What it is for. Required; at most 128 characters.
+	// Its purpose. Required; at most 128 characters.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// When it ends. Unset means in 90 days; 366 days at most. A token that is made by somebody without the permission to create tokens,
-	// or with a token that has a limit, ends with the token that it is made with at the latest.
+	// When it ends. Unset means in 90 days; 366 days at most. A token that is made by a person without the permission to
+	// create tokens, or with a token that has a limit, ends with the token that it is made with at the latest.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The most that it gives. Unset means all that its owner may do. A token that is made with a token gives no more than that one.
 	Limit         *TokenLimit `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -1618,8 +1619,8 @@ func (x *AccessAttributes) GetNonResourcePath() string {
 	return ""
 }
 
-// ReviewAccessResponse is what a person may do, and why. The cluster's RBAC decides what the groups
-// may do.
+// ReviewAccessResponse lists a person's permissions, and the reasons. The cluster's RBAC decides
+// what the groups may do.
 type ReviewAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The hub allows the request; without attributes: it allows any request to this cluster.
@@ -1628,11 +1629,12 @@ type ReviewAccessResponse struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// User name in the cluster. Empty if the request was about everybody.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// Groups in the cluster, for the request; without attributes: those that apply to all requests.
+	// Groups in the cluster, for the request; without attributes: the groups that apply to all
+	// requests.
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The reasons. With attributes: those that allow the request.
+	// The reasons. With attributes: the reasons that allow the request.
 	Reasons []*AccessReason `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// What the reasons allow in the hub's own API and in calls to the agent. Empty with attributes, and
+	// The permissions that the reasons give in the hub's own API and in calls to the agent. Empty with attributes, and
 	// for everybody.
 	Permissions   []*v11.Permission `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1891,8 +1893,8 @@ type ListAccessHoldersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By person and binding.
 	Holders []*AccessHolder `protobuf:"bytes,1,rep,name=holders,proto3" json:"holders,omitempty"`
-	// What the answer may lack, in words: changes of which the records have no room for every field.
-	// Empty: nothing.
+	// Parts that the answer may lack, in words: changes of which the records have no room for every
+	// field. Empty: nothing.
 	Gaps []string `protobuf:"bytes,2,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	// The span that the answer is about.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`

@@ -97,14 +97,16 @@ type ProjectSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
-	// What services of other projects may use. They add up. At most 64. Empty means nothing.
+	// The objects that services of other projects may use. They add up. At most 64. Empty means
+	// nothing.
 	Shares []*ProjectShare `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
-	// What the project's own services may be. Unset means no limit.
+	// The limits of the project's own services. Unset means no limit.
 	Limits *ProjectLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
 	// How many objects, and how many bytes of bundles, the project may have. Unset means no limit.
 	Quotas *ProjectQuotas `protobuf:"bytes,4,opt,name=quotas,proto3" json:"quotas,omitempty"`
-	// Sets of configuration that every service of the project uses: NAME, or PROJECT/NAME for one that another project shares. Of a key
-	// that several have, the last one counts, and what services say themselves comes after all of them. At most 16.
+	// Sets of configuration that every service of the project uses: NAME, or PROJECT/NAME for one that another project
+	// shares. Of a key that several have, the last one counts, and the services' own configuration comes after all of
+	// them. At most 16.
 	ConfigSets    []string `protobuf:"bytes,7,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,7 +262,7 @@ func (x *ProjectShare) GetClusterAnnotations() []string {
 	return nil
 }
 
-// Selection selects objects of one kind: those of the names and those of the labels together.
+// Selection selects objects of one kind: by names and by labels together.
 type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All of them, including future ones. Excludes the other two.
@@ -324,10 +326,9 @@ func (x *Selection) GetLabels() *LabelSelector {
 	return nil
 }
 
-// ProjectLimits are the limits of what a project's own services may be. Every list is of patterns, in
-// which * stands for any text without a slash, and ** for any text. The hub checks a document when it is
-// applied. The cluster's agent also checks namespaces, cluster-scoped kinds and service accounts, before
-// every run.
+// ProjectLimits bound a project's own services. Every list is of patterns, in which * stands for any text without a
+// slash, and ** for any text. The hub checks a document when it is applied. The cluster's agent also checks namespaces,
+// cluster-scoped kinds and service accounts, before every run.
 type ProjectLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// URLs of repositories, such as https://git.example.com/shop/**. A repository of the project, and each

@@ -35,7 +35,7 @@ const (
 	ProblemSeverity_PROBLEM_SEVERITY_UNSPECIFIED ProblemSeverity = 0
 	// It waits, and continues by itself.
 	ProblemSeverity_PROBLEM_SEVERITY_WAITING ProblemSeverity = 1
-	// Something works less well than it should, or a person should look at it.
+	// Something works less well than it should, or needs a person's attention.
 	ProblemSeverity_PROBLEM_SEVERITY_WARNING ProblemSeverity = 2
 	// Something runs, and is not healthy.
 	ProblemSeverity_PROBLEM_SEVERITY_DEGRADED ProblemSeverity = 3
@@ -374,8 +374,8 @@ func (x *WatchQueryRequest) GetDocuments() bool {
 	return false
 }
 
-// WatchQueryResponse is what changed since the message before. The first one has the whole window. An
-// empty one is a heartbeat.
+// WatchQueryResponse holds the changes since the message before. The first one has the whole window. An empty one is a
+// heartbeat.
 type WatchQueryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rows of the window that are new or changed.
@@ -513,7 +513,7 @@ type FleetRow struct {
 	Url string `protobuf:"bytes,21,opt,name=url,proto3" json:"url,omitempty"`
 	// When the object was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// What the caller may do to the object: verbs of its resource, such as sync or update.
+	// The caller's permissions for the object: verbs of its resource, such as sync or update.
 	Can []string `protobuf:"bytes,23,rep,name=can,proto3" json:"can,omitempty"`
 	// The object itself. Unset unless the request asks for documents.
 	Document      *Document `protobuf:"bytes,24,opt,name=document,proto3" json:"document,omitempty"`
@@ -838,7 +838,7 @@ func (x *FleetGroup) GetCount() int32 {
 	return 0
 }
 
-// GetFleetStatusRequest narrows what is looked at.
+// GetFleetStatusRequest narrows the selection.
 type GetFleetStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only objects of this project. Empty means all projects.
@@ -896,7 +896,7 @@ func (x *GetFleetStatusRequest) GetCluster() string {
 // GetFleetStatusResponse is the status of the fleet.
 type GetFleetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is wrong, the worst first. At most 200.
+	// The problems, the worst first. At most 200.
 	Problems []*ProblemGroup `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
 	// How many groups were left out.
 	Omitted int32 `protobuf:"varint,2,opt,name=omitted,proto3" json:"omitted,omitempty"`
@@ -991,9 +991,10 @@ type ProblemGroup struct {
 	Severity ProblemSeverity `protobuf:"varint,1,opt,name=severity,proto3,enum=leat.fleet.v1.ProblemSeverity" json:"severity,omitempty"`
 	// The kind of the affected objects, such as Service or Cluster; Hub for a part of the hub itself.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The reason. Unspecified: the message says it all.
+	// The reason. Unspecified: the message suffices.
 	Reason v1.Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=leat.errors.v1.Reason" json:"reason,omitempty"`
-	// The message of the first object, at most 400 characters. Those of the others differ in names and numbers at most.
+	// The message of the first object, at most 400 characters. The messages of the others differ in names and numbers at
+	// most.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// The repository, commit and version that the affected services have in common. Empty: none.
 	Repository string `protobuf:"bytes,5,opt,name=repository,proto3" json:"repository,omitempty"`

@@ -434,9 +434,9 @@ type RepositorySpec struct {
 	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
 	// token. At most 16.
 	TokenHosts []string `protobuf:"bytes,13,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
-	// The Helm and OCI repositories, as NAME or PROJECT/NAME, that charts in a Git repository may take dependencies
-	// from: those that Chart.yaml names, and charts/ lacks. A dependency names one of them by its URL,
-	// or as @name. Committers can read every chart of these repositories. At most 64. Empty means none.
+	// The Helm and OCI repositories, as NAME or PROJECT/NAME, that charts in a Git repository may take dependencies from:
+	// the ones that Chart.yaml names and charts/ lacks. A dependency names one of them by its URL, or as @name.
+	// Committers can read every chart of these repositories. At most 64. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,14,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -570,8 +570,8 @@ func (x *RepositorySpec) GetChartRepositories() []string {
 	return nil
 }
 
-// Service is what one cluster runs from one or more sources. When it is deleted, it leaves its cluster's plan, and the agent deletes
-// its objects if the service prunes.
+// Service is a workload that one cluster runs from one or more sources. When it is deleted, it leaves its cluster's
+// plan, and the agent deletes its objects if the service prunes.
 type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
@@ -662,8 +662,8 @@ type ServiceSpec struct {
 	// How the objects are made from the sources, step by step. At most 16; excludes renderer. Empty:
 	// renderer is the one step, on each source.
 	Render []*v1.RenderStep `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
-	// Sets of configuration that the service uses beside those of its project: NAME, or PROJECT/NAME for one that another project shares.
-	// Of a key that several have, the last one counts, and config comes after all of them. At most 16.
+	// Sets of configuration that the service uses besides its project's: NAME, or PROJECT/NAME for one that another
+	// project shares. Of a key that several have, the last one counts, and config comes after all of them. At most 16.
 	ConfigSets    []string `protobuf:"bytes,13,rep,name=config_sets,json=configSets,proto3" json:"config_sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -787,18 +787,19 @@ type ServiceConfig struct {
 	// returned. In requests an empty secret stands for the stored one of its key, which has to exist;
 	// a stored secret whose key is omitted is deleted.
 	Secrets map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// References by key, such as vault-prod://apps/shop/db#password: the back end, the path of an entry, and the key in it. Without #,
-	// the value is the whole entry as JSON. A ? at the end lets the value be missing. The back end says whether a value is a secret. No
-	// key may also be in values or secrets. hub://SET/KEY is a key of a ConfigSet, and hub://PROJECT/SET/KEY one that another project
-	// shares. Paths and keys may hold facts: ${project}, ${service.name}, ${cluster.name}, ${cluster.project}, ${cluster.labels.KEY} and
-	// ${cluster.annotations.KEY}.
+	// References by key, such as vault-prod://apps/shop/db#password: the back end, the path of an entry, and the key in
+	// it. Without #, the value is the whole entry as JSON. A ? at the end lets the value be missing. The back end decides
+	// whether a value is a secret. No key may also be in values or secrets. hub://SET/KEY is a key of a ConfigSet, and
+	// hub://PROJECT/SET/KEY one that another project shares. Paths and keys may hold facts: ${project}, ${service.name},
+	// ${cluster.name}, ${cluster.project}, ${cluster.labels.KEY} and ${cluster.annotations.KEY}.
 	//
 	// cluster://NAMESPACE/NAME#KEY names a key of a Secret in the service's own cluster, and cluster://configmaps/NAMESPACE/NAME#KEY one
 	// of a ConfigMap. The cluster's agent reads them with the rights of the service's account; at most 32 objects. They hold no facts, and
 	// sets hold none of them.
 	References map[string]string `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// A change of a value, also of one that a reference leads to, rolls the service's pods: a keyed digest stands in the annotation
-	// leat.dev/config of the pod templates of Deployments, StatefulSets and DaemonSets. Setting it rolls them once.
+	// A change of a value, also of one that a reference leads to, rolls the service's pods: a keyed digest is set in the
+	// annotation leat.dev/config of the pod templates of Deployments, StatefulSets and DaemonSets. Setting it rolls them
+	// once.
 	Restart       bool `protobuf:"varint,4,opt,name=restart,proto3" json:"restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -951,7 +952,7 @@ type ServiceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The phase.
 	Phase v1.ServicePhase `protobuf:"varint,1,opt,name=phase,proto3,enum=leat.type.v1.ServicePhase" json:"phase,omitempty"`
-	// What is wrong, at the hub or in the cluster. Unset if there is no problem.
+	// The problem, at the hub or in the cluster. Unset if there is no problem.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The current content of each source, in their order. A source that cannot be resolved keeps its
 	// last good snapshot.
@@ -965,11 +966,11 @@ type ServiceStatus struct {
 	// The latest sync request. It was carried out once report.observed_sync_request has the same
 	// value.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
-	// What keeps the service on another spec, or on other content, than it has here. Unset: nothing does.
+	// The hold that keeps the service on another spec or other content than here. Unset: none.
 	Hold *ContentHold `protobuf:"bytes,16,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The global service that it is derived from: NAME, or PROJECT/NAME. Empty for a service of its own.
 	GlobalService string `protobuf:"bytes,8,opt,name=global_service,json=globalService,proto3" json:"global_service,omitempty"`
-	// What people decided about this one of a global service's services. Unset: nothing.
+	// The decisions of people about this one of a global service's services. Unset: none.
 	Exception *ServiceException `protobuf:"bytes,17,opt,name=exception,proto3" json:"exception,omitempty"`
 	// The rollout that brings an edit. Set in the answer to the apply of that edit alone, and only if one has begun.
 	Rollout       *EditRollout `protobuf:"bytes,18,opt,name=rollout,proto3" json:"rollout,omitempty"`
@@ -1084,15 +1085,15 @@ func (x *ServiceStatus) GetRollout() *EditRollout {
 	return nil
 }
 
-// ServiceException is what people decided about one derived service beside its global service, by an
-// update of nothing but spec.paused or spec.sync.prune_confirmation. The spec has it already.
+// ServiceException holds people's decisions about one derived service besides its global service, by an update of
+// nothing but spec.paused or spec.sync.prune_confirmation. The spec has it already.
 type ServiceException struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It is paused, whatever the global service says.
+	// It is paused, regardless of the global service.
 	Paused bool `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
-	// The confirmation that comes before that of the global service. Empty: that one counts.
+	// The confirmation that comes before the global service's. Empty: that one counts.
 	PruneConfirmation string `protobuf:"bytes,2,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
-	// Who decided last.
+	// The person who decided last.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
@@ -1167,7 +1168,7 @@ func (x *ServiceException) GetReason() string {
 	return ""
 }
 
-// ContentHold says why a service has another release than its spec and its sources make.
+// ContentHold is the reason why a service has another release than its spec and its sources make.
 type ContentHold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commits, or digests of charts, that the service has instead, in the order of its sources.
@@ -1176,18 +1177,17 @@ type ContentHold struct {
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The revision that a person pinned the service to. 0 if a rollout decides.
 	PinnedRevision int64 `protobuf:"varint,3,opt,name=pinned_revision,json=pinnedRevision,proto3" json:"pinned_revision,omitempty"`
-	// Who pinned it.
+	// The person who pinned it.
 	PinnedBy string `protobuf:"bytes,4,opt,name=pinned_by,json=pinnedBy,proto3" json:"pinned_by,omitempty"`
 	// When it was pinned.
 	PinnedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pinned_at,json=pinnedAt,proto3" json:"pinned_at,omitempty"`
 	// Why, if a reason was given.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What spec has and the service does not run yet, as phrases such as "namespace a -> b", and
-	// "configuration" if the service is held at another configuration than its own. Empty if it is held at
-	// content alone. At most 10.
+	// The parts of spec that the service does not run yet, as phrases such as "namespace a -> b", and "configuration" if
+	// the service is held at another configuration than its own. Empty if it is held at content alone. At most 10.
 	SpecChanges []string `protobuf:"bytes,7,rep,name=spec_changes,json=specChanges,proto3" json:"spec_changes,omitempty"`
-	// What a service that is new under the policy waits for, as a sentence: its agent is given nothing until
-	// then. Empty for a service that the policy has taken over.
+	// The reason why a service that is new under the policy waits, as a sentence: its agent is given nothing until then.
+	// Empty for a service that the policy has taken over.
 	WaitsFor      string `protobuf:"bytes,8,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1284,11 +1284,11 @@ type EditRollout struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The policy, as its project's members name it.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Its number among those of the policy.
+	// Its number among the policy's rollouts.
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// The members that the change concerns.
 	Total int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	// Those of them that have it, healthily.
+	// How many of them have it and are healthy.
 	Arrived       int32 `protobuf:"varint,4,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -119,16 +119,16 @@ type RolloutPolicySpec struct {
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
 	// How many members may fail. Unset means none.
 	ErrorBudget *RolloutBudget `protobuf:"bytes,10,opt,name=error_budget,json=errorBudget,proto3" json:"error_budget,omitempty"`
-	// What happens when more members fail: "rollback" takes all of them back, "pause" leaves them as they
-	// are, for a person to look. Empty means "rollback".
+	// The reaction when more members fail: "rollback" takes all of them back, "pause" leaves them as they are, for a
+	// person to look. Empty means "rollback".
 	OnHalt string `protobuf:"bytes,11,opt,name=on_halt,json=onHalt,proto3" json:"on_halt,omitempty"`
-	// What happens when there is a newer commit: with "queue" it waits until the rollout has ended, with
-	// "replace" a rollout of it begins at the first wave. Empty means "queue".
+	// The reaction to a newer commit: with "queue" it waits until the rollout has ended, with "replace" a rollout of it
+	// begins at the first wave. Empty means "queue".
 	OnNewer string `protobuf:"bytes,12,opt,name=on_newer,json=onNewer,proto3" json:"on_newer,omitempty"`
 	// When members are admitted. Empty means always. A window that denies is a freeze that recurs. At most
 	// 32.
 	Windows []*v1.SyncWindow `protobuf:"bytes,13,rep,name=windows,proto3" json:"windows,omitempty"`
-	// Spans of time in which nobody is admitted. Members still go back. At most 32.
+	// Spans of time in which no member is admitted. Members still go back. At most 32.
 	Freezes       []*RolloutFreeze `protobuf:"bytes,14,rep,name=freezes,proto3" json:"freezes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -284,7 +284,7 @@ type RolloutWave struct {
 	// How long all members of the wave must be healthy without a break before the next wave. Unset means not
 	// at all.
 	Soak *durationpb.Duration `protobuf:"bytes,9,opt,name=soak,proto3" json:"soak,omitempty"`
-	// Who has to approve what comes after the wave. Unset means nobody.
+	// The approvers of the continuation after the wave. Unset means that none is needed.
 	Approval      *RolloutApproval `protobuf:"bytes,10,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -520,7 +520,7 @@ func (x *RolloutBudget) GetWindow() *durationpb.Duration {
 	return nil
 }
 
-// RolloutFreeze is a span of time in which nobody is admitted.
+// RolloutFreeze is a span of time in which no member is admitted.
 type RolloutFreeze struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it begins. Required.
@@ -584,14 +584,14 @@ func (x *RolloutFreeze) GetReason() string {
 	return ""
 }
 
-// RolloutPolicyStatus is what is known of a policy.
+// RolloutPolicyStatus is the state of a policy.
 type RolloutPolicyStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many services the policy decides about.
 	Services int32 `protobuf:"varint,1,opt,name=services,proto3" json:"services,omitempty"`
 	// The latest rollout, without its members. Unset: there has been none.
 	Latest *Rollout `protobuf:"bytes,2,opt,name=latest,proto3" json:"latest,omitempty"`
-	// Those of the services that keep their content until a rollout admits another one: soon all of them.
+	// How many of the services keep their content until a rollout admits another one: soon all of them.
 	TakenOver int32 `protobuf:"varint,3,opt,name=taken_over,json=takenOver,proto3" json:"taken_over,omitempty"`
 	// Why no rollout can begin. Unset if one can.
 	Problem       *v1.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
@@ -664,7 +664,7 @@ type Rollout struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The policy, as its project's members name it.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Its number among those of the policy, from 1.
+	// Its number among the policy's rollouts, from 1.
 	Number int64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// running, paused, halted, rollingBack, completed, rolledBack, aborted or replaced.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
@@ -672,7 +672,7 @@ type Rollout struct {
 	Why string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	// The current wave. Empty once all have passed.
 	Wave string `protobuf:"bytes,6,opt,name=wave,proto3" json:"wave,omitempty"`
-	// What it waits for, as a sentence. Empty if it has ended.
+	// The reason why it waits, as a sentence. Empty if it has ended.
 	WaitsFor string `protobuf:"bytes,7,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// When the wait ends by itself. Unset: it does not, or that is not known.
 	WaitsUntil *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=waits_until,json=waitsUntil,proto3" json:"waits_until,omitempty"`
@@ -682,22 +682,22 @@ type Rollout struct {
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// The members that the change concerns.
 	Total int32 `protobuf:"varint,11,opt,name=total,proto3" json:"total,omitempty"`
-	// Those of them that have it, healthily.
+	// How many of them have it and are healthy.
 	Arrived int32 `protobuf:"varint,12,opt,name=arrived,proto3" json:"arrived,omitempty"`
-	// Those of them that count as failed.
+	// How many of them count as failed.
 	Failed int32 `protobuf:"varint,13,opt,name=failed,proto3" json:"failed,omitempty"`
 	// All members that are not available, for any reason.
 	Unavailable int32 `protobuf:"varint,14,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
 	// How many may be.
 	MaxUnavailable int32 `protobuf:"varint,15,opt,name=max_unavailable,json=maxUnavailable,proto3" json:"max_unavailable,omitempty"`
-	// What is rolled out.
+	// The rolled-out change.
 	Contents []*RolloutContent `protobuf:"bytes,16,rep,name=contents,proto3" json:"contents,omitempty"`
 	// The waves, in order.
 	Waves []*RolloutWaveStatus `protobuf:"bytes,17,rep,name=waves,proto3" json:"waves,omitempty"`
-	// Whom it waits for: member, person or time. Empty if it waits for nobody.
+	// The kind of thing that it waits for: member, person or time. Empty if it does not wait.
 	WaitsOn string `protobuf:"bytes,19,opt,name=waits_on,json=waitsOn,proto3" json:"waits_on,omitempty"`
-	// What the rollout changes, as phrases: "content" for what sources hold, "configuration" with keys, and for specs such as
-	// "source ref v1 -> v2". At most 17.
+	// The changes of the rollout, as phrases: "content" for what sources hold, "configuration" with keys, and for specs
+	// such as "source ref v1 -> v2". At most 17.
 	Changes []string `protobuf:"bytes,18,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The persons who edited what the rollout brings, sorted. Empty: only commits changed, or the caller may
 	// neither approve the policy's rollouts nor edit the policy.
@@ -876,7 +876,7 @@ func (x *Rollout) GetAuthors() []string {
 	return nil
 }
 
-// RolloutContent is what one source is to hold.
+// RolloutContent is the intended content of one source.
 type RolloutContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository, as the policy's project names it.
@@ -940,18 +940,18 @@ func (x *RolloutContent) GetVersion() string {
 	return ""
 }
 
-// RolloutWaveStatus is where a wave stands.
+// RolloutWaveStatus is the progress of a wave.
 type RolloutWaveStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. "rest" are members of no other wave, "late" those that joined later.
+	// Its name. "rest" are members of no other wave, "late" the members that joined later.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its members.
 	Total int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	// Those of them that have the change, healthily.
+	// How many of them have the change and are healthy.
 	Arrived int32 `protobuf:"varint,3,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	// Since when all are healthy without a break. Unset: they are not.
 	SoakSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=soak_since,json=soakSince,proto3" json:"soak_since,omitempty"`
-	// Who approved.
+	// The approver.
 	ApprovedBy []string `protobuf:"bytes,5,rep,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
 	// When the next wave could begin. Unset: it could not yet.
 	PassedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=passed_at,json=passedAt,proto3" json:"passed_at,omitempty"`
@@ -1274,7 +1274,7 @@ type GetRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rollout.
 	Rollout *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// A page of its members, in the order of the waves. Those that the change does not concern come last.
+	// A page of its members, in the order of the waves. Members that the change does not concern come last.
 	Members []*RolloutMember `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	// Empty on the last page. A page may have fewer members than asked for, or none, before it.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1440,7 +1440,7 @@ type ApproveRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The policy's name. The call is about its latest rollout.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The wave that the caller looked at, which must be the current one. Empty means the current one.
+	// The wave that the caller has seen, which must be the current one. Empty means the current one.
 	Wave          string `protobuf:"bytes,2,opt,name=wave,proto3" json:"wave,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1591,7 +1591,7 @@ func (x *ReplayRolloutRequest) GetNumber() int64 {
 	return 0
 }
 
-// ReplayRolloutResponse says what came of it.
+// ReplayRolloutResponse is the outcome.
 type ReplayRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many events there are.
@@ -1660,7 +1660,7 @@ type RollbackServiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The revision of its history. 0 means the latest one that was healthy, but for the current one.
+	// The revision of its history. 0 means the latest one that was healthy, except the current one.
 	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1710,7 +1710,7 @@ func (x *RollbackServiceRequest) GetRevision() int64 {
 	return 0
 }
 
-// RollbackServiceResponse says what the service is pinned to.
+// RollbackServiceResponse names the release that the service is pinned to.
 type RollbackServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revision.

@@ -184,7 +184,7 @@ type SignInMethod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the IdentityProvider.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What people are shown.
+	// The text that people see.
 	Title         string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -274,9 +274,9 @@ func (*StartDeviceSignInRequest) Descriptor() ([]byte, []int) {
 // StartDeviceSignInResponse holds the codes of a machine.
 type StartDeviceSignInResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the machine redeems with CreateSession.
+	// The code that the machine redeems with CreateSession.
 	DeviceCode string `protobuf:"bytes,1,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
-	// What the person types, such as WDJB-MJHT.
+	// The code that the person types, such as WDJB-MJHT.
 	UserCode string `protobuf:"bytes,2,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
 	// Page at which the person types it.
 	VerificationUrl string `protobuf:"bytes,3,opt,name=verification_url,json=verificationUrl,proto3" json:"verification_url,omitempty"`
@@ -728,7 +728,7 @@ type Session struct {
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	// Name of the IdentityProvider.
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
-	// What holds it.
+	// The program that holds it.
 	Client SessionClient `protobuf:"varint,5,opt,name=client,proto3,enum=leat.fleet.v1.SessionClient" json:"client,omitempty"`
 	// When it began.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -936,7 +936,7 @@ func (x *ListSessionsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// RevokeSessionRequest names what is to end: exactly one of the two.
+// RevokeSessionRequest names the sessions to end: exactly one of the two.
 type RevokeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of a session.

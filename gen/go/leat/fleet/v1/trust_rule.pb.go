@@ -27,9 +27,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TrustRule lets workloads in by the tokens that another system signs for them: jobs of a CI system, or pods with a Kubernetes service
-// account. They exchange such a token at POST /oauth/token (RFC 8693) for a short access token. Nobody can give by a rule what they do
-// not hold. Access tokens that were obtained by a rule end when its spec changes, and when it is deleted.
+// TrustRule lets workloads in by the tokens that another system signs for them: jobs of a CI system, or pods with a
+// Kubernetes service account. They exchange such a token at POST /oauth/token (RFC 8693) for a short access token. A
+// person cannot give rights by a rule that they do not hold. Access tokens that were obtained by a rule end when its
+// spec changes, and when it is deleted.
 type TrustRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on. The name begins the names of the rule's users, so leat and system are refused.
@@ -84,8 +85,8 @@ func (x *TrustRule) GetSpec() *TrustRuleSpec {
 	return nil
 }
 
-// TrustRuleSpec says which tokens are accepted, and for whom they count. Every change of it ends the access tokens that were obtained
-// by the rule.
+// TrustRuleSpec selects the accepted tokens, and the users they count for. Every change of it ends the access tokens
+// that were obtained by the rule.
 type TrustRuleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. At most 256 characters.
@@ -93,20 +94,21 @@ type TrustRuleSpec struct {
 	// The issuer's URL, exactly as its tokens name it. The hub reads ISSUER/.well-known/openid-configuration and the keys that it names,
 	// unless jwks is set. https://, or http:// of this machine where the hub allows local providers. Required.
 	Issuer string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
-	// What the tokens must be for: one of their aud. The hub's own public URL is a good choice. Required.
+	// The required audience of the tokens: one of their aud. The hub's own public URL is a good choice. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
-	// Claims that a token must have. All must hold. At least one, or expression, so that a public issuer lets nobody in by accident. At
-	// most 16.
+	// Claims that a token must have. All must hold. At least one, or expression, so that a public issuer does not let
+	// anyone in by accident. At most 16.
 	Require []*ClaimRequirement `protobuf:"bytes,4,rep,name=require,proto3" json:"require,omitempty"`
 	// A CEL expression over the claims, self, that must be true, such as self.ref.startsWith('refs/tags/'). Empty means none.
 	Expression string `protobuf:"bytes,5,opt,name=expression,proto3" json:"expression,omitempty"`
-	// What users are called behind the rule's name and a colon: text with claims in braces, such as {repository}. Empty means {sub}.
-	// Between two claims there has to be some text, which the values before it may not contain.
+	// The users' name behind the rule's name and a colon: text with claims in braces, such as {repository}. Empty means
+	// {sub}. Between two claims there has to be some text, which the values before it may not contain.
 	User string `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
 	// Groups of the hub that the users are in. None may begin with leat: or system:. At most 16.
 	Groups []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Claims that are put on record with everything that an access token does, beside iss and sub. Empty means those of repository,
-	// project_path, ref, run_id, run_number, pipeline_id, job_id, environment and actor that a token has. At most 16.
+	// Claims that are put on record with everything that an access token does, beside iss and sub. Empty means the claims
+	// among repository, project_path, ref, run_id, run_number, pipeline_id, job_id, environment and actor that a token
+	// has. At most 16.
 	Record []string `protobuf:"bytes,8,rep,name=record,proto3" json:"record,omitempty"`
 	// How long access tokens live. Unset means 15 min; from 1 min to 1 h.
 	Lifetime *durationpb.Duration `protobuf:"bytes,9,opt,name=lifetime,proto3" json:"lifetime,omitempty"`

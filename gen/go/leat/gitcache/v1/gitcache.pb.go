@@ -31,7 +31,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ChangeKind says what happened to a path.
+// ChangeKind is the kind of change of a path.
 type ChangeKind int32
 
 const (
@@ -791,9 +791,9 @@ type DownloadBundleRequest struct {
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
 	// See commit. Empty means the root.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	// What to rebuild the bundle from if that is more, or less, than a folder: the resolved source.
-	// Its repository and ref are ignored; commit replaces them. If it is set, path must be empty.
-	// Unset means the folder path.
+	// The content to rebuild the bundle from if it is more, or less, than a folder: the resolved
+	// source. Its repository and ref are ignored; commit replaces them. If it is set, path must be
+	// empty. Unset means the folder path.
 	Source        *v1.Source `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1623,7 +1623,7 @@ type PathChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// What happened to it.
+	// The change.
 	Kind          ChangeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=leat.gitcache.v1.ChangeKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -251,7 +251,7 @@ type MirrorRef struct {
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Why the policy does not accept object. Empty: it does.
 	Held string `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`
-	// What is delivered instead: the last accepted object, and the commit that it leads to. Both
+	// The delivered content instead: the last accepted object, and the commit that it leads to. Both
 	// empty: none was accepted.
 	GoodObject string `protobuf:"bytes,5,opt,name=good_object,json=goodObject,proto3" json:"good_object,omitempty"`
 	// See good_object.

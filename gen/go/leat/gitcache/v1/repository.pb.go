@@ -85,9 +85,9 @@ func (RepositoryType) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{0}
 }
 
-// VerificationMode is what has to be signed before a ref delivers it. HEAD is the default branch. A
-// commit that is named by its id has to be signed itself under COMMIT and TAG_AND_COMMIT; under TAG
-// it has to be what a signed tag points to.
+// VerificationMode selects the objects that must be signed before a ref delivers it. HEAD is the
+// default branch. A commit that is named by its id has to be signed itself under COMMIT and
+// TAG_AND_COMMIT; under TAG it has to be what a signed tag points to.
 type VerificationMode int32
 
 const (
@@ -279,7 +279,7 @@ type RepositoryDefinition struct {
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Grows with every change; an older definition never replaces a newer one.
 	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// What kind of upstream. Unspecified means Git.
+	// The kind of upstream. Unspecified means Git.
 	Type RepositoryType `protobuf:"varint,4,opt,name=type,proto3,enum=leat.gitcache.v1.RepositoryType" json:"type,omitempty"`
 	// http(s)://…, ssh://… or user@host:path; http(s)://… of a Helm repository; oci://host/name of an
 	// OCI repository, or oci+http://host/name if its registry has no TLS. Credentials inside the URL
@@ -323,8 +323,8 @@ type RepositoryDefinition struct {
 	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
 	// from. A dependency names one of them by its URL, or as @name. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,18,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
-	// Reach the upstream, its token hosts and the proxy only at public addresses, or in networks that
-	// gitcache's operator lists: somebody chose the address who may not create repositories of the hub.
+	// Reach the upstream, its token hosts and the proxy only at public addresses, or in networks that gitcache's operator
+	// lists: the address was chosen by a person who may not create repositories of the hub.
 	PublicOnly    bool `protobuf:"varint,19,opt,name=public_only,json=publicOnly,proto3" json:"public_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -498,8 +498,8 @@ func (x *RepositoryDefinition) GetPublicOnly() bool {
 // not, the ref continues to deliver its last accepted content, and the state reports it.
 type Verification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What has to be signed. Required of a Git repository. Unspecified means ARTIFACT for a Helm or
-	// OCI repository, which accept no other mode.
+	// The objects that must be signed. Required of a Git repository. Unspecified means ARTIFACT for a
+	// Helm or OCI repository, which accept no other mode.
 	Mode VerificationMode `protobuf:"varint,1,opt,name=mode,proto3,enum=leat.gitcache.v1.VerificationMode" json:"mode,omitempty"`
 	// Armored OpenPGP public keys, any number of blocks one after the other. Empty: no PGP key is
 	// accepted. For Git repositories.
@@ -997,7 +997,8 @@ func (x *GitHubAppCredential) GetApiUrl() string {
 	return ""
 }
 
-// DockerConfigCredential is what docker login and image pull secrets hold, for OCI repositories.
+// DockerConfigCredential is the form of docker login and of image pull secrets, for OCI
+// repositories.
 type DockerConfigCredential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text of a .dockerconfigjson. The entry of the URL's host is used; credential helpers are
@@ -1053,11 +1054,11 @@ type WorkloadIdentityCredential struct {
 	// The provider. Required.
 	Provider CloudProvider `protobuf:"varint,1,opt,name=provider,proto3,enum=leat.gitcache.v1.CloudProvider" json:"provider,omitempty"`
 	// AWS: the role's ARN. GCP: the service account's email, empty for direct access. Azure: the
-	// client's id. Empty means what the environment of gitcache's pod says.
+	// client's id. Empty means the value in the environment of gitcache's pod.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	// AWS: the region of a registry whose host does not name one. Azure: the tenant's id. GCP: the full
-	// name of the workload identity provider; empty for the metadata server. Empty means what the
-	// environment of gitcache's pod says.
+	// AWS: the region of a registry whose host does not name one. Azure: the tenant's id. GCP: the full name of the
+	// workload identity provider; empty for the metadata server. Empty means the value in the environment of gitcache's
+	// pod.
 	Scope         string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1174,7 +1175,7 @@ type RepositoryState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Phase of the mirror.
 	Phase RepositoryPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=leat.gitcache.v1.RepositoryPhase" json:"phase,omitempty"`
-	// What is wrong with the upstream, or, as UPSTREAM_SIGNATURE_REJECTED, which refs are held back
+	// The problem of the upstream, or, as UPSTREAM_SIGNATURE_REJECTED, which refs are held back
 	// because they are not signed by an accepted key. Unset if there is no problem. Mirrored content
 	// is served anyway.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
@@ -1201,8 +1202,8 @@ type RepositoryState struct {
 	// Full names of the refs that are held back, at most 1000. Branches are not among them if only
 	// tags are delivered.
 	HeldRefs []string `protobuf:"bytes,13,rep,name=held_refs,json=heldRefs,proto3" json:"held_refs,omitempty"`
-	// What people should know of the upstream although nothing has failed, such as entries of an index
-	// that cannot be used: at most 10 sentences. They may repeat words of the upstream.
+	// Notes about the upstream for people, although nothing has failed, such as entries of an index that cannot be used:
+	// at most 10 sentences. They may repeat words of the upstream.
 	Notices       []string `protobuf:"bytes,14,rep,name=notices,proto3" json:"notices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

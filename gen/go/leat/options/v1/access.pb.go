@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: leat/options/v1/access.proto
 
-// Who may make a call: an option that stands beside every RPC.
+// The callers of an RPC: an option of every RPC.
 
 package optionsv1
 
@@ -98,11 +98,11 @@ type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The callers. At least one.
 	Callers []Caller `protobuf:"varint,1,rep,packed,name=callers,proto3,enum=leat.options.v1.Caller" json:"callers,omitempty"`
-	// What a person needs. Unset means that every signed-in person may make the call, about
-	// themselves. Only with CALLER_PERSON.
+	// The permission that a person needs. Unset means that every signed-in person may make the call,
+	// about themselves. Only with CALLER_PERSON.
 	Permission *Permission `protobuf:"bytes,2,opt,name=permission,proto3" json:"permission,omitempty"`
-	// People need no permission for what is about themselves: their own account, their own tokens, the
-	// bindings that name them. Only with a permission.
+	// People need no permission for their own affairs: their own account, their own tokens, the bindings that name them.
+	// Only with a permission.
 	Own           bool `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -162,11 +162,11 @@ func (x *Access) GetOwn() bool {
 // Permission is one thing that people may do. Roles are made of them.
 type Permission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is done, such as get, list, watch, create, update, delete, sync. "apply" stands for create
-	// or update, whichever each object in the call needs.
+	// The verb, such as get, list, watch, create, update, delete, sync. "apply" stands for create or
+	// update, whichever each object in the call needs.
 	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
-	// To which resource of the API group leat.dev, such as services or services/plan. "*" stands for
-	// the resource of each object in the call.
+	// The resource of the API group leat.dev, such as services or services/plan. "*" stands for the
+	// resource of each object in the call.
 	Resource      string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -229,7 +229,8 @@ var file_leat_options_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// Who may make the call. Every RPC has it; a server refuses to start with one that does not.
+	// The callers who may make the call. Every RPC has it; a server refuses to start with one that
+	// does not.
 	//
 	// optional leat.options.v1.Access access = 51700;
 	E_Access = &file_leat_options_v1_access_proto_extTypes[0]

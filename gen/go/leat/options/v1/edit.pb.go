@@ -25,7 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Edit is what an edit of a field needs, besides the permission to create or update the object.
+// Edit is the right that an edit of a field needs, besides the permission to create or update the
+// object.
 type Edit int32
 
 const (
@@ -46,9 +47,9 @@ const (
 	// The permission "use configsets" in the project of each set that is newly named; for one that another
 	// project shares, in the document's project is enough.
 	Edit_EDIT_USE_CONFIG_SET Edit = 6
-	// What each new reference of a configuration needs: "use configbackends" in the document's project for
-	// an entry of a back end, and what a set needs for one of its keys. References to objects of the
-	// cluster need nothing.
+	// The right that each new reference of a configuration needs: "use configbackends" in the document's project for an
+	// entry of a back end, and the right that a set needs for one of its keys. References to objects of the cluster need
+	// nothing.
 	Edit_EDIT_USE_REFERENCE Edit = 7
 	// The role admin for the cluster. Counts for all below.
 	Edit_EDIT_CLUSTER_ADMIN Edit = 8
@@ -74,7 +75,7 @@ const (
 	// Everything that the people have who are described, at every edit. Counts for all below.
 	Edit_EDIT_BECOME Edit = 18
 	// Everything that the role of the fleet source holds, where it writes, at every edit. For a
-	// repository: that of each fleet source that reads it.
+	// repository: the role of each fleet source that reads it.
 	Edit_EDIT_DIRECT Edit = 19
 )
 
@@ -153,12 +154,12 @@ func (Edit) EnumDescriptor() ([]byte, []int) {
 	return file_leat_options_v1_edit_proto_rawDescGZIP(), []int{0}
 }
 
-// MetadataEdit is what labels and annotations of one kind of objects need.
+// MetadataEdit is the need of edits of the labels and annotations of one kind of objects.
 type MetadataEdit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For labels. Unspecified: as the field of the metadata says.
+	// For labels. Unspecified: like the field of the metadata.
 	Labels Edit `protobuf:"varint,1,opt,name=labels,proto3,enum=leat.options.v1.Edit" json:"labels,omitempty"`
-	// For annotations. Unspecified: as the field of the metadata says.
+	// For annotations. Unspecified: like the field of the metadata.
 	Annotations   Edit `protobuf:"varint,2,opt,name=annotations,proto3,enum=leat.options.v1.Edit" json:"annotations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -229,14 +230,14 @@ var file_leat_options_v1_edit_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.FieldOptions.
 var (
-	// What an edit of a document needs that sets, changes or clears the field. Every field of a document
-	// has it, or a field above has one that counts for all below; a test fails for one that has not. The
-	// hub refuses edits by these options alone.
+	// The need of an edit of a document that sets, changes or clears the field. Every field of a document has it, or a
+	// field above has one that counts for all below; a test fails for one that has not. The hub refuses edits by these
+	// options alone.
 	//
 	// optional leat.options.v1.Edit edit = 51701;
 	E_Edit = &file_leat_options_v1_edit_proto_extTypes[0]
-	// What an edit needs that changes the metadata of this kind of objects, where that is more than the
-	// fields of the metadata say.
+	// The need of an edit that changes the metadata of this kind of objects, if it is more than the need of the
+	// metadata's fields.
 	//
 	// optional leat.options.v1.MetadataEdit metadata = 51702;
 	E_Metadata = &file_leat_options_v1_edit_proto_extTypes[1]

@@ -24,8 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AccessRole is what a person may do in the hub and in a cluster. In a cluster each role stands for a
-// group that the cluster's own RBAC binds.
+// AccessRole is a person's role in the hub and in a cluster. In a cluster each role stands for a group that the
+// cluster's own RBAC binds.
 type AccessRole int32
 
 const (
@@ -98,8 +98,8 @@ type AccessRule struct {
 	// API groups; "core" or the empty name is the group without a name, * means all. At most 64.
 	ApiGroups []string `protobuf:"bytes,2,rep,name=api_groups,json=apiGroups,proto3" json:"api_groups,omitempty"`
 	// Resources such as pods, subresources such as pods/log; * means everything, pods/* the
-	// subresources of pods, */scale that of all resources. A bare resource does not include its
-	// subresources. At most 128.
+	// subresources of pods, */scale the subresource scale of all resources. A bare resource does not
+	// include its subresources. At most 128.
 	Resources []string `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Namespaces. If there are any, requests for all namespaces, and for cluster-scoped resources,
 	// are not selected. At most 128.

@@ -39,7 +39,8 @@ type Metadata struct {
 	// Free key/value pairs that selectors match. Keys and values as in Kubernetes labels; keys of
 	// leat.dev/ belong to the hub. Empty means none.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free key/value pairs that no selector matches. Keys as those of labels. Empty means none.
+	// Free key/value pairs that no selector matches. Keys have the form of label keys. Empty means
+	// none.
 	Annotations map[string]string `protobuf:"bytes,4,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Grows with every change of the object. In an update: the version that was read, and the update
 	// is refused with VERSION_CONFLICT if another version is current; zero accepts any version.
@@ -53,11 +54,10 @@ type Metadata struct {
 	// The project of a cluster, a repository or a service; a DNS label. Empty means "default", and always
 	// is for objects that belong to the hub. Fixed once set: an object of another project is another one.
 	Project string `protobuf:"bytes,9,opt,name=project,proto3" json:"project,omitempty"`
-	// Who created the object, such as "user:ada"; "service:distributor" for the hub itself. Set by the
-	// server. Empty for objects that are older than this field, and for callers who are not
-	// administrators.
+	// The creator of the object, such as "user:ada"; "service:distributor" for the hub itself. Set by the server. Empty
+	// for objects that are older than this field, and for callers who are not administrators.
 	CreatedBy string `protobuf:"bytes,10,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// Who last changed metadata or spec. Set by the server. Empty as created_by.
+	// The last person or service to change metadata or spec. Set by the server. Empty as created_by.
 	UpdatedBy string `protobuf:"bytes,11,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	// Why they changed it, in their words. Set by the server. Empty if they gave no reason.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CrdPolicy is what happens to the definitions in a chart's folder crds.
+// CrdPolicy is the treatment of the definitions in a chart's folder crds.
 type CrdPolicy int32
 
 const (
@@ -370,13 +370,13 @@ type HelmStep struct {
 	// Files of values in the tree; a later one overrides an earlier one. One that ends with "?" may
 	// be missing. At most 64.
 	ValuesFiles []string `protobuf:"bytes,2,rep,name=values_files,json=valuesFiles,proto3" json:"values_files,omitempty"`
-	// Values that override those of the files. ${NAME} in a text is replaced.
+	// Values that override the files' values. ${NAME} in a text is replaced.
 	Values *structpb.Struct `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"`
 	// Single values that override all others, such as "image.tag": "${TAG}". A key is a path in the
 	// syntax of helm --set. The value is a text, or a number or boolean if it is one single ${NAME}
 	// that spells one. At most 256.
 	Parameters map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What happens to the definitions in the chart's folder crds. Unspecified means APPLY.
+	// The treatment of the definitions in the chart's folder crds. Unspecified means APPLY.
 	Crds CrdPolicy `protobuf:"varint,5,opt,name=crds,proto3,enum=leat.type.v1.CrdPolicy" json:"crds,omitempty"`
 	// Do not compare the values with the chart's values.schema.json.
 	SkipSchema bool `protobuf:"varint,6,opt,name=skip_schema,json=skipSchema,proto3" json:"skip_schema,omitempty"`
@@ -384,7 +384,7 @@ type HelmStep struct {
 	SkipTests bool `protobuf:"varint,7,opt,name=skip_tests,json=skipTests,proto3" json:"skip_tests,omitempty"`
 	// Leave out the chart's hooks.
 	SkipHooks bool `protobuf:"varint,8,opt,name=skip_hooks,json=skipHooks,proto3" json:"skip_hooks,omitempty"`
-	// What the template function lookup may read. Empty: it returns nothing. At most 32.
+	// The objects that the template function lookup may read. Empty: it returns nothing. At most 32.
 	Lookup []*LookupRule `protobuf:"bytes,9,rep,name=lookup,proto3" json:"lookup,omitempty"`
 	// Where in the values the facts of the cluster and the service are put, such as "global.leat".
 	// Empty means nowhere.
@@ -767,7 +767,7 @@ type WasmStep struct {
 	Module string `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
 	// The module's own configuration. ${NAME} in a text is replaced.
 	Config *structpb.Struct `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
-	// Let the module read the time. If false, its clock stands still.
+	// Let the module read the time. If false, its clock does not move.
 	AllowClock bool `protobuf:"varint,3,opt,name=allow_clock,json=allowClock,proto3" json:"allow_clock,omitempty"`
 	// Give the module random bytes. If false, they are a fixed sequence.
 	AllowRandom   bool `protobuf:"varint,4,opt,name=allow_random,json=allowRandom,proto3" json:"allow_random,omitempty"`
@@ -833,7 +833,7 @@ func (x *WasmStep) GetAllowRandom() bool {
 	return false
 }
 
-// ClusterFacts are what the hub knows of a cluster and renderers may use.
+// ClusterFacts are the hub's facts about a cluster that renderers may use.
 type ClusterFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels of the cluster.

@@ -171,8 +171,8 @@ func (*GitRef_Name) isGitRef_Selector() {}
 
 func (*GitRef_Semver) isGitRef_Selector() {}
 
-// Source names content of a repository at a ref: folders and files, without those that patterns and
-// ignore files exclude. All paths and patterns are relative to the repository's root.
+// Source names content of a repository at a ref: folders and files, without the ones that patterns
+// and ignore files exclude. All paths and patterns are relative to the repository's root.
 //
 // Everything in the folders (path or root, and folders) is bundled unless one of these excludes it:
 // a file named .leatignore, in the folder itself, in one above it up to the repository's root, or
@@ -200,11 +200,11 @@ type Source struct {
 	// Empty means none.
 	Files []string `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
 	// Patterns in the syntax of .gitignore. Only files in the folders that one of them matches,
-	// directly or by a parent folder, are bundled: those that a .gitignore with these lines in the
-	// repository's root would ignore. At most 100, of 1024 bytes each. Empty means everything.
+	// directly or by a parent folder, are bundled: the files that a .gitignore with these lines in
+	// the repository's root would ignore. At most 100, of 1024 bytes each. Empty means everything.
 	Include []string `protobuf:"bytes,7,rep,name=include,proto3" json:"include,omitempty"`
-	// Patterns like those of include. Matching files are not bundled, even if include matches them
-	// too. At most 100, of 1024 bytes each. Empty means nothing.
+	// Patterns like in include. Matching files are not bundled, even if include matches them too. At
+	// most 100, of 1024 bytes each. Empty means nothing.
 	Exclude []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	// The chart's name. Required if the repository is a Helm repository, and refused otherwise.
 	Chart string `protobuf:"bytes,9,opt,name=chart,proto3" json:"chart,omitempty"`

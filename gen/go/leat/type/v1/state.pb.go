@@ -169,7 +169,7 @@ type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reason, from the closed list.
 	Reason v1.Reason `protobuf:"varint,1,opt,name=reason,proto3,enum=leat.errors.v1.Reason" json:"reason,omitempty"`
-	// One sentence that says what happened and what to do.
+	// One sentence about the problem and the remedy.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Since when. Unset if the observer does not know.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
@@ -317,7 +317,7 @@ type ObjectStatus struct {
 	Ref *ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Its health.
 	Health Health `protobuf:"varint,2,opt,name=health,proto3,enum=leat.type.v1.Health" json:"health,omitempty"`
-	// What is wrong, for people; empty if there is no problem.
+	// The problem, for people; empty without one.
 	Problem       *Problem `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -379,11 +379,11 @@ type ObjectCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All objects of the service.
 	Total int32 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
-	// Those that are healthy.
+	// How many are healthy.
 	Healthy int32 `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
 	// Those in progress.
 	Progressing int32 `protobuf:"varint,3,opt,name=progressing,proto3" json:"progressing,omitempty"`
-	// Those that failed, are missing, or were refused.
+	// How many failed, are missing, or were refused.
 	Failed        int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

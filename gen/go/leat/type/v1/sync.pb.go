@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DriftMode is what to do about objects that others changed.
+// DriftMode is the reaction to changes of others.
 type DriftMode int32
 
 const (
@@ -83,7 +83,7 @@ func (DriftMode) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{0}
 }
 
-// ConflictAction is what to do about a conflict.
+// ConflictAction is the reaction to a conflict.
 type ConflictAction int32
 
 const (
@@ -140,14 +140,14 @@ func (ConflictAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{1}
 }
 
-// Adoption is what to do about objects that exist and that Leat has not made.
+// Adoption is the treatment of existing objects that Leat has not made.
 type Adoption int32
 
 const (
 	// As ALWAYS.
 	Adoption_ADOPTION_UNSPECIFIED Adoption = 0
-	// Adopt those that belong to no other service. Fields that kubectl apply, Helm, Flux and Argo CD
-	// have set become Leat's.
+	// Adopt objects that belong to no other service. Fields that kubectl apply, Helm, Flux and Argo
+	// CD have set become Leat's.
 	Adoption_ADOPTION_ALWAYS Adoption = 1
 	// Report them.
 	Adoption_ADOPTION_NEVER Adoption = 2
@@ -194,7 +194,7 @@ func (Adoption) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{2}
 }
 
-// DeletePropagation is what happens to an object's dependents when it is deleted.
+// DeletePropagation is the effect on an object's dependents when it is deleted.
 type DeletePropagation int32
 
 const (
@@ -254,21 +254,21 @@ func (DeletePropagation) EnumDescriptor() ([]byte, []int) {
 // SyncPolicy is a service owner's policy for its objects. An unset field means its default.
 type SyncPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to do about objects that others changed. Unspecified: correct them at once.
+	// The reaction to changes of others. Unspecified: correct them at once.
 	Drift DriftMode `protobuf:"varint,1,opt,name=drift,proto3,enum=leat.type.v1.DriftMode" json:"drift,omitempty"`
 	// Fields that are left to others. At most 64 rules.
 	Ignore []*IgnoreRule `protobuf:"bytes,2,rep,name=ignore,proto3" json:"ignore,omitempty"`
-	// What to do about fields that other managers own; the first rule whose manager matches decides;
+	// The reaction to fields that other managers own; the first rule whose manager matches decides;
 	// if no rule matches, the conflict is reported. At most 64.
 	Conflicts []*ConflictRule `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
-	// What to do about objects that exist and that Leat has not made. Unspecified: adopt those that
+	// The treatment of existing objects that Leat has not made. Unspecified: adopt objects that
 	// belong to no other service.
 	Adoption Adoption `protobuf:"varint,4,opt,name=adoption,proto3,enum=leat.type.v1.Adoption" json:"adoption,omitempty"`
 	// Delete an object and create it again if an immutable field changed.
 	Recreate bool `protobuf:"varint,5,opt,name=recreate,proto3" json:"recreate,omitempty"`
 	// How objects are deleted. Unset means every default.
 	Deletion *Deletion `protobuf:"bytes,6,opt,name=deletion,proto3" json:"deletion,omitempty"`
-	// What has to exist before anything is applied. At most 64.
+	// The objects that must exist before anything is applied. At most 64.
 	DependsOn []*Dependency `protobuf:"bytes,7,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	// When a change may be applied. Empty means always. At most 32.
 	Windows []*SyncWindow `protobuf:"bytes,8,rep,name=windows,proto3" json:"windows,omitempty"`
@@ -410,8 +410,8 @@ func (x *SyncPolicy) GetLimits() *ServiceLimits {
 	return nil
 }
 
-// ServiceLimits are what a project allows its services to change in a cluster. An agent refuses the
-// service, before it changes anything, if the service would go beyond them. Patterns are those of
+// ServiceLimits are the changes that a project allows its services in a cluster. An agent refuses
+// the service, before it changes anything, if the service would go beyond them. Patterns are as in
 // leat.fleet.v1.ProjectLimits.
 type ServiceLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -486,7 +486,7 @@ func (x *ServiceLimits) GetClusterAnnotations() *AllowList {
 	return nil
 }
 
-// AllowList lists what is allowed.
+// AllowList lists allowed values.
 type AllowList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Patterns; one of them has to match. At most 256. Empty means that nothing is allowed.
@@ -682,12 +682,12 @@ func (x *IgnoreRule) GetManagers() []string {
 	return nil
 }
 
-// ConflictRule is what to do about fields that a manager owns and a manifest sets to another value.
+// ConflictRule decides about fields that a manager owns and a manifest sets to another value.
 type ConflictRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The field manager's name, with the wildcards * and ?. Empty means any.
 	Manager string `protobuf:"bytes,1,opt,name=manager,proto3" json:"manager,omitempty"`
-	// What to do. Unspecified: report.
+	// The reaction. Unspecified: report.
 	Action        ConflictAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.type.v1.ConflictAction" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -740,7 +740,7 @@ func (x *ConflictRule) GetAction() ConflictAction {
 // Deletion sets how objects are deleted.
 type Deletion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happens to an object's dependents. Unspecified: they are deleted first.
+	// The effect on an object's dependents. Unspecified: they are deleted first.
 	Propagation DeletePropagation `protobuf:"varint,1,opt,name=propagation,proto3,enum=leat.type.v1.DeletePropagation" json:"propagation,omitempty"`
 	// How long a deletion may take before it counts as a failure. Unset means 5 min.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
@@ -1207,7 +1207,7 @@ func (x *HealthRule) GetMessage() string {
 }
 
 // AgentSettings are the hub's settings for a cluster's agent. An unset field means its default. A
-// cluster's own settings override those of the fleet, field by field; health rules are joined, the
+// cluster's own settings override the fleet's, field by field; health rules are joined, the
 // cluster's first.
 type AgentSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

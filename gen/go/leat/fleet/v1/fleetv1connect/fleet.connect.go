@@ -117,10 +117,10 @@ type FleetServiceClient interface {
 	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
 	// List returns the objects of one kind by name, in pages, as Get does. Everybody may call it, and sees what they may see.
 	List(context.Context, *v1.ListRequest) (*v1.ListResponse, error)
-	// Delete removes one object. An object that others name is refused with IN_USE, which says which.
+	// Delete removes one object. An object that others name is refused with IN_USE, which names them.
 	Delete(context.Context, *v1.DeleteRequest) (*v1.DeleteResponse, error)
-	// Watch streams every change of objects or their status, beginning with what is there. A poll of a repository that finds nothing
-	// new is not a change: Get and List return when it was.
+	// Watch streams every change of objects or their status, beginning with the current objects. A poll of a repository
+	// that finds nothing new is not a change: Get and List return when it was.
 	Watch(context.Context, *v1.WatchRequest) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
@@ -129,8 +129,8 @@ type FleetServiceClient interface {
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
-	// GetServicePlan returns what the plan of a service's cluster says of the service, so that people
-	// can render it themselves. It holds no secret.
+	// GetServicePlan returns the service's part of its cluster's plan, so that people can render it
+	// themselves. It holds no secret.
 	GetServicePlan(context.Context, *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error)
 	// DownloadServiceBundle streams a bundle of the service's entry in the plan of its cluster,
 	// compressed with zstd. Any other digest is answered with BUNDLE_NOT_FOUND.
@@ -142,9 +142,9 @@ type FleetServiceClient interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// ReleaseCluster has the cluster's agent remove again what leaves its plan, after the hub was
-	// restored from a backup. What the agent held until then is removed, so look at it first. A cluster
-	// whose removals are not held stays as it is.
+	// ReleaseCluster lets the cluster's agent delete objects again that leave its plan, after the hub was restored from a
+	// backup. The agent then deletes everything that it has held back, so look at that first. A cluster whose removals
+	// are not held stays as it is.
 	ReleaseCluster(context.Context, *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error)
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
@@ -159,8 +159,7 @@ type FleetServiceClient interface {
 	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
 	// answers.
 	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
-	// ExplainServiceConfig says where the values of a service's configuration come from, and how old they
-	// are. It holds no value.
+	// ExplainServiceConfig returns the sources and the age of the values of a service's configuration. It holds no value.
 	ExplainServiceConfig(context.Context, *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.
@@ -581,10 +580,10 @@ type FleetServiceHandler interface {
 	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
 	// List returns the objects of one kind by name, in pages, as Get does. Everybody may call it, and sees what they may see.
 	List(context.Context, *v1.ListRequest) (*v1.ListResponse, error)
-	// Delete removes one object. An object that others name is refused with IN_USE, which says which.
+	// Delete removes one object. An object that others name is refused with IN_USE, which names them.
 	Delete(context.Context, *v1.DeleteRequest) (*v1.DeleteResponse, error)
-	// Watch streams every change of objects or their status, beginning with what is there. A poll of a repository that finds nothing
-	// new is not a change: Get and List return when it was.
+	// Watch streams every change of objects or their status, beginning with the current objects. A poll of a repository
+	// that finds nothing new is not a change: Get and List return when it was.
 	Watch(context.Context, *v1.WatchRequest, *connect.ServerStream[v1.WatchResponse]) error
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
@@ -593,8 +592,8 @@ type FleetServiceHandler interface {
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
-	// GetServicePlan returns what the plan of a service's cluster says of the service, so that people
-	// can render it themselves. It holds no secret.
+	// GetServicePlan returns the service's part of its cluster's plan, so that people can render it
+	// themselves. It holds no secret.
 	GetServicePlan(context.Context, *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error)
 	// DownloadServiceBundle streams a bundle of the service's entry in the plan of its cluster,
 	// compressed with zstd. Any other digest is answered with BUNDLE_NOT_FOUND.
@@ -606,9 +605,9 @@ type FleetServiceHandler interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// ReleaseCluster has the cluster's agent remove again what leaves its plan, after the hub was
-	// restored from a backup. What the agent held until then is removed, so look at it first. A cluster
-	// whose removals are not held stays as it is.
+	// ReleaseCluster lets the cluster's agent delete objects again that leave its plan, after the hub was restored from a
+	// backup. The agent then deletes everything that it has held back, so look at that first. A cluster whose removals
+	// are not held stays as it is.
 	ReleaseCluster(context.Context, *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error)
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
@@ -623,8 +622,7 @@ type FleetServiceHandler interface {
 	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
 	// answers.
 	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
-	// ExplainServiceConfig says where the values of a service's configuration come from, and how old they
-	// are. It holds no value.
+	// ExplainServiceConfig returns the sources and the age of the values of a service's configuration. It holds no value.
 	ExplainServiceConfig(context.Context, *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.

@@ -49,7 +49,7 @@ const (
 
 // FleetSourceServiceClient is a client for the leat.fleet.v1.FleetSourceService service.
 type FleetSourceServiceClient interface {
-	// SyncFleetSource fetches the repository, and has the source look at it now.
+	// SyncFleetSource fetches the repository, and reconciles the source with it now.
 	SyncFleetSource(context.Context, *v1.SyncFleetSourceRequest) (*v1.SyncFleetSourceResponse, error)
 	// ConfirmFleetSource agrees to the removals that the guard holds, and to no others.
 	ConfirmFleetSource(context.Context, *v1.ConfirmFleetSourceRequest) (*v1.ConfirmFleetSourceResponse, error)
@@ -127,7 +127,7 @@ func (c *fleetSourceServiceClient) ListFleetSourceDocuments(ctx context.Context,
 
 // FleetSourceServiceHandler is an implementation of the leat.fleet.v1.FleetSourceService service.
 type FleetSourceServiceHandler interface {
-	// SyncFleetSource fetches the repository, and has the source look at it now.
+	// SyncFleetSource fetches the repository, and reconciles the source with it now.
 	SyncFleetSource(context.Context, *v1.SyncFleetSourceRequest) (*v1.SyncFleetSourceResponse, error)
 	// ConfirmFleetSource agrees to the removals that the guard holds, and to no others.
 	ConfirmFleetSource(context.Context, *v1.ConfirmFleetSourceRequest) (*v1.ConfirmFleetSourceResponse, error)

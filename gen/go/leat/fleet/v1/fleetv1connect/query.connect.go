@@ -53,8 +53,7 @@ type QueryServiceClient interface {
 	// and an empty one every 20 s when nothing changes. Callers with the same query and the same rights
 	// share the work.
 	WatchQuery(context.Context, *v1.WatchQueryRequest) (*connect.ServerStreamForClient[v1.WatchQueryResponse], error)
-	// GetFleetStatus returns what is wrong with clusters, repositories and services, the worst first, grouped
-	// by cause.
+	// GetFleetStatus returns the problems of clusters, repositories and services, the worst first, grouped by cause.
 	GetFleetStatus(context.Context, *v1.GetFleetStatusRequest) (*v1.GetFleetStatusResponse, error)
 }
 
@@ -131,8 +130,7 @@ type QueryServiceHandler interface {
 	// and an empty one every 20 s when nothing changes. Callers with the same query and the same rights
 	// share the work.
 	WatchQuery(context.Context, *v1.WatchQueryRequest, *connect.ServerStream[v1.WatchQueryResponse]) error
-	// GetFleetStatus returns what is wrong with clusters, repositories and services, the worst first, grouped
-	// by cause.
+	// GetFleetStatus returns the problems of clusters, repositories and services, the worst first, grouped by cause.
 	GetFleetStatus(context.Context, *v1.GetFleetStatusRequest) (*v1.GetFleetStatusResponse, error)
 }
 

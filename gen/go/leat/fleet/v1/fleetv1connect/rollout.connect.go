@@ -63,15 +63,14 @@ const (
 type RolloutServiceClient interface {
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
-	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
-	// get.
+	// GetRollout returns a rollout with a page of its members, limited to the members that the caller may get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
-	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them, and then needs no permission. If the wave says not_by_author, a person who edited
-	// what the rollout brings is refused.
+	// ApproveRollout approves the waves after the current one. If the wave names groups, the caller must be in one of
+	// them, and then needs no permission. If the wave sets not_by_author, a person who edited what the rollout brings is
+	// refused.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)
@@ -219,15 +218,14 @@ func (c *rolloutServiceClient) ReleaseService(ctx context.Context, req *v1.Relea
 type RolloutServiceHandler interface {
 	// ListRollouts returns the rollouts of a policy, the latest first, without their members.
 	ListRollouts(context.Context, *v1.ListRolloutsRequest) (*v1.ListRolloutsResponse, error)
-	// GetRollout returns a rollout with a page of its members, of which the caller sees those that they may
-	// get.
+	// GetRollout returns a rollout with a page of its members, limited to the members that the caller may get.
 	GetRollout(context.Context, *v1.GetRolloutRequest) (*v1.GetRolloutResponse, error)
 	// ControlRollout pauses, resumes, aborts, retries or rolls back a rollout, or skips its current wave.
 	// To pause and to resume, the permission to pause rolloutpolicies suffices.
 	ControlRollout(context.Context, *v1.ControlRolloutRequest) (*v1.ControlRolloutResponse, error)
-	// ApproveRollout approves what comes after the current wave. If the wave names groups, the caller must
-	// be in one of them, and then needs no permission. If the wave says not_by_author, a person who edited
-	// what the rollout brings is refused.
+	// ApproveRollout approves the waves after the current one. If the wave names groups, the caller must be in one of
+	// them, and then needs no permission. If the wave sets not_by_author, a person who edited what the rollout brings is
+	// refused.
 	ApproveRollout(context.Context, *v1.ApproveRolloutRequest) (*v1.ApproveRolloutResponse, error)
 	// ReplayRollout decides again from the recorded events, and compares with what was decided.
 	ReplayRollout(context.Context, *v1.ReplayRolloutRequest) (*v1.ReplayRolloutResponse, error)

@@ -89,8 +89,9 @@ type GitCacheServiceClient interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes only, and
-	// a poll that finds nothing is not one. Repositories that nobody owns, or whose owner does not answer in time, are left out.
+	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes
+	// only, and a poll that finds nothing is not one. Repositories without an owner, or whose owner does not answer in
+	// time, are left out.
 	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
@@ -353,8 +354,9 @@ type GitCacheServiceHandler interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes only, and
-	// a poll that finds nothing is not one. Repositories that nobody owns, or whose owner does not answer in time, are left out.
+	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes
+	// only, and a poll that finds nothing is not one. Repositories without an owner, or whose owner does not answer in
+	// time, are left out.
 	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)

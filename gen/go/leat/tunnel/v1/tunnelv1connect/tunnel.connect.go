@@ -60,9 +60,9 @@ const (
 // TunnelServiceClient is a client for the leat.tunnel.v1.TunnelService service.
 type TunnelServiceClient interface {
 	// Connect carries the bytes of a reverse HTTP/2 connection: the agent sends the bytes that it
-	// would write to a dialled connection, and receives those that it would read. It is the agents'
-	// last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers are
-	// those of the Upgrade request. Needs a cluster's token.
+	// would write to a dialled connection, and receives the bytes that it would read. It is the
+	// agents' last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers
+	// are those of the Upgrade request. Needs a cluster's token.
 	Connect(context.Context) (*connect.BidiStreamForClientSimple[v1.ConnectRequest, v1.ConnectResponse], error)
 	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
 	// service's token.
@@ -154,9 +154,9 @@ func (c *tunnelServiceClient) GetRecording(ctx context.Context, req *v1.GetRecor
 // TunnelServiceHandler is an implementation of the leat.tunnel.v1.TunnelService service.
 type TunnelServiceHandler interface {
 	// Connect carries the bytes of a reverse HTTP/2 connection: the agent sends the bytes that it
-	// would write to a dialled connection, and receives those that it would read. It is the agents'
-	// last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers are
-	// those of the Upgrade request. Needs a cluster's token.
+	// would write to a dialled connection, and receives the bytes that it would read. It is the
+	// agents' last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers
+	// are those of the Upgrade request. Needs a cluster's token.
 	Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error
 	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
 	// service's token.
