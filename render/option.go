@@ -25,7 +25,7 @@ func (v *Variables) Expand(field string, value any) (any, error) {
 }
 
 // ExpandTexts returns texts of a step's options, by their names, with every ${NAME} replaced. The
-// results are always texts. Errors are the same as of Expand.
+// results are always texts. It returns the errors of Expand.
 func (v *Variables) ExpandTexts(field string, texts map[string]string) (map[string]string, error) {
 	if v == nil || len(texts) == 0 {
 		return texts, nil

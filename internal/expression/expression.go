@@ -125,8 +125,8 @@ func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, er
 	return holds, nil
 }
 
-// Text returns the text that a Text expression produces for the object. Its errors are the same as
-// of Holds.
+// Text returns the text that a Text expression produces for the object. It returns the errors of
+// Holds.
 func (e *Expression) Text(ctx context.Context, object map[string]any) (string, error) {
 	value, err := e.eval(ctx, object, Text)
 	if err != nil {

@@ -75,7 +75,7 @@ type Writer interface {
 	// Errors include *ConflictError and *ImmutableError.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
 	// CreateMissing creates obj, which it does not modify, unless the object exists, and returns the
-	// object in the cluster: an existing one as it is. Errors are as of Apply.
+	// object in the cluster: an existing one as it is. It returns the errors of Apply.
 	CreateMissing(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
 	// Reown replaces the managedFields of an object as it was read, removes kubectl's record of
 	// what it applied last, and returns the resulting object. ErrReplaced: it is another object, or

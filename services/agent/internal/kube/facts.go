@@ -25,7 +25,7 @@ func (c *Client) Facts() Facts { return Facts{client: c} }
 
 // ClusterFacts implements manifest.Cluster: the API server's version, and the versions and kinds
 // that it serves. Versions whose own server does not answer count with their last known kinds, so
-// that an outage of metrics does not render other objects. Errors are as of [k8s.API].
+// that an outage of metrics does not render other objects. It returns the errors of [k8s.API].
 func (f Facts) ClusterFacts(ctx context.Context) (render.ClusterFacts, error) {
 	return request(ctx, f.client, "facts", func(ctx context.Context) (render.ClusterFacts, error) {
 		version, err := f.client.Version(ctx)

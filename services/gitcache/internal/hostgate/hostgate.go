@@ -92,8 +92,8 @@ func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error)
 	return leave, nil
 }
 
-// Request waits for the right to send one request. Errors are as of Enter, or that the context's
-// deadline is too near to wait.
+// Request waits for the right to send one request. It returns the errors of Enter, or that the
+// context's deadline is too near to wait.
 func (g *Gate) Request(ctx context.Context, name string) error {
 	h := g.join(name)
 	defer g.part(h)

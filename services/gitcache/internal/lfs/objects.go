@@ -106,8 +106,8 @@ func NewObjects(p Params) *Objects {
 	return &Objects{params: p, transfers: map[objectKey]*transfer{}, failed: failed}
 }
 
-// Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors
-// are as of [Store.Open].
+// Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. It
+// returns the errors of [Store.Open].
 func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) {
 	return o.params.Store.Open(uid, p)
 }

@@ -86,8 +86,8 @@ type Upstream interface {
 	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which
 	// is p.Have. Of an artifact repository ids name artifacts (package artifact), and an artifact that
 	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some
-	// may have arrived. Errors are as of Fetch. A back end whose Check refuses partial clones is never
-	// asked to fill one.
+	// may have arrived. It returns the errors of Fetch. A back end whose Check refuses partial clones
+	// is never asked to fill one.
 	//
 	// Fill may run beside a Fetch, a Pin or any other write of the same mirror, but not beside another
 	// Fill of it. It writes the mirror only between p.Enter and leave, and may enter more than once: a
@@ -103,9 +103,9 @@ type Pinner interface {
 	// content that they deliver. Every later Fetch checks them. Known refs cost nothing. A name that
 	// the upstream does not have is not an error: its ref is gone from the content returned. A name
 	// with [DigestPrefix] adds a ref to an OCI repository. An artifact without a good signature is
-	// held back, which is not an error either. Admit is not called. Errors are as of Fetch. Only Helm
-	// and OCI repositories have refs to ask about; for others, and while p.Have was verified by
-	// another policy than the definition's, Pin returns p.Have.
+	// held back, which is not an error either. Admit is not called. It returns the errors of Fetch.
+	// Only Helm and OCI repositories have refs to ask about; for others, and while p.Have was verified
+	// by another policy than the definition's, Pin returns p.Have.
 	Pin(ctx context.Context, p FetchParams, names []string) (Content, error)
 }
 
@@ -174,7 +174,7 @@ type EventLog interface {
 	// been dropped. ErrDependency: it does not answer, or not before ctx is done.
 	Probe(ctx context.Context, token string) error
 	// Read returns events after token, oldest first. It blocks until there is one, or ctx is done;
-	// then it returns none. Its errors are as of Probe.
+	// then it returns none. It returns the errors of Probe.
 	Read(ctx context.Context, token string) ([]Logged, error)
 }
 

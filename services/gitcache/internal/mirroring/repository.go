@@ -188,8 +188,8 @@ func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 }
 
 // Pin makes this replica's mirror know the targets of refs that it knows by name alone: as the
-// owner by asking the upstream, else by having the owner do so and copying. Errors are as of
-// FetchBlobs.
+// owner by asking the upstream, else by having the owner do so and copying. It returns the errors
+// of FetchBlobs.
 func (r *Repository) Pin(ctx context.Context, names []string) error { return r.blobs.pin(ctx, names) }
 
 // LookUp asks the upstream what refs lead to. The error matches mirror.ErrNotOwner where this

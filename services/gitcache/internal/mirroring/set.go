@@ -134,8 +134,8 @@ func (s *Set) Definitions() []mirror.Definition {
 	return defs
 }
 
-// FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is.
-// Errors are as of [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
+// FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is. It
+// returns the errors of [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
 func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
 	r, err := s.Find(uid)
 	if err != nil {

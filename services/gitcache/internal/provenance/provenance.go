@@ -20,7 +20,7 @@ type Policy struct {
 	signers *signers.Set
 }
 
-// New makes the policy of a repository's verification. Its errors are as of signers.Parse.
+// New makes the policy of a repository's verification. It returns the errors of signers.Parse.
 func New(v upstream.Verification) (*Policy, error) {
 	switch v.Mode {
 	case upstream.ModeCommit, upstream.ModeTag, upstream.ModeTagAndCommit:

@@ -15,7 +15,7 @@ import (
 // cluster's own lock does not allow these rights any more, Remove deletes nothing and fails,
 // because the hub decides which services leave the plan. The guard does not apply: a plan lists all
 // services of the cluster, so the absence of one is intended. The engine handles plans from which
-// many services vanish. Errors are as of Sync.
+// many services vanish. It returns the errors of Sync.
 func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 	r, err := x.newDepartingRun(job)
 	if err != nil {

@@ -32,7 +32,7 @@ type KMS struct {
 var _ Root = (*KMS)(nil)
 
 // kmsService is the key of one cloud. A key that it encrypts for one binding it decrypts for no
-// other. Errors are as of [Root].
+// other. It returns the errors of [Root].
 type kmsService interface {
 	encrypt(ctx context.Context, key []byte, to binding) ([]byte, error)
 	decrypt(ctx context.Context, wrapped []byte, to binding) ([]byte, error)
