@@ -52,6 +52,12 @@ WITHRACE := CGO_ENABLED=1
 FLAGS = $(FAST) -shuffle=on -count=$(COUNT) -timeout 45m $(if $(value RUN),-run '$(value RUN)')
 TEST = tools/test/run.sh
 
+# Packages whose tests need a program that takes minutes to compile, such as a Vault, or that take minutes themselves.
+# `make slow` runs these tests, and writes docs/design/slow-tests.md.
+# Each of them asks for LEAT_SLOW. CI has its page written elsewhere, because a run leaves the tree as it is.
+SLOWPAGE ?= docs/design/slow-tests.md
+SLOW = $(addprefix ./,$(sort $(dir $(shell git grep -l 'Getenv("LEAT_SLOW")' -- '*_test.go'))))
+
 # Packages with generated code.
 GENERATED := ./gen/... ./internal/reason/...
 
@@ -91,12 +97,13 @@ siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade who
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, build the AssemblyScript example (with npm)
+slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
 	@tools/sops/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./test/tunnel/... ./test/suite ./cli/internal/up ./render/wasm ./render/sops
+	@failed=0; RERUNS=0 LEAT_SLOW=1 $(TEST) slow "$(SLOW)" $(FAST) -count=1 -timeout 20m -run '^TestSlow' || failed=1; \
+		$(GO) run ./test/runs/cmd/leat-runs -record $(SLOWPAGE) -commit "$$(git describe --always --dirty)" .test/slow.events.json; exit $$failed
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

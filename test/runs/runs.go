@@ -54,6 +54,8 @@ type Report struct {
 	Flaky, Failed []Outcome
 	// Packages are in descending order of their time on the clock.
 	Packages []Package
+
+	roots map[Test]bool // the tests that ran and are not subtests, and whether they passed in the end
 }
 
 // Package is a package with the time of its tests on the clock.
@@ -113,9 +115,12 @@ func report(records map[Test]*record, times map[string]time.Duration) Report {
 			explained[outer] = true
 		}
 	}
-	var made Report
+	made := Report{roots: map[Test]bool{}}
 	for test, r := range records {
 		if test.Name != "" {
+			if !strings.Contains(test.Name, "/") {
+				made.roots[test] = r.passedLast
+			}
 			made.Tests++
 			if r.outcome.Runs > 1 && r.outcome.Failures > 0 {
 				made.Again++

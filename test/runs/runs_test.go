@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/leatdev/leat/test/runs"
 )
@@ -49,7 +50,7 @@ func TestRead(t *testing.T) {
 		},
 		Packages: []runs.Package{{Path: "m/a", Time: 3500 * time.Millisecond}, {Path: "m/c", Time: 2 * time.Second}, {Path: "m/b"}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(runs.Report{})); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 	if got, want := got.Flaky[0].Again("m"), "make test PKG=./a RUN='^TestOne$'"; got != want {

@@ -5,12 +5,15 @@
 //
 //	leat-runs NAME.events.json…   prints the report, and writes NAME.flaky.txt beside each file
 //	leat-runs -slowest N FILE…    prints the N packages with the most time instead
+//	leat-runs -record PAGE -commit COMMIT FILE…  writes into PAGE when each test passed, and at which COMMIT, instead
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -22,17 +25,25 @@ import (
 const module = "github.com/leatdev/leat"
 
 func main() {
-	slowest := flag.Int("slowest", 0, "print the N packages with the most time on the clock")
+	var options options
+	flag.IntVar(&options.slowest, "slowest", 0, "print the N packages with the most time on the clock")
+	flag.StringVar(&options.page, "record", "", "the `page` that says when each test passed")
+	flag.StringVar(&options.commit, "commit", "", "the `commit` that ran, for -record")
 	flag.Parse()
 	for _, path := range flag.Args() {
-		if err := show(os.Stdout, path, *slowest); err != nil {
+		if err := options.show(os.Stdout, path); err != nil {
 			fmt.Fprintln(os.Stderr, "leat-runs:", err)
 			os.Exit(1)
 		}
 	}
 }
 
-func show(out io.Writer, path string, slowest int) error {
+type options struct {
+	slowest      int
+	page, commit string
+}
+
+func (o options) show(out io.Writer, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -42,11 +53,14 @@ func show(out io.Writer, path string, slowest int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if slowest > 0 {
-		for _, p := range report.Packages[:min(slowest, len(report.Packages))] {
+	switch {
+	case o.slowest > 0:
+		for _, p := range report.Packages[:min(o.slowest, len(report.Packages))] {
 			fmt.Fprintf(out, "%8s  %s\n", p.Time.Round(time.Millisecond), p.Path)
 		}
 		return nil
+	case o.page != "":
+		return o.record(report)
 	}
 	fmt.Fprintf(out, "\n%d tests, %d of them run again\n", report.Tests, report.Again)
 	for _, failed := range report.Failed {
@@ -58,4 +72,18 @@ func show(out io.Writer, path string, slowest int) error {
 	}
 	fmt.Fprint(out, flaky.String())
 	return os.WriteFile(strings.TrimSuffix(path, ".events.json")+".flaky.txt", []byte(flaky.String()), 0o644)
+}
+
+// record adds the report to the page. A page that does not exist is made.
+func (o options) record(report runs.Report) error {
+	page, err := os.ReadFile(o.page)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	record, err := runs.ParseRecord(string(page))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.page, err)
+	}
+	record.Add(report, module, time.Now().UTC().Format(time.DateOnly), o.commit)
+	return os.WriteFile(o.page, []byte(record.String()), 0o644)
 }
