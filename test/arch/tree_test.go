@@ -6,6 +6,7 @@ package arch
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,24 +25,40 @@ import (
 // root is the top folder of the checkout.
 func root(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", "GOWORK").Output()
+	dir, err := workspace()
 	if err != nil {
 		t.Fatalf("find the workspace: %v", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(out)))
+	return dir
 }
+
+// workspace returns the folder of go.work. Rules about each file ask for it thousands of times, so Go is
+// asked once.
+var workspace = sync.OnceValues(func() (string, error) {
+	out, err := exec.CommandContext(context.Background(), "go", "env", "GOWORK").Output()
+	return filepath.Dir(strings.TrimSpace(string(out))), err
+})
 
 // trackedFiles returns the files that Git tracks or would track, relative to the root.
 func trackedFiles(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = root(t)
-	out, err := cmd.Output()
+	out, err := listed()
 	if err != nil {
 		t.Fatalf("list files: %v", err)
 	}
-	return strings.Fields(string(out))
+	return strings.Fields(out)
 }
+
+// listed returns the list that Git prints of its files.
+var listed = sync.OnceValues(func() (string, error) {
+	cmd := exec.CommandContext(context.Background(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
+	var err error
+	if cmd.Dir, err = workspace(); err != nil {
+		return "", err
+	}
+	out, err := cmd.Output()
+	return string(out), err
+})
 
 func TestEveryModuleHasTheSameGoLine(t *testing.T) {
 	t.Parallel()
