@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -124,11 +125,24 @@ func freePort(t testing.TB) string {
 // Database makes an empty database and returns its URL.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
+	return s.create(t)
+}
+
+// Copy makes a database with the content of another one of the server, to which nothing may be
+// connected, and returns its URL.
+func (s *Server) Copy(t testing.TB, url string) string {
+	t.Helper()
+	return s.create(t, "-T", strings.TrimPrefix(url, s.url))
+}
+
+func (s *Server) create(t testing.TB, options ...string) string {
+	t.Helper()
 	s.mu.Lock()
 	s.next++
 	name := fmt.Sprintf("test%d", s.next)
 	s.mu.Unlock()
-	createdb := exec.CommandContext(context.Background(), find(t, "createdb"), "-h", "127.0.0.1", "-p", s.port, "-U", "leat", name)
+	args := append([]string{"-h", "127.0.0.1", "-p", s.port, "-U", "leat", "--maintenance-db=postgres"}, options...)
+	createdb := exec.CommandContext(context.Background(), find(t, "createdb"), append(args, name)...)
 	if out, err := createdb.CombinedOutput(); err != nil {
 		t.Fatalf("create database: %v\n%s", err, out)
 	}

@@ -107,7 +107,7 @@ func testBackup(t *testing.T, s subject) {
 	if err != nil || rows == 0 {
 		t.Fatalf("verify: got %d rows, %v", rows, err)
 	}
-	url := sqliteURL(t)
+	url := newSQLiteURL(t)
 	into := func(options sqlstore.RestoreOptions) (*sqlstore.Restored, error) {
 		target, err := sqlstore.OpenTarget(t.Context(), url, keysOfTest(t))
 		if err != nil {

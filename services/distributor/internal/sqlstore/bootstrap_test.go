@@ -256,7 +256,7 @@ func testBootstrapsEndWithARestore(t *testing.T, s subject) {
 	if _, err := catalog.NewEditor(s).Bootstrap(t.Context(), sqlstore.BootstrapsOf(s.Store), newcomer("in the backup", 1)); err != nil {
 		t.Fatal(err)
 	}
-	url := sqliteURL(t)
+	url := newSQLiteURL(t)
 	target, err := sqlstore.OpenTarget(t.Context(), url, keysOfTest(t))
 	if err != nil {
 		t.Fatal(err)

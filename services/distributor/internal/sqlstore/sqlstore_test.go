@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -54,10 +55,53 @@ func TestSQLite(t *testing.T) {
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.New(t)
-	conformance(t, func(t *testing.T) string { return server.Database(t) })
+	empty := server.Database(t)
+	if err := makeEmpty(empty); err != nil {
+		t.Fatal(err)
+	}
+	conformance(t, func(t *testing.T) string { return server.Copy(t, empty) })
 }
 
+// makeEmpty makes the tables of a database, as the first start of a distributor does. The migrations take
+// longer than most tests, so tests begin with copies.
+func makeEmpty(url string) error {
+	store, err := sqlstore.Open(context.Background(), url, sealing)
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// emptySQLite returns a SQLite file after makeEmpty, whose folder the store has made.
+var emptySQLite = sync.OnceValues(func() (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "leat-sqlstore")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "folder that is made", "leat.db")
+	if err := makeEmpty("sqlite://" + filepath.ToSlash(file)); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// sqliteURL returns the URL of an empty database with the tables of a store.
 func sqliteURL(t *testing.T) string {
+	t.Helper()
+	content, err := emptySQLite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "leat.db")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite://" + filepath.ToSlash(file)
+}
+
+// newSQLiteURL returns the URL of a database that does not exist yet, in a folder that does not, either.
+func newSQLiteURL(t *testing.T) string {
 	t.Helper()
 	return "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "folder that is made", "leat.db"))
 }
@@ -540,7 +584,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want an error, unavailable %v", url, err, unavailable)
 		}
 	}
-	if _, err := sqlstore.Open(t.Context(), sqliteURL(t), []byte("short")); err == nil {
+	if _, err := sqlstore.Open(t.Context(), newSQLiteURL(t), []byte("short")); err == nil {
 		t.Error("a short secret was taken")
 	}
 }
