@@ -46,16 +46,22 @@ func Build(t testing.TB, name string) string {
 // Like the shipped ones, the program has neither the race detector, whatever the test has, nor cgo,
 // so that `make build`, linters and all tests share compiled packages. It has no symbols, so that
 // it links in half the time; traces keep their names and lines.
+//
+// Go keeps a linked program only for `go run`. Compile makes `go run` copy the program instead of
+// running it, so a program that several packages of tests need is linked once.
 func Compile(ctx context.Context, dir, command string) (string, error) {
 	at, err := filepath.Abs(command)
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, filepath.Base(at))
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s", "-o", binary, ".")
-	build.Dir = at
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	binary, err := filepath.Abs(filepath.Join(dir, filepath.Base(at)))
+	if err != nil {
+		return "", err
+	}
+	run := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "-ldflags=-s", "-exec=cp", ".", binary)
+	run.Dir = at
+	run.Env = append(run.Environ(), "CGO_ENABLED=0")
+	if out, err := run.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile %s: %w\n%s", command, err, out)
 	}
 	return binary, nil
