@@ -66,7 +66,9 @@ func gcPercent() uint64 {
 	return sample[0].Value.Uint64()
 }
 
+// TestKeepFollowsTheHeap sets the default value first, because make test sets another one.
 func TestKeepFollowsTheHeap(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(defaultGCPercent))
 	stop := Keep(32<<20, 64<<20)
 	alive := make([]byte, 512<<20)
 	for gcPercent() >= 50 { // until a collection was noticed
@@ -80,6 +82,7 @@ func TestKeepFollowsTheHeap(t *testing.T) {
 }
 
 func TestGrow(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(defaultGCPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 30))
 	defer Keep(32<<20, 64<<20)()
 	alive := make([]byte, 256<<20)

@@ -74,7 +74,8 @@ func peakOfClones(tb testing.TB, url string, bound int64) int64 {
 	tb.Helper()
 	report := filepath.Join(tb.TempDir(), "status")
 	cmd := exec.CommandContext(tb.Context(), os.Args[0], "-test.run=^TestEightClonesStayBelowTheCeiling$", "-test.v")
-	cmd.Env = append(os.Environ(), clonesURL+"="+url, clonesMemory+"="+strconv.FormatInt(bound, 10), clonesReport+"="+report)
+	cmd.Env = append(os.Environ(), clonesURL+"="+url, clonesMemory+"="+strconv.FormatInt(bound, 10), clonesReport+"="+report,
+		"GOGC=100") // as it is shipped; make test collects less often
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("clone: %v\n%s", err, out)
 	}
