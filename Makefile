@@ -24,6 +24,11 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # find, so `make siege` runs them, and CI runs both.
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
 
+# Matrices: tests with thousands of cells, one after the other. `make test` walks a part of each with the race detector, and
+# `make siege` walks all of it without.
+MATRICES := ./services/distributor
+MATRIX := ^TestAccessToCalls$$
+
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.
 FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|agent/internal/kube))
 
@@ -94,9 +99,10 @@ else
 endif
 	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`
+siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`, and walk whole matrices
 	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
-	@$(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS)
+	@failed=0; $(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS) || failed=1; \
+		LEAT_MATRIX=whole $(TEST) matrix "$(MATRICES)" $(FLAGS) $(if $(value RUN),,-run '$(MATRIX)') || failed=1; exit $$failed
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 

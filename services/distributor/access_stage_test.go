@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +62,11 @@ type caller struct {
 	user string
 	// again makes another token like this one, which ends within minutes; nil for the others.
 	again func(t *testing.T) string
+}
+
+// isFirst reports whether the caller stands for its kind where a test does not try every caller.
+func (c caller) isFirst() bool {
+	return slices.Contains([]string{"nobody", "agent", "agent of a revoked cluster", "service", "person without a binding", "admin"}, c.name)
 }
 
 // current returns the token to show now: tokens of services end within minutes, so each call has a
