@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/uptrace/bun/schema"
+
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -30,6 +32,9 @@ func TestMain(m *testing.M) {
 		runProgram()
 		return
 	}
+	// bun computes a plural for each model of each store, with dozens of regular expressions, before it
+	// reads that the model names its table.
+	schema.SetTableNameInflector(func(model string) string { return model + "s" })
 	os.Exit(m.Run())
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun/schema"
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/objectname"
@@ -30,6 +31,13 @@ import (
 )
 
 var sealing = []byte("the secret that seals what these tests store")
+
+// TestMain gives bun a cheap plural. It computes a plural for each model of each store, with dozens of
+// regular expressions, before it reads that the model names its table.
+func TestMain(m *testing.M) {
+	schema.SetTableNameInflector(func(model string) string { return model + "s" })
+	os.Exit(m.Run())
+}
 
 // subject is a store and the database behind it.
 type subject struct {
