@@ -20,6 +20,10 @@ export RERUNS ?= $(if $(filter 1,$(COUNT)),2,0)
 # linked beside code with it: both hold the same instances of generic types, such as those of sync.Map, and one is used.)
 OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 
+# Prints the packages in which nothing runs at once: the race detector cannot find anything in their tests, which take a
+# quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
+SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
+
 # Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them, and CI runs both.
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
@@ -91,8 +95,9 @@ down: ## Forget what `make up` keeps between starts
 test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
-	@failed=0; $(ROOMY) $(TEST) outside "$$($(GO) list work | grep -E '^$(OUTSIDE)$$')" $(FLAGS) || failed=1; \
-		packages=$$($(GO) list work | grep -vE '^($(OUTSIDE)|$(SIEGES))$$'); \
+	@failed=0; alone=$$( { $(GO) list work | grep -E '^$(OUTSIDE)$$'; $(SEQUENTIAL); } | sort -u); \
+		$(ROOMY) $(TEST) outside "$$alone" $(FLAGS) || failed=1; \
+		packages=$$($(GO) list work | grep -vE '^$(SIEGES)$$' | grep -vxF "$$alone"); \
 		$(ROOMY) $(WITHRACE) $(TEST) test "$$(echo "$$packages" | grep -E '^$(FIRST)$$') $$(echo "$$packages" | grep -vE '^$(FIRST)$$')" $(FLAGS) $(RACE) || failed=1; exit $$failed
 else
 	@$(ROOMY) $(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
