@@ -40,6 +40,7 @@ var (
 var domains = []string{
 	"services/gitcache/internal/...", "services/distributor/internal/...", "services/tunnel/internal/...", "services/agent/internal/...",
 	"render", "internal/rendezvous", "internal/window", "internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",
+	"internal/configref",
 }
 
 // edges are the packages of services that may know the outside world: APIs, and adapters of ports. A package that is in

@@ -5,7 +5,6 @@ package manifest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,18 +12,13 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/clusterref"
+	"github.com/leatdev/leat/internal/configref"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-)
-
-// Bounds of what references lead to: one value, and the whole configuration with them.
-const (
-	maxValue   = 64 << 10
-	maxVariant = 512 << 10
 )
 
 // Configuration is a service's configuration as the hub sends it.
@@ -37,11 +31,8 @@ type Configuration struct {
 	Restart bool
 }
 
-// follow puts what the references of a configuration lead to among its variables.
-//
-// The references into one object succeed or fail together, as they do in the hub: a user name of
-// yesterday does not go with the password of today. If one of them cannot be given, the service
-// keeps what it had by exactly these references, and the problem becomes a notice. Without that the
+// follow puts what the references of a configuration lead to among its variables: see package
+// configref. A value from before that stays in use becomes a notice. Where a value is lacking the
 // render fails (ConfigMissing), and the applied state stays.
 func follow(
 	ctx context.Context, readers Readers, s plan.Service, c *Configuration, given *given, all *Manifests,
@@ -50,16 +41,16 @@ func follow(
 		return nil
 	}
 	all.AsksFacts = true // a change that no watch shows is found at the next refresh
-	groups := map[clusterref.Object]map[string]clusterref.Reference{}
+	groups := map[clusterref.Object]map[string]configref.Reference{}
 	for key, text := range c.References {
 		reference, err := clusterref.Parse(text)
 		if err != nil {
 			return reason.Errorf(reason.ConfigMissing, "%s: %v", key, err)
 		}
 		if groups[reference.Object] == nil {
-			groups[reference.Object] = map[string]clusterref.Reference{}
+			groups[reference.Object] = map[string]configref.Reference{}
 		}
-		groups[reference.Object][key] = reference
+		groups[reference.Object][key] = configref.Reference{Text: text, Field: reference.Key, IsOptional: reference.IsOptional}
 	}
 	if len(groups) > clusterref.MaxObjects {
 		return reason.Errorf(reason.ConfigMissing, "the references name %d objects of the cluster; at most %d are allowed", len(groups), clusterref.MaxObjects)
@@ -68,25 +59,24 @@ func follow(
 	if err != nil {
 		return err
 	}
-	c.Values, c.Secrets = clone(c.Values), clone(c.Secrets)
 	next := map[string]GivenValue{}
 	for _, object := range slices.SortedFunc(maps.Keys(groups), func(a, b clusterref.Object) int { return strings.Compare(a.String(), b.String()) }) {
-		data, why, err := data(ctx, reader, object, all)
+		source, err := sourceOf(ctx, reader, object, all)
 		if err != nil {
 			return err
 		}
-		var fresh map[string]GivenValue
-		if why == nil {
-			fresh, why = take(c.References, groups[object], data, given.before(ctx).References)
+		out := configref.Resolve(groups[object], source, given.before(ctx).References)
+		if len(out.Lacking) > 0 {
+			key := out.Lacking[0]
+			return reason.Errorf(out.Why.Reason, "%s: %s: %s", key, c.References[key], out.Why.Text)
 		}
-		if why != nil {
-			if fresh, err = keep(given.before(ctx), c.References, groups[object], why, all); err != nil {
-				return err
-			}
+		if len(out.Kept) > 0 && all.Notice == nil {
+			key := out.Kept[0]
+			all.Notice = reason.Errorf(out.Why.Reason, "%s: %s: %s; the value from before stays in use", key, c.References[key], out.Why.Text)
 		}
-		maps.Copy(next, fresh)
+		maps.Copy(next, out.Values)
 	}
-	size := 0
+	c.Values, c.Secrets = clone(c.Values), clone(c.Secrets)
 	for key, value := range next {
 		if value.IsPublic {
 			c.Values[key] = value.Text
@@ -94,14 +84,15 @@ func follow(
 			c.Secrets[key] = value.Text
 		}
 	}
+	size := 0
 	for _, texts := range []map[string]string{c.Values, c.Secrets} {
 		for key, text := range texts {
 			size += len(key) + len(text)
 		}
 	}
-	if size > maxVariant {
+	if size > configref.MaxBytes {
 		return reason.Errorf(reason.ConfigMissing, "the values of the configuration have %d bytes together with what its references lead to; at most %d are allowed",
-			size, maxVariant)
+			size, configref.MaxBytes)
 	}
 	given.setReferences(next)
 	return nil
@@ -113,78 +104,42 @@ func clone(texts map[string]string) map[string]string {
 	return all
 }
 
-// refusal is why the references into an object cannot be given.
-type refusal struct {
-	text     string
-	isAbsent bool // a reference that lets its value be missing is satisfied
-}
-
-// data returns what an object holds, or why the service cannot be given it.
-func data(ctx context.Context, reader *confine.Reader, object clusterref.Object, all *Manifests) (map[string]string, *refusal, error) {
+// sourceOf returns an object as references lead into it.
+func sourceOf(ctx context.Context, reader *confine.Reader, object clusterref.Object, all *Manifests) (source configref.Source[string], err error) {
+	missing := func(format string, args ...any) *configref.Refusal {
+		return &configref.Refusal{Reason: reason.ConfigMissing, Text: fmt.Sprintf(format, args...)}
+	}
 	ref := inventory.Ref{Key: inventory.Key{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}, Version: "v1"}
 	live, err := reader.Get(ctx, ref)
 	all.Reads.add(reader, ref, live, err)
 	switch {
 	case errors.Is(err, k8s.ErrNotFound):
-		return nil, &refusal{text: object.String() + " does not exist; create it, or correct the reference", isAbsent: true}, nil
+		source.Refusal = missing("%s does not exist; create it, or correct the reference", object)
+		source.Refusal.IsAbsent = true
+		return source, nil
 	case isDenied(err):
-		return nil, &refusal{text: fmt.Sprintf("%s may not be read: %s", object, reason.ProblemOf(err).Message)}, nil
+		source.Refusal = missing("%s may not be read: %s", object, reason.ProblemOf(err).Message)
+		return source, nil
 	case err != nil:
-		return nil, nil, err
+		return source, err
 	}
 	data, ok := dataOf(live)
 	if !ok {
-		return nil, &refusal{text: object.String() + ": its data cannot be read"}, nil
+		source.Refusal = missing("%s: its data cannot be read", object)
+		return source, nil
 	}
-	return data, nil, nil
-}
-
-// take returns the values of an object's references, or why that is not possible for one of them.
-func take(
-	texts map[string]string, references map[string]clusterref.Reference, data map[string]string, had map[string]GivenValue,
-) (map[string]GivenValue, *refusal) {
-	fresh := map[string]GivenValue{}
-	for _, key := range slices.Sorted(maps.Keys(references)) {
-		reference := references[key]
-		text, ok := data[reference.Key]
-		if reference.Key == "" {
-			encoded, err := json.Marshal(data)
-			if err != nil {
-				return nil, &refusal{text: reference.String() + " cannot be encoded"}
-			}
-			text, ok = string(encoded), true
+	source.IsPublic = object.Kind == clusterref.ConfigMap
+	source.Value = func(_ string, reference configref.Reference) (string, *configref.Refusal) {
+		text, ok := configref.Field(data, reference.Field)
+		if !ok {
+			why := missing("%s has no key %q with a text; add it, or correct the reference", object, reference.Field)
+			why.IsAbsent, why.IsOfField = true, true
+			return "", why
 		}
-		_, hadBefore := had[key]
-		switch {
-		case !ok && reference.IsOptional && !hadBefore:
-			continue
-		case !ok:
-			return nil, &refusal{text: fmt.Sprintf("%s has no key %q with a text; add it, or correct the reference", reference.Object, reference.Key), isAbsent: true}
-		case len(text) > maxValue:
-			return nil, &refusal{text: fmt.Sprintf("the value has %d bytes; at most %d are allowed", len(text), maxValue)}
+		if len(text) > configref.MaxValueBytes {
+			return "", missing("the value has %d bytes; at most %d are allowed", len(text), configref.MaxValueBytes)
 		}
-		fresh[key] = GivenValue{Reference: texts[key], Text: text, IsPublic: reference.Kind == clusterref.ConfigMap}
+		return text, nil
 	}
-	return fresh, nil
-}
-
-// keep returns what the service had by exactly these references, with a notice, or the problem of a
-// service that never had a value.
-func keep(
-	before Given, texts map[string]string, references map[string]clusterref.Reference, why *refusal, all *Manifests,
-) (map[string]GivenValue, error) {
-	kept := map[string]GivenValue{}
-	for _, key := range slices.Sorted(maps.Keys(references)) {
-		had, ok := before.References[key]
-		switch {
-		case ok && had.Reference == texts[key]:
-			kept[key] = had
-			if all.Notice == nil {
-				all.Notice = reason.Errorf(reason.ConfigMissing, "%s: %s: %s; the value from before stays in use", key, texts[key], why.text)
-			}
-		case !references[key].IsOptional || !why.isAbsent:
-			return nil, reason.Errorf(reason.ConfigMissing, "%s: %s: %s", key, texts[key], why.text)
-		}
-	}
-	return kept, nil
+	return source, nil
 }

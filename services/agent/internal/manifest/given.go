@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/leatdev/leat/internal/configref"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
@@ -35,13 +36,7 @@ type Given struct {
 }
 
 // GivenValue is the target of a reference.
-type GivenValue struct {
-	// Reference is the text of the reference.
-	Reference string `json:"reference"`
-	Text      string `json:"text"`
-	// IsPublic means that it is not a secret.
-	IsPublic bool `json:"public,omitempty"`
-}
+type GivenValue = configref.Value[string]
 
 // given is a Given during one render.
 type given struct {

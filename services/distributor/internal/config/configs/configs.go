@@ -190,25 +190,6 @@ func (e Entry) notText(key string) error {
 	return nil
 }
 
-// value returns the value of a reference's key: one field, or all of them as JSON. It is only
-// called for text.
-func (e Entry) value(key string) (secret.Text, bool) {
-	if key != "" {
-		value, ok := e.Fields[key]
-		return value, ok
-	}
-	text, err := json.Marshal(plainOf(e.Fields))
-	return secret.Text(text), err == nil
-}
-
-func plainOf(fields map[string]secret.Text) map[string]string {
-	plain := make(map[string]string, len(fields))
-	for name, value := range fields {
-		plain[name] = value.Reveal()
-	}
-	return plain
-}
-
 // FieldsOf returns fields of plain text.
 func FieldsOf(plain map[string]string) map[string]secret.Text {
 	fields := make(map[string]secret.Text, len(plain))

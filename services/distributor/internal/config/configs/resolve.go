@@ -5,8 +5,10 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
+	"github.com/leatdev/leat/internal/configref"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -19,13 +21,7 @@ type Place struct{ Backend, Path string }
 func (p Place) String() string { return catalog.Reference{Backend: p.Backend, Path: p.Path}.String() }
 
 // Value is the value that a service receives for a reference.
-type Value struct {
-	// Reference is the text of the reference that led to it.
-	Reference string
-	Text      secret.Text
-	// IsPublic means that anybody may see it.
-	IsPublic bool
-}
+type Value = configref.Value[secret.Text]
 
 // Request is the input of Resolve: the references of one service, and the known entries.
 type Request struct {
@@ -63,143 +59,108 @@ const (
 	weightWaits                     // the service waits
 )
 
-// Resolve decides what a service is given for its references.
-//
-// The references into one entry succeed or fail together, because a service's values of an entry
-// have to be of one version: a user name of yesterday does not go with the password of today. If
-// one of them cannot be given, the service keeps what it had by exactly these references. For
-// references by which it never had anything it waits, unless they may be missing and are.
+// Resolve decides what a service is given for its references: see package configref.
 func Resolve(r Request) Outcome {
-	groups := map[Place]map[string]catalog.Reference{}
+	groups := map[Place]map[string]configref.Reference{}
 	var order []Place
 	out := Outcome{Values: map[string]Value{}}
 	for _, key := range sortedKeys(r.References) {
-		reference, err := catalog.ParseReference(r.References[key])
+		text := r.References[key]
+		reference, err := catalog.ParseReference(text)
 		if err != nil { // written by a later version of the hub
 			out.wait(reason.ConfigMissing, fmt.Sprintf("%s: %v", key, err))
 			continue
 		}
 		place := Place{reference.Backend, reference.Path}
 		if groups[place] == nil {
-			groups[place] = map[string]catalog.Reference{}
+			groups[place] = map[string]configref.Reference{}
 			order = append(order, place)
 		}
-		groups[place][key] = reference
+		groups[place][key] = configref.Reference{Text: text, Field: reference.Key, IsOptional: reference.Optional}
 	}
 	for _, place := range order {
 		r.resolveEntry(&out, place, groups[place])
 	}
-	if total := out.bytes(); total > catalog.MaxConfigBytes {
+	if total := configref.Bytes(out.Values); total > catalog.MaxConfigBytes {
 		return r.keepAll(fmt.Sprintf("the values have %d bytes; at most %d are allowed", total, catalog.MaxConfigBytes))
 	}
 	return out
 }
 
-// refusal is why the references into an entry cannot be given.
-type refusal struct {
-	reason reason.Reason
-	text   string
-	// isAbsent means that a reference that lets its value be missing is satisfied.
-	isAbsent bool
-}
-
 // resolveEntry decides about the references into one entry.
-func (r Request) resolveEntry(out *Outcome, place Place, references map[string]catalog.Reference) {
+func (r Request) resolveEntry(out *Outcome, place Place, references map[string]configref.Reference) {
 	state := r.Entries[place]
-	why := r.refusal(place, state)
+	given := configref.Resolve(references, r.source(place, state), r.Given)
+	maps.Copy(out.Values, given.Values)
+	why := given.Why
 	if why == nil {
-		var fresh map[string]Value
-		if fresh, why = r.take(references, state); why == nil {
-			for key, value := range fresh {
-				out.Values[key] = value
-			}
-			if state.IsOverdue {
-				out.note(weightStale, reason.ConfigStale,
-					fmt.Sprintf("%s: the answer of %s stays in use: %s", place, stamp(state.ReadAt), state.Failure))
-			}
-			return
+		if state.IsOverdue {
+			out.note(weightStale, reason.ConfigStale,
+				fmt.Sprintf("%s: the answer of %s stays in use: %s", place, stamp(state.ReadAt), state.Failure))
 		}
+		return
 	}
-	for _, key := range sortedKeys(references) {
-		reference := references[key]
-		had, ok := r.had(key)
-		switch {
-		case ok:
-			out.Values[key] = had
-			out.note(weightMissing, why.reason, fmt.Sprintf("%s: %s: %s; the value from before stays in use", key, reference, why.text))
-		case !reference.Optional || !why.isAbsent:
-			out.wait(why.reason, fmt.Sprintf("%s: %s: %s", key, reference, why.text))
-		}
+	for _, key := range given.Kept {
+		out.note(weightMissing, why.Reason, fmt.Sprintf("%s: %s: %s; the value from before stays in use", key, references[key].Text, why.Text))
+	}
+	for _, key := range given.Lacking {
+		out.wait(why.Reason, fmt.Sprintf("%s: %s: %s", key, references[key].Text, why.Text))
 	}
 }
 
-// refusal returns why an entry cannot be given at all, or nil.
-func (r Request) refusal(place Place, state State) *refusal {
+// source returns an entry as references lead into it.
+func (r Request) source(place Place, state State) (source configref.Source[secret.Text]) {
 	backend, ok := r.Backends[place.Backend]
+	missing := func(text string) *configref.Refusal {
+		return &configref.Refusal{Reason: reason.ConfigMissing, Text: text}
+	}
 	switch {
 	case !ok:
-		return &refusal{reason: reason.ConfigMissing, text: "there is no such back end"}
+		source.Refusal = missing("there is no such back end")
 	case !backend.Spec.OpenTo(r.Project):
-		return &refusal{reason: reason.ConfigMissing, text: "the back end is not open to this project"}
+		source.Refusal = missing("the back end is not open to this project")
 	case !backend.Spec.Allows(place.Path):
-		return &refusal{reason: reason.ConfigMissing, text: "the back end does not allow this path"}
+		source.Refusal = missing("the back end does not allow this path")
 	case state.IsRefused:
-		return &refusal{reason: reason.ConfigMissing, text: state.Failure, isAbsent: state.IsAbsent}
+		source.Refusal = missing(state.Failure)
+		source.Refusal.IsAbsent = state.IsAbsent
 	case state.Last == nil && state.Failure != "":
-		return &refusal{reason: reason.ConfigMissing, text: "the back end has never given it: " + state.Failure}
+		source.Refusal = missing("the back end has never given it: " + state.Failure)
 	case state.Last == nil:
-		return &refusal{reason: reason.ConfigMissing, text: "the back end has not been asked yet"}
+		source.Refusal = missing("the back end has not been asked yet")
 	}
-	return nil
-}
-
-// take returns the values of an entry, or why that is not possible for one of them.
-func (r Request) take(references map[string]catalog.Reference, state State) (map[string]Value, *refusal) {
-	fresh, isNew := map[string]Value{}, false
-	for _, key := range sortedKeys(references) {
-		reference := references[key]
-		_, hadBefore := r.had(key)
-		isNew = isNew || !hadBefore
-		if err := state.Last.notText(reference.Key); err != nil {
-			return nil, &refusal{reason: reason.ConfigMissing, text: err.Error()}
+	if source.Refusal != nil {
+		return source
+	}
+	source.IsPublic = backend.Spec.Public
+	if limit := backend.Spec.MaxStale; limit > 0 && r.Now.Sub(state.ReadAt) > limit {
+		source.Late = &configref.Refusal{
+			Reason: reason.ConfigStale, Text: fmt.Sprintf("the last answer is of %s, which is older than the back end's max_stale", stamp(state.ReadAt)),
 		}
-		value, ok := state.Last.value(reference.Key)
-		if !ok && reference.Optional && !hadBefore {
-			continue
+	}
+	source.Value = func(key string, reference configref.Reference) (secret.Text, *configref.Refusal) {
+		if err := state.Last.notText(reference.Field); err != nil {
+			return "", missing(err.Error())
 		}
+		value, ok := configref.Field(state.Last.Fields, reference.Field)
 		if !ok {
-			return nil, &refusal{reason: reason.ConfigMissing, text: fmt.Sprintf("the entry has no key %q", reference.Key)}
+			why := missing(fmt.Sprintf("the entry has no key %q", reference.Field))
+			why.IsOfField = true
+			return "", why
 		}
 		if err := catalog.CheckConfigValue(key, value.Reveal()); err != nil {
-			return nil, &refusal{reason: reason.ConfigMissing, text: "the value " + err.Error()}
+			return "", missing("the value " + err.Error())
 		}
-		fresh[key] = Value{Reference: r.References[key], Text: value, IsPublic: r.backendOf(reference).Spec.Public}
+		return value, nil
 	}
-	limit := time.Duration(0)
-	for _, reference := range references {
-		limit = r.backendOf(reference).Spec.MaxStale // the same for all of them
-	}
-	if isNew && limit > 0 && r.Now.Sub(state.ReadAt) > limit {
-		return nil, &refusal{reason: reason.ConfigStale, text: fmt.Sprintf("the last answer is of %s, which is older than the back end's max_stale", stamp(state.ReadAt))}
-	}
-	return fresh, nil
-}
-
-func (r Request) backendOf(reference catalog.Reference) *catalog.ConfigBackend {
-	return r.Backends[reference.Backend]
-}
-
-// had returns what the service was given before by the reference that the key has now.
-func (r Request) had(key string) (Value, bool) {
-	had, ok := r.Given[key]
-	return had, ok && had.Reference == r.References[key]
+	return source
 }
 
 // keepAll leaves the service what it had.
 func (r Request) keepAll(text string) Outcome {
 	out := Outcome{Values: map[string]Value{}}
-	for key := range r.References {
-		if had, ok := r.had(key); ok {
+	for key, reference := range r.References {
+		if had, ok := configref.Had(r.Given, key, reference); ok {
 			out.Values[key] = had
 		} else {
 			out.Waits = true
@@ -207,13 +168,6 @@ func (r Request) keepAll(text string) Outcome {
 	}
 	out.note(weightMissing, reason.ConfigMissing, text)
 	return out
-}
-
-func (o *Outcome) bytes() (total int) {
-	for key, value := range o.Values {
-		total += len(key) + len(value.Text)
-	}
-	return total
 }
 
 func (o *Outcome) wait(why reason.Reason, text string) {
@@ -235,5 +189,5 @@ func (s State) Value(key string) (secret.Text, bool) {
 	if s.Last == nil || s.Last.notText(key) != nil {
 		return "", false
 	}
-	return s.Last.value(key)
+	return configref.Field(s.Last.Fields, key)
 }

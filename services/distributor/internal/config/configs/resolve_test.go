@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/configref"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
@@ -156,5 +157,18 @@ func TestResolveForAnotherReference(t *testing.T) {
 	})
 	if len(out.Values) != 0 || !out.Waits {
 		t.Errorf("got %d values, waits %v, want to wait without any", len(out.Values), out.Waits)
+	}
+}
+
+// TestBounds compares the bounds of hubs and of agents.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	if catalog.MaxConfigBytes != configref.MaxBytes {
+		t.Errorf("the hub allows %d bytes, and agents %d", catalog.MaxConfigBytes, configref.MaxBytes)
+	}
+	for more, isAllowed := range []bool{true, false} {
+		if err := catalog.CheckConfigValue("K", strings.Repeat("x", configref.MaxValueBytes+more)); (err == nil) != isAllowed {
+			t.Errorf("%d bytes more than agents allow: got %v", more, err)
+		}
 	}
 }
