@@ -187,7 +187,7 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 			return false, translate("write admissions", err)
 		}
 	}
-	_, err = settle(ctx, t, moved, numbered)
+	_, err = settle(ctx, t, moved)
 	return len(moved) > 0, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/services/distributor/internal/config/compose"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -34,9 +35,10 @@ func (g Globals) GlobalService(ctx context.Context, uid string) (*catalog.Global
 
 // derivedMember is a derived service as it follows from one state of the database.
 type derivedMember struct {
-	*composition
+	*compose.Composition
 
-	service *catalog.Service
+	composer *compose.Composer
+	service  *catalog.Service
 	// isUnread is true if what back ends hold is not stored for the service yet.
 	isUnread bool
 }
@@ -45,7 +47,7 @@ type derivedMember struct {
 // calls use within the transaction that has read it. Expressions are evaluated before the
 // transaction, because they may take long. Errors: *catalog.NotFoundError, catalog.ErrUnavailable.
 func (g Globals) member(
-	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster, use func(ctx context.Context, c *composer, m derivedMember) error,
+	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster, use func(ctx context.Context, t *tx, m derivedMember) error,
 ) error {
 	for range maxDerivations {
 		global, err := g.GlobalService(ctx, service.Derived.GlobalUID)
@@ -72,18 +74,20 @@ func (g Globals) member(
 					return errChanged
 				}
 				c := newComposer(t)
-				compiled.Use(c.derivedSets(ctx))
-				m := derivedMember{service: resolved.Derived(service.Derived.Matched).Service()}
+				compiled.Use(derivedSets(ctx, c))
+				m := derivedMember{composer: c, service: resolved.Derived(service.Derived.Matched).Service()}
 				composed := resolved.Compose()
-				if c.err != nil {
-					return c.err
+				if err := c.Err(); err != nil {
+					return err
 				}
-				m.composition = &composition{Composed: composed.Composed, literals: composed.Literals(), references: composed.BackendReferences()}
-				m.literals.Restart, m.literals.References = composed.Restart, composed.ClusterReferences()
+				m.Composition = &compose.Composition{
+					Service: &compose.Service{}, Layers: composed.Composed, Literals: composed.Literals(), References: composed.BackendReferences(),
+				}
+				m.Literals.Restart, m.Literals.References = composed.Restart, composed.ClusterReferences()
 				if err := m.readVariant(ctx, t); err != nil {
 					return err
 				}
-				return use(ctx, c, m)
+				return use(ctx, t, m)
 			})
 		})
 		if !errors.Is(err, errChanged) {
@@ -109,21 +113,17 @@ func (m *derivedMember) readVariant(ctx context.Context, t *tx) error {
 		return translate("read variant", err)
 	}
 	m.service.ConfigDigest = derive.WithValues(config.Digest, row.Digest)
-	m.given, err = openValues(t.store, variantValues, row.ID, row.Sealed)
+	m.Given, err = openValues(t.store, variantValues, row.ID, row.Sealed)
 	return err
 }
 
 // derivedSets returns projects and sets as derived services are composed of them. An error is the
 // composer's.
-func (c *composer) derivedSets(ctx context.Context) derive.Sets {
+func derivedSets(ctx context.Context, c *compose.Composer) derive.Sets {
 	return derive.Sets{
 		Version: 1,
-		Project: func(name string) *catalog.Project {
-			project, err := c.project(ctx, name)
-			c.err = errors.Join(c.err, err)
-			return project
-		},
-		Set: func(path string) *catalog.ConfigSet { return c.set(ctx, path) },
+		Project: func(name string) *catalog.Project { return c.Project(ctx, name) },
+		Set:     func(path string) *catalog.ConfigSet { return c.Set(ctx, path) },
 	}
 }
 
@@ -142,9 +142,9 @@ func (g Globals) DerivedConfig(
 	if err != nil || isHeld {
 		return config, digest, err
 	}
-	err = g.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
+	err = g.member(ctx, service, cluster, func(ctx context.Context, t *tx, m derivedMember) error {
 		// The global service may have been edited since the caller looked.
-		if config, digest, isHeld, err = g.held(ctx, c.t, service.UID, m.service.ConfigName); err != nil || isHeld {
+		if config, digest, isHeld, err = g.held(ctx, t, service.UID, m.service.ConfigName); err != nil || isHeld {
 			return err
 		}
 		if m.isUnread {
@@ -152,7 +152,7 @@ func (g Globals) DerivedConfig(
 		}
 		config, digest = catalog.Config{}, m.service.ConfigDigest
 		if digest != "" {
-			config = *withGiven(m.literals, m.given)
+			config = *compose.WithGiven(m.Literals, m.Given)
 		}
 		return nil
 	})
@@ -161,8 +161,8 @@ func (g Globals) DerivedConfig(
 
 // ExplainDerived is Explain for a derived service.
 func (e *Entries) ExplainDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (all []configs.Explained, err error) {
-	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
-		all, err = explain(ctx, c, m.composition)
+	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, _ *tx, m derivedMember) error {
+		all, err = m.composer.Explain(ctx, m.Composition)
 		return err
 	})
 	return all, err
@@ -170,15 +170,15 @@ func (e *Entries) ExplainDerived(ctx context.Context, service *catalog.Service, 
 
 // ShownDerived is Shown for a derived service.
 func (e *Entries) ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (config *catalog.Config, err error) {
-	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
-		name, held, err := admittedConfig(ctx, c.t, service.UID)
+	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, t *tx, m derivedMember) error {
+		name, held, err := admittedConfig(ctx, t, service.UID)
 		switch {
 		case err != nil:
 			return err
 		case name == "" || name == m.service.ConfigName:
-			config = shown(m.literals, m.references)
+			config = m.Staged().Shown()
 		case held != nil:
-			config = shown(held.literals, held.References)
+			config = held.Shown()
 		}
 		return nil
 	})

@@ -101,8 +101,20 @@ type numbering int
 
 const (
 	numbered numbering = 1 // takes a revision
-	quietly  numbering = 0 // changes how something is stored, which no reader notices
+	quietly  numbering = 0 // changes how something is stored, which no reader notices, until number is called
 )
+
+// number makes an edit a change of the catalog, if it is not one yet. The edit holds the lock, so no other one has
+// taken a revision since it began.
+func (t *tx) number(ctx context.Context) error {
+	t.dirty = true
+	if t.isNumbered {
+		return nil
+	}
+	t.isNumbered = true
+	err := t.sql.NewRaw("UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value").Scan(ctx, &t.revision)
+	return translate("take revision", err)
+}
 
 // transact runs fn in a transaction that holds the lock of edits.
 func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.Context, t *tx) error) error {
@@ -110,6 +122,7 @@ func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.C
 	var written []*audit.Record
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
 		t := newTx(s, sqlTx)
+		t.isNumbered = n == numbered
 		incarnation := ""
 		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key, incarnation", int(n)).
 			Scan(ctx, &t.revision, &t.sealingKey, &incarnation)

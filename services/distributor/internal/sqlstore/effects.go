@@ -35,7 +35,7 @@ func putCluster(ctx context.Context, t *tx, cluster *catalog.Cluster, _ *cluster
 	if err := t.sql.NewSelect().Table("services").Column("uid").Where("cluster_uid = ?", cluster.UID).Order("uid").Scan(ctx, &affected); err != nil {
 		return err
 	}
-	_, err := settle(ctx, t, affected, numbered)
+	_, err := settle(ctx, t, affected)
 	return err
 }
 
@@ -77,7 +77,7 @@ func putProject(ctx context.Context, t *tx, project *catalog.Project, _ *project
 		affected = append(affected, guests...)
 	}
 	slices.Sort(affected)
-	_, err = settle(ctx, t, slices.Compact(affected), numbered)
+	_, err = settle(ctx, t, slices.Compact(affected))
 	return err
 }
 
@@ -102,7 +102,7 @@ func putSet(ctx context.Context, t *tx, set *catalog.ConfigSet, row *setRow, ups
 	if err != nil {
 		return err
 	}
-	_, err = settle(ctx, t, users, numbered)
+	_, err = settle(ctx, t, users)
 	return err
 }
 
@@ -119,7 +119,7 @@ func putBackend(ctx context.Context, t *tx, b *catalog.ConfigBackend, _ *backend
 	if err := upsert(); err != nil {
 		return err
 	}
-	_, err := settleReaders(ctx, t, numbered, "ce.backend_uid = ?", b.UID)
+	_, err := settleReaders(ctx, t, "ce.backend_uid = ?", b.UID)
 	return err
 }
 
@@ -147,7 +147,7 @@ func putService(ctx context.Context, t *tx, service *catalog.Service, row *servi
 	if err := putSources(ctx, t, "service_sources", "service_uid", service.UID, service.Spec.Sources); err != nil {
 		return err
 	}
-	_, err = settle(ctx, t, []string{service.UID}, numbered)
+	_, err = settle(ctx, t, []string{service.UID})
 	return err
 }
 

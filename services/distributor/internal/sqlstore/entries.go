@@ -144,39 +144,31 @@ func (e *Entries) Fail(ctx context.Context, backendUID, path string, failed conf
 	})
 }
 
-// errUnnumbered ends a quiet edit that has to be a change of the catalog.
-var errUnnumbered = errors.New("services obtain something else")
-
 // change writes an entry that was asked for at a time, and decides again what services obtain of
-// it. An entry that is gone, or was asked for later by another replica, stays as it is. The edit is
-// a change of the catalog only if services obtain something else.
+// it. An entry that is gone, or was asked for later by another replica, stays as it is. The edit
+// begins quietly: it becomes a change of the catalog only if services obtain something else.
 func (e *Entries) change(ctx context.Context, id string, at time.Time, edit func(*tx, *entryRow) (columns []string, err error)) (isChanged bool, err error) {
-	try := func(n numbering) error {
+	err = e.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		isChanged = false
-		return e.store.editWith(ctx, n, func(ctx context.Context, t *tx) error {
-			row := &entryRow{ID: id}
-			err := t.sql.NewSelect().Model(row).WherePK().Scan(ctx)
-			if errors.Is(err, sql.ErrNoRows) || err == nil && row.TriedAt > micros(at) {
-				return nil
-			}
-			if err != nil {
-				return translate("read entry", err)
-			}
-			columns, err := edit(t, row)
-			if err != nil {
-				return err
-			}
-			row.TriedAt, t.dirty = micros(at), true
-			if _, err := t.sql.NewUpdate().Model(row).Column(append(columns, "tried_at")...).WherePK().Exec(ctx); err != nil {
-				return translate("write entry", err)
-			}
-			isChanged, err = settleReaders(ctx, t, n, "ce.id = ?", id)
+		row := &entryRow{ID: id}
+		err := t.sql.NewSelect().Model(row).WherePK().Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && row.TriedAt > micros(at) {
+			return nil
+		}
+		if err != nil {
+			return translate("read entry", err)
+		}
+		columns, err := edit(t, row)
+		if err != nil {
 			return err
-		})
-	}
-	if err = try(quietly); errors.Is(err, errUnnumbered) {
-		err = try(numbered)
-	}
+		}
+		row.TriedAt, t.dirty = micros(at), true
+		if _, err := t.sql.NewUpdate().Model(row).Column(append(columns, "tried_at")...).WherePK().Exec(ctx); err != nil {
+			return translate("write entry", err)
+		}
+		isChanged, err = settleReaders(ctx, t, "ce.id = ?", id)
+		return err
+	})
 	return isChanged && err == nil, err
 }
 

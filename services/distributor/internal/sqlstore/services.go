@@ -4,11 +4,9 @@
 package sqlstore
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/uptrace/bun"
 
@@ -121,7 +119,7 @@ type configColumn struct {
 }
 
 // configOf returns the stored form of the configuration in a service's own document. Its digest and
-// its problem are made of all layers; see settle.
+// its problem are made of all layers; see package compose.
 func configOf(config *catalog.Config) configColumn {
 	if config.Empty() {
 		return configColumn{}
@@ -141,31 +139,4 @@ func (c configColumn) shown() *catalog.Config {
 		config.Secrets[key] = ""
 	}
 	return config
-}
-
-// canonical writes a configuration down such that different ones never read alike. The uid keeps
-// apart services that hold the same secrets: no reader is to learn that they do.
-func canonical(uid string, config *catalog.Config) []byte {
-	text := func(b []byte, s string) []byte {
-		return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
-	}
-	b := text([]byte("leat.config.v1\x00"), uid)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(config.Values)))
-	for _, key := range slices.Sorted(maps.Keys(config.Values)) {
-		b = text(text(b, key), config.Values[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(config.Secrets)) {
-		b = text(text(b, key), config.Secrets[key].Reveal())
-	}
-	// Parts that only newer agents receive come last, and only if there are some, so that the digests
-	// of all other configurations stay as they are.
-	own := config.ClusterReferences()
-	if len(own) == 0 && !config.Restart {
-		return b
-	}
-	b = text(b, "leat.config.cluster.v1\x00"+strconv.FormatBool(config.Restart))
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		b = text(text(b, key), own[key])
-	}
-	return b
 }

@@ -29,8 +29,8 @@
 //
 // # What it does not do
 //
-// It does not decide what an edit may contain, and keeps nothing in memory: packages catalog and
-// fleet do.
+// It does not decide what an edit may contain, does not decide what services obtain, and keeps nothing
+// in memory: packages catalog, compose and fleet do.
 package sqlstore
 
 import (
@@ -95,6 +95,8 @@ type tx struct {
 	store    *Store
 	sql      bun.Tx
 	revision int64
+	// isNumbered is true once the revision is the edit's own. Until then it is the revision of the last change.
+	isNumbered bool
 	// sealingKey is the id of the key that seals until the edit ends.
 	sealingKey string
 	// dirty is set once something was written.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/config/compose"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
@@ -33,7 +33,7 @@ type runConfigRow struct {
 func (s *Rollouts) KeepConfigs(
 	ctx context.Context, term int64, wishes []drive.ConfigWish,
 ) (lacking []string, err error) {
-	for chunk := range slices.Chunk(wishes, settleChunk) {
+	for chunk := range slices.Chunk(wishes, compose.ChunkSize) {
 		some, err := s.keepConfigs(ctx, term, chunk)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (s *Rollouts) keepConfigs(
 		}
 		rows := make([]*heldRow, 0, len(found))
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			row, err := found[name].seal(t.store)
+			row, err := sealHeld(t.store, found[name])
 			if err != nil {
 				return err
 			}
@@ -102,8 +102,8 @@ func (s *Rollouts) keepConfigs(
 // now, or cannot be derived.
 func (s *Rollouts) composeWishes(
 	ctx context.Context, byName map[string]drive.ConfigWish,
-) (map[string]*heldConfig, error) {
-	found := make(map[string]*heldConfig, len(byName))
+) (map[string]*compose.Held, error) {
+	found := make(map[string]*compose.Held, len(byName))
 	var uids []string
 	for name, wish := range byName {
 		if wish.Service.Derived == nil {
@@ -113,9 +113,9 @@ func (s *Rollouts) composeWishes(
 		if wish.Cluster == nil {
 			continue
 		}
-		add := func(_ context.Context, _ *composer, m derivedMember) error {
+		add := func(_ context.Context, _ *tx, m derivedMember) error {
 			if m.service.ConfigName == name {
-				found[name] = m.staged()
+				found[name] = m.Staged()
 			}
 			return nil
 		}
@@ -129,10 +129,11 @@ func (s *Rollouts) composeWishes(
 	if len(uids) > 0 {
 		err := s.store.opening(ctx, func(ctx context.Context) error {
 			return s.store.read(ctx, "read configurations", func(ctx context.Context, sqlTx bun.Tx) error {
-				all, err := newComposer(newTx(s.store, sqlTx)).compose(ctx, uids)
+				all, err := newComposer(newTx(s.store, sqlTx)).Compose(ctx, uids)
 				for _, c := range all {
-					if _, isWished := byName[c.name]; isWished {
-						found[c.name] = c.staged()
+					staged := c.Staged()
+					if _, isWished := byName[staged.Name]; isWished {
+						found[staged.Name] = staged
 					}
 				}
 				return err
@@ -145,9 +146,9 @@ func (s *Rollouts) composeWishes(
 	return found, nil
 }
 
-// staged returns the configuration of a derived service as people wrote it, to be held.
-func (m *derivedMember) staged() *heldConfig {
-	held := m.composition.staged()
+// Staged returns the configuration of a derived service as people wrote it, to be held.
+func (m *derivedMember) Staged() *compose.Held {
+	held := m.Composition.Staged()
 	held.Name, held.Digest = m.service.ConfigName, m.service.ConfigDigest
 	if config := m.service.Derived.Config; config != nil {
 		held.Digest, held.Variant = config.Digest, &config.Variant
@@ -170,27 +171,12 @@ func (s *Rollouts) ChangedKeys(ctx context.Context, pairs [][2]string) (keys []s
 		}
 		changed := map[string]struct{}{}
 		for _, pair := range pairs {
-			differ(found[pair[0]], found[pair[1]], changed)
+			compose.Differ(found[pair[0]], found[pair[1]], changed)
 		}
 		keys = slices.Sorted(maps.Keys(changed))
 		return nil
 	})
 	return keys, err
-}
-
-// differ adds the keys in which two configurations differ.
-func differ(a, b *heldConfig, keys map[string]struct{}) {
-	from, to := a.texts(), b.texts()
-	for key, text := range from {
-		if next, ok := to[key]; !ok || next != text {
-			keys[key] = struct{}{}
-		}
-	}
-	for key := range to {
-		if _, ok := from[key]; !ok {
-			keys[key] = struct{}{}
-		}
-	}
 }
 
 // HeldKeys returns the keys in which the configuration that a rollout holds a service at differs
@@ -198,30 +184,30 @@ func differ(a, b *heldConfig, keys map[string]struct{}) {
 func (e *Entries) HeldKeys(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
 ) (keys []string, err error) {
-	compare := func(ctx context.Context, t *tx, own *heldConfig) error {
+	compare := func(ctx context.Context, t *tx, own *compose.Held) error {
 		name, held, err := admittedConfig(ctx, t, service.UID)
 		if keys = nil; err != nil || name == "" {
 			return err
 		}
 		changed := map[string]struct{}{}
-		differ(held, own, changed)
+		compose.Differ(held, own, changed)
 		keys = slices.Sorted(maps.Keys(changed))
 		return nil
 	}
 	if service.Derived != nil {
-		err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, c *composer, m derivedMember) error {
-			return compare(ctx, c.t, m.staged())
+		err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, t *tx, m derivedMember) error {
+			return compare(ctx, t, m.Staged())
 		})
 		return keys, err
 	}
 	err = e.store.opening(ctx, func(ctx context.Context) error {
 		return e.store.read(ctx, "compare configurations", func(ctx context.Context, sqlTx bun.Tx) error {
 			t := newTx(e.store, sqlTx)
-			all, err := newComposer(t).compose(ctx, []string{service.UID})
+			all, err := newComposer(t).Compose(ctx, []string{service.UID})
 			if err != nil || len(all) == 0 {
 				return err
 			}
-			return compare(ctx, t, all[0].staged())
+			return compare(ctx, t, all[0].Staged())
 		})
 	})
 	return keys, err
@@ -229,7 +215,7 @@ func (e *Entries) HeldKeys(
 
 // admittedConfig returns the configuration that a rollout holds a service at, and its name, which is empty if no
 // rollout does. The configuration is nil for catalog.NoConfig.
-func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string, held *heldConfig, err error) {
+func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string, held *compose.Held, err error) {
 	var names []string
 	query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("config")
 	err = query.Where("service_uid = ?", serviceUID).Where("config <> ''").Scan(ctx, &names)
@@ -246,32 +232,6 @@ func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string,
 	return names[0], found[names[0]], err
 }
 
-// heldText is an item of a configuration under a key. It is comparable.
-type heldText struct {
-	form string
-	text secret.Text
-}
-
-// texts returns what a configuration has under each key. A nil one has nothing.
-func (h *heldConfig) texts() map[string]heldText {
-	all := map[string]heldText{}
-	if h == nil {
-		return all
-	}
-	for key, text := range h.literals.Values {
-		all[key] = heldText{"value", secret.Text(text)}
-	}
-	for key, text := range h.literals.Secrets {
-		all[key] = heldText{"secret", text}
-	}
-	for _, references := range []map[string]string{h.References, h.ClusterReferences} {
-		for key, text := range references {
-			all[key] = heldText{"reference", secret.Text(text)}
-		}
-	}
-	return all
-}
-
 // held returns the configuration at which a rollout holds a derived service, and its digest. isHeld is false if
 // that is the one with the name own, or if no rollout holds the service.
 func (g Globals) held(
@@ -285,7 +245,7 @@ func (g Globals) held(
 		return config, "", true, nil
 	}
 	if h.Variant == nil {
-		return *h.literals, h.Digest, true, nil
+		return *h.Literals, h.Digest, true, nil
 	}
 	row := new(variantRow)
 	err = t.sql.NewSelect().Model(row).Where("id = ? AND ended_at = 0", h.Variant.ID).Scan(ctx)
@@ -299,7 +259,7 @@ func (g Globals) held(
 	if err != nil {
 		return config, "", false, err
 	}
-	return *withGiven(h.literals, given), derive.WithValues(h.Digest, row.Digest), true, nil
+	return *compose.WithGiven(h.Literals, given), derive.WithValues(h.Digest, row.Digest), true, nil
 }
 
 // linkConfigs stores which configurations a rollout may bring or go back to. Configurations of a

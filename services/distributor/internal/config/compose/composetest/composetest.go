@@ -347,23 +347,23 @@ func testNumbers(t *testing.T, s subject) {
 // testBytes composes as many bytes as are allowed, and one more.
 func testBytes(t *testing.T, s subject) {
 	const value = 64 << 10
-	part := func(prefix string, n, more int) *catalog.Config {
+	part := func(prefix string, more int) *catalog.Config {
 		values := texts{}
-		for i := range n {
+		for i := range 4 {
 			values[fmt.Sprintf("%s%d", prefix, i)] = strings.Repeat("x", value-2)
 		}
 		last := prefix + "0"
 		values[last] = values[last][:value-2-1+more]
 		return &catalog.Config{Values: values}
 	}
-	s.Put(t, set("base", part("A", 4, 1)), service("app", part("B", 4, 1), "base"))
+	s.Put(t, set("base", part("A", 1)), service("app", part("B", 1), "base"))
 	s.problem(t, "as many as allowed", "app", 0, false)
 	if config, _ := s.Config(t, "app@one"); len(config.Values) != 8 {
 		t.Errorf("got %d keys, want 8", len(config.Values))
 	}
-	s.Put(t, set("base", part("A", 4, 0)))
+	s.Put(t, set("base", part("A", 0)))
 	s.problem(t, "one less", "app", 0, false)
-	s.Put(t, set("base", part("AA", 4, 1)))
+	s.Put(t, set("base", part("AA", 1)))
 	s.problem(t, "four more", "app", reason.ConfigTooLarge, true)
 	s.want(t, "four more", "app", texts{})
 }
