@@ -4,7 +4,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,8 +23,6 @@ const (
 	maxSessions = 64
 	// maxSuccessors bounds the tokens of one session. No honest holder comes near it.
 	maxSuccessors = 10_000
-	// touchEvery is how old the stored time of a browser's last use may get.
-	touchEvery = time.Minute
 )
 
 var _ session.Store = (*SignIns)(nil)
@@ -89,6 +86,13 @@ func (r *sessionRow) unused() catalog.Session {
 
 func (r *sessionRow) held() session.Held {
 	return session.Held{Session: r.session(), RenewAt: timeOf(r.RenewAt)}
+}
+
+// stored returns the session with one of its tokens. successor is the successor of the token, or nil.
+func (r *sessionRow) stored(token, successor *sessionTokenRow) session.Stored {
+	return session.Stored{
+		Held: r.held(), Challenge: r.Challenge, Successor: token.Successor, IsPassed: successor != nil && successor.Successor != nil,
+	}
 }
 
 // withProvider adds the names of the providers that sessions began with.
@@ -161,45 +165,40 @@ func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
 
 // RedeemProof implements session.Store.
 func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held session.Held, err error) {
-	var verdict error // what the caller hears although the edit itself went well
+	var verdict session.Verdict
 	err = s.edit(ctx, func(ctx context.Context, t *tx) error {
-		verdict = nil
 		token, row, err := t.sessionByToken(ctx, r.Proof)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && r.ID != "" && row.ID != r.ID {
+		if errors.Is(err, sql.ErrNoRows) {
 			return session.ErrProof
 		}
 		if err != nil {
 			return translate("read session", err)
 		}
-		isCode := row.Client == string(catalog.ClientCLI)
+		verdict = row.stored(token, nil).Redeem(r)
 		switch {
-		case row.Client == string(catalog.ClientBrowser), isCode != (r.ID != ""):
-			return session.ErrProof
-		case isCode && !bytes.Equal(row.Challenge, r.Verifier):
-			verdict = session.ErrProof
+		case verdict.Ends:
 			return t.dropSessions(ctx, []*sessionRow{row})
-		case token.Successor != nil && bytes.Equal(token.Successor, r.First):
-			held = row.held() // the answer was lost
-			return nil
-		case token.Successor != nil && isCode:
-			verdict = session.ErrReused
-			return t.dropSessions(ctx, []*sessionRow{row})
-		case token.Successor != nil, row.session().Expired(r.At):
-			return session.ErrProof
+		case verdict.Succeeds:
+			row.Pending, row.Revision = false, t.revision
+			t.dirty = true
+			if _, err := t.sql.NewUpdate().Model(row).Column("pending", "revision").WherePK().Exec(ctx); err != nil {
+				return translate("write session", err)
+			}
+			t.note(catalog.Change{Verb: catalog.VerbUpdate, Kind: string(catalog.KindSession), Name: row.ID}) // from where it is held
+			if err := succeed(ctx, t.sql, token, r.First); err != nil {
+				return err
+			}
 		}
-		row.Pending, row.Revision = false, t.revision
-		t.dirty = true
-		if _, err := t.sql.NewUpdate().Model(row).Column("pending", "revision").WherePK().Exec(ctx); err != nil {
-			return translate("write session", err)
-		}
-		t.note(catalog.Change{Verb: catalog.VerbUpdate, Kind: string(catalog.KindSession), Name: row.ID}) // from where it is held
 		held = row.held()
-		return succeed(ctx, t.sql, token, r.First)
+		return nil
 	})
-	if err == nil {
-		err = verdict
+	switch {
+	case err != nil:
+		return session.Held{}, err
+	case verdict.Err != nil:
+		return session.Held{}, verdict.Err
 	}
-	return held, err
+	return held, nil
 }
 
 // sessionByToken returns a token and its session.
@@ -235,10 +234,8 @@ func succeed(ctx context.Context, db bun.IDB, token *sessionTokenRow, successor 
 // UseToken implements session.Store. It takes no revision: which token is the current one is not a
 // change of the catalog. The session's row is the lock of its tokens.
 func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Held, err error) {
-	shouldEnd := false
-	var verdict error
+	var verdict session.Verdict
 	err = s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
-		shouldEnd, verdict = false, nil
 		row, token := new(sessionRow), new(sessionTokenRow)
 		lock := sqlTx.NewUpdate().Model((*sessionRow)(nil)).Set("renewing_until = renewing_until").Where("id = ?", u.ID)
 		if _, err := lock.Exec(ctx); err != nil {
@@ -250,36 +247,20 @@ func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Hel
 		if err := sqlTx.NewSelect().Model(token).Where("hash = ? AND session_id = ?", u.Token, u.ID).Scan(ctx); err != nil {
 			return err
 		}
-		isBrowser := row.Client == string(catalog.ClientBrowser)
-		last := timeOf(max(row.LastUsedAt, row.CreatedAt))
-		switch {
-		case row.Pending, isBrowser != (u.Next == nil):
-			verdict = session.ErrEnded
-			return nil
-		case row.session().Expired(u.At), isBrowser && last.Before(u.IdleBefore):
-			verdict, shouldEnd = session.ErrEnded, true
-			return nil
-		case isBrowser && token.Successor != nil, token.Successor != nil && !bytes.Equal(token.Successor, u.Next):
-			verdict, shouldEnd = session.ErrReused, true
-			return nil
-		case token.Successor != nil:
-			// The answer was lost. That holds until the successor itself is used.
-			next := new(sessionTokenRow)
-			if err := sqlTx.NewSelect().Model(next).Where("hash = ?", u.Next).Scan(ctx); err != nil {
+		var successor *sessionTokenRow
+		if token.Successor != nil {
+			successor = new(sessionTokenRow)
+			if err := sqlTx.NewSelect().Model(successor).Where("hash = ?", token.Successor).Scan(ctx); err != nil {
 				return err
 			}
-			if next.Successor != nil {
-				verdict, shouldEnd = session.ErrReused, true
-				return nil
-			}
-			held = row.held()
-			return nil
-		case !isBrowser:
+		}
+		verdict = row.stored(token, successor).Use(u)
+		if verdict.Succeeds {
 			if err := succeed(ctx, sqlTx, token, u.Next); err != nil {
 				return err
 			}
 		}
-		if !isBrowser || u.At.Sub(last) >= touchEvery {
+		if verdict.Touches {
 			row.LastUsedAt = micros(u.At)
 			if _, err := sqlTx.NewUpdate().Model(row).Column("last_used_at").WherePK().Exec(ctx); err != nil {
 				return err
@@ -293,12 +274,15 @@ func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Hel
 		return session.Held{}, session.ErrEnded
 	case err != nil:
 		return session.Held{}, translate("use session", err)
-	case shouldEnd:
+	case verdict.Ends:
 		if _, err := s.EndSessions(ctx, u.ID, ""); err != nil {
 			return session.Held{}, err
 		}
 	}
-	return held, verdict
+	if verdict.Err != nil {
+		return session.Held{}, verdict.Err
+	}
+	return held, nil
 }
 
 // ClaimRenewal implements session.Store.
