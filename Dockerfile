@@ -33,7 +33,7 @@ COPY render render
 COPY services/${SERVICE} services/${SERVICE}
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
-      -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat-service ./cmd/${SERVICE}
 COPY deploy/image deploy/image
 # The root of the image as it will be, because a COPY that names an owner also gives it the folders above. A file's time is part of
@@ -61,7 +61,7 @@ COPY services services
 COPY cli cli
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
-      -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat ./cmd/leat
 COPY deploy/image deploy/image
 RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-certificates.crt \

@@ -71,7 +71,7 @@ SLOWPAGE ?= docs/design/slow-tests.md
 SLOW = $(addprefix ./,$(sort $(dir $(shell git grep -l 'Getenv("LEAT_SLOW")' -- '*_test.go'))))
 
 # Packages with generated code.
-GENERATED := ./gen/... ./internal/reason/...
+GENERATED := ./gen/... ./internal/contract/reason/...
 
 # How long `make fuzz` runs each target, and `make attack` each attack on each server.
 FUZZTIME ?= 30s
@@ -124,7 +124,7 @@ fault: system kube ## Kill, freeze and cut parts of a running hub at random, and
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m ./test/tunnel/...
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -parallel 8 -v -run '^TestKeysRotateUnderLoad$$|^TestRightsFollowTheModel$$' ./services/distributor
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -v ./services/distributor/internal/rollout
-	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -p 1 -run '^TestF[0-9]|^TestViewersSee' ./services/tunnel/... ./services/agent/internal/uplink/... ./internal/h2/...
+	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -p 1 -run '^TestF[0-9]|^TestViewersSee' ./services/tunnel/... ./services/agent/internal/uplink/... ./internal/runtime/h2/...
 
 attack: system ## Attack every service without credentials, for ATTACKTIME each, beside net/http, and print the table
 	@LEAT_ATTACK=$(ATTACKTIME) $(GO) test -count=1 -timeout 180m -v -run '^TestSec' $(ARGS) ./test/attack/
@@ -152,8 +152,8 @@ generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
 	@$(MAKE) --no-print-directory docs manifests authorities
 
-reasons: ## Generate internal/reason from reason.proto
-	@$(GO) run ./internal/reason/cmd/leat-reasons
+reasons: ## Generate internal/contract/reason from reason.proto
+	@$(GO) run ./internal/contract/reason/cmd/leat-reasons
 
 docs: ## Generate docs/reference/{config,errors,metrics,health-kinds,rights}.md and docs/reference/agent/reads.md from the code
 	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs/reference
@@ -206,7 +206,7 @@ $(BIN)/leat:
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
-	@$(GO) run ./internal/localkube/cmd/leat-kube build --helm --kustomize
+	@$(GO) run ./internal/runtime/localkube/cmd/leat-kube build --helm --kustomize
 
 registry: ## Build the OCI registry for tests, once
 	@echo "==> OCI registry (built once, two minutes; then cached)"
@@ -220,7 +220,7 @@ system: ## Install what tests need from the system's packages, if missing (git, 
 
 containers: ## Build the images and run docker-compose.yml on a Docker engine, and deliver through it (as root on Debian; SERVICES, ARGS)
 	@tools/containers/ready.sh
-	@$(GO) run ./internal/localkube/cmd/leat-kube build >/dev/null
+	@$(GO) run ./internal/runtime/localkube/cmd/leat-kube build >/dev/null
 	@tools/containers/run.sh $(ARGS)
 
 node: ## Build the images, start a Kubernetes node, and install the charts on it as they are shipped (as root on Debian; ARGS)

@@ -20,11 +20,11 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 )
 
 // agent is one simulated agent with a connection of its own.

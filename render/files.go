@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 )
 
 // Files are the files of one bundle in memory, by their slash-separated path from the bundle's

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 )

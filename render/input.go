@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 )
 
 // inputHead is an Input without its files and its service.

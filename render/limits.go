@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 )
 
 // Limits bound the cost of rendering one service. A zero field means its default, so the zero

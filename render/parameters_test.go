@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 )

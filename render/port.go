@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 )
 
 // Input is everything that a render depends on, and whose it is. Inputs that are equal except for

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 )
 
 // Split is a Renderer that reads plain manifests in the calling process, and leaves the rest to

@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 )
 
 // SourcePlace is where the content of a source lies, and where its manifests are in it.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 )
 

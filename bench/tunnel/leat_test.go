@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/bench/internal/process"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )

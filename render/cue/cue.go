@@ -27,7 +27,7 @@ import (
 	"cuelang.org/go/cue/parser"
 	cuejson "cuelang.org/go/encoding/json"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/facts"
 	"github.com/leatdev/leat/render/objecttree"

@@ -25,8 +25,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	"sigs.k8s.io/yaml"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/testkit/golden"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/helm"

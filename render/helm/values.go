@@ -14,7 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/strvals"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 )
 

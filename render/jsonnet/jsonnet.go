@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-jsonnet"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/facts"
 	"github.com/leatdev/leat/render/objecttree"

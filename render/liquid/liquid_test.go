@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	original "github.com/osteele/liquid"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/liquid"
 	"github.com/leatdev/leat/render/rendertest"

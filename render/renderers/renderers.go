@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/cue"
 	"github.com/leatdev/leat/render/helm"

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 )
 
 // Attack is content that costs a renderer all the memory or time that it gets.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/rendertest"
 	"github.com/leatdev/leat/render/renderworker"

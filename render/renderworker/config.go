@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 )
 
 // Config holds the settings of workers. A zero field means its default.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )

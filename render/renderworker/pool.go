@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/kit/childproc"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker/internal/turns"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/wasm"
 )

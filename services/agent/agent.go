@@ -16,11 +16,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/private"
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/private"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )

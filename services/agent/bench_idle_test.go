@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 )
 
 var idleTime = flag.Duration("idle.time", time.Minute, "how long BenchmarkIdle leaves the agent alone before it looks at its memory")

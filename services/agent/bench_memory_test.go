@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 )
 
 // BenchmarkMemory runs 50 services of 200 objects each in a cluster that holds 40,000 objects of

@@ -6,7 +6,7 @@ package agent
 import (
 	"slices"
 
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render/renderers"
 )
 

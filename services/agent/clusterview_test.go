@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/services/agent"
 )
 

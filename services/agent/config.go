@@ -17,11 +17,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/carrier"

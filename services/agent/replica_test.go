@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/agent"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/services/agent"
 )
 

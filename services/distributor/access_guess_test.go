@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // TestGuessedServicesAreRefusedAlike has a valid agent guess the names of services: services of

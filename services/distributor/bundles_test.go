@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor"
 )

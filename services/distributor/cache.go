@@ -10,11 +10,11 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/cas/casdisk"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/instrument"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )

@@ -11,9 +11,9 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/internal/crossorigin"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/crossorigin"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/services/distributor/internal/config/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
 )

@@ -12,8 +12,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/distributor/internal/api/backendhook"
 	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"

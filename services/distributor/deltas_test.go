@@ -19,8 +19,8 @@ import (
 	"testing"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

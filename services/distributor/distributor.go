@@ -16,11 +16,11 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/private"
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/private"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 )
 
 // agentFrame bounds what each agent's connection holds after a report of everything, of which there are ten

@@ -10,7 +10,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/fleetcalls"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 )
 
 func bindingOf(name string, spec *fleetv1.AccessBindingSpec) *fleetv1.Document {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/rpc"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"

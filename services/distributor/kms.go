@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )
 

@@ -6,8 +6,8 @@ package distributor
 import (
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/instrument"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/headroom"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/headroom"
 	"github.com/leatdev/leat/services/distributor/internal/api/hub"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"

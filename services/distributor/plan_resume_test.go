@@ -15,8 +15,8 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/plandelta"
+	"github.com/leatdev/leat/internal/contract/plandelta"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

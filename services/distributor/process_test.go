@@ -17,8 +17,8 @@ import (
 
 	"github.com/uptrace/bun/schema"
 
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/program"
 	"github.com/leatdev/leat/services/distributor"

@@ -21,11 +21,11 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/fleetdoc"
-	"github.com/leatdev/leat/internal/plandelta"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/plandelta"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

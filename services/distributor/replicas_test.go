@@ -12,7 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor"

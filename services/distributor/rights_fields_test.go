@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
-	"github.com/leatdev/leat/internal/fleetdoc"
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/permission"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

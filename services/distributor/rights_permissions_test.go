@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/permission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -19,7 +19,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/permission"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

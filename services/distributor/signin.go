@@ -5,7 +5,7 @@ package distributor
 
 import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
 	"github.com/leatdev/leat/services/distributor/internal/access/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"

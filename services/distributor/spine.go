@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/auditout"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/auditout"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"

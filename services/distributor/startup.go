@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -18,7 +18,7 @@ import (
 	"connectrpc.com/connect"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"

@@ -6,10 +6,10 @@ package gitcache
 import (
 	"fmt"
 
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 )
 

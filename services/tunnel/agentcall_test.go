@@ -16,10 +16,10 @@ import (
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )

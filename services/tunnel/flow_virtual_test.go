@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )

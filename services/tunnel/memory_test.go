@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 )
 
 // TestSecUnreadBudgetFollowsTheMemoryLimit reads the bound of unread bodies under the limits of the

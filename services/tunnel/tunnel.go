@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 )
 

@@ -39,8 +39,8 @@ var (
 // its edges.
 var domains = []string{
 	"services/gitcache/internal/...", "services/distributor/internal/...", "services/tunnel/internal/...", "services/agent/internal/...",
-	"render", "internal/rendezvous", "internal/window", "internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",
-	"internal/configref",
+	"render", "internal/kit/rendezvous", "internal/contract/window", "internal/contract/syncpolicy", "internal/contract/renderstep", "internal/contract/accessrule", "internal/contract/upstream",
+	"internal/contract/configref",
 }
 
 // edges are the packages of services that may know the outside world: APIs, and adapters of ports. A package that is in
@@ -141,7 +141,7 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"internal/..."},
-		except:    []string{"internal/lease/leaseredis", "internal/redisconn", "internal/testkit/redistest"},
+		except:    []string{"internal/kit/lease/leaseredis", "internal/runtime/redisconn", "internal/testkit/redistest"},
 		forbidden: redis,
 		why:       "Redis stays behind ports, so that everything else runs without it",
 	},
@@ -250,6 +250,16 @@ var rules = []rule{
 		forbidden: kubernetes,
 		linked:    true,
 		why:       "gitcache speaks Git, not Kubernetes; client-go would triple its size",
+	},
+	{
+		from:      []string{"internal/kit/..."},
+		forbidden: []string{"./internal/contract/...", "./internal/runtime/...", "./gen/..."},
+		why:       "tools know nothing of Leat",
+	},
+	{
+		from:      []string{"internal/contract/..."},
+		forbidden: []string{"./internal/runtime/..."},
+		why:       "the words and forms that programs share do not depend on how a program runs",
 	},
 	{
 		from:      []string{"services/agent/cmd/agent"},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/test/supply"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
 )
 
 // spine is the package of the kinds of objects.

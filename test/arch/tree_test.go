@@ -188,3 +188,16 @@ func TestGeneratedCodeIsVetted(t *testing.T) {
 		}
 	}
 }
+
+// TestInternalHasShelves keeps internal from becoming a drawer: a package lies on the shelf of what runs programs, of the
+// words and forms that programs share, of tools, or of what tests need.
+func TestInternalHasShelves(t *testing.T) {
+	t.Parallel()
+	for _, file := range trackedFiles(t) {
+		rest, isInternal := strings.CutPrefix(file, "internal/")
+		shelf, _, isBelow := strings.Cut(rest, "/")
+		if isInternal && isBelow && !slices.Contains([]string{"runtime", "contract", "kit", "testkit"}, shelf) {
+			t.Errorf("%s: put its package into internal/runtime, internal/contract, internal/kit or internal/testkit", file)
+		}
+	}
+}

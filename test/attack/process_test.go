@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/kit/childproc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/program"
 )

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

@@ -32,8 +32,8 @@ import (
 	_ "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	_ "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/test/charts"
 )
 

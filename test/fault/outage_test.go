@@ -14,8 +14,8 @@ import (
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // answer is a replica's answer for one repository, and the content that it serves.

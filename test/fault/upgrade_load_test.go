@@ -20,7 +20,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/kit/childproc"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/runtime/rpc"
 	"github.com/leatdev/leat/internal/testkit/await"
 )
 

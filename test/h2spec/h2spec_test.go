@@ -26,7 +26,7 @@ import (
 	h2specs "github.com/summerwind/h2spec/http2"
 	"github.com/summerwind/h2spec/spec"
 
-	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/runtime/h2"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )

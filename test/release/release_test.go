@@ -44,7 +44,7 @@ const committed = "2026-03-01T11:00:00Z"
 // same package.
 const tunnel = `package main
 
-import "github.com/leatdev/leat/internal/app"
+import "github.com/leatdev/leat/internal/runtime/app"
 
 func main() { println(app.Build().Version, app.Build().Commit) }
 `
@@ -54,7 +54,7 @@ func main() { println(app.Build().Version, app.Build().Commit) }
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"Dockerfile", "LICENSE", "README.md", "deploy/image/ca-certificates.crt", "deploy/images.env", "internal/app/build.go"} {
+	for _, name := range []string{"Dockerfile", "LICENSE", "README.md", "deploy/image/ca-certificates.crt", "deploy/images.env", "internal/runtime/app/build.go"} {
 		content, err := os.ReadFile(filepath.Join(top, name))
 		if err != nil {
 			t.Fatal(err)

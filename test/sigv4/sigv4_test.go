@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"github.com/leatdev/leat/internal/cloud/sigv4"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/cloud/sigv4"
 )
 
 // TestSignaturesAreThoseOfAWS signs requests by Leat's code and by AWS's, which no service links.

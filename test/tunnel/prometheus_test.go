@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/kit/childproc"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )

@@ -19,12 +19,12 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/chaos"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -181,7 +181,7 @@ func (r *rig) startCluster(ctx context.Context) error {
 	}
 	r.end(func() { _ = r.echo.Close() })
 	if r.binaries, err = localkube.Build(ctx, localkube.BuildParams{Helm: true}); err != nil {
-		return fmt.Errorf("%w\nto build beforehand: go run ./internal/localkube/cmd/leat-kube build --helm", err)
+		return fmt.Errorf("%w\nto build beforehand: go run ./internal/runtime/localkube/cmd/leat-kube build --helm", err)
 	}
 	kubelet, err := kubeletConfig(r.dir, r.echo.Addr())
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/permission"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )

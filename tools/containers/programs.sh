@@ -16,7 +16,7 @@ compose)
 	;;
 kubelet | kube-proxy)
 	pinned=node/kubernetes module=k8s.io/kubernetes package=k8s.io/kubernetes/cmd/$1 minutes=four
-	# As internal/localkube compiles the control plane, so that most packages are compiled already.
+	# As internal/runtime/localkube compiles the control plane, so that most packages are compiled already.
 	trim=
 	# Components that compare versions refuse v0.0.0-master.
 	flags() {

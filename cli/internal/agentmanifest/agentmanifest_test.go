@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/cli/internal/agentmanifest"
-	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/runtime/app"
 )
 
 func TestRender(t *testing.T) {

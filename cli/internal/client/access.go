@@ -15,7 +15,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // reserve is how long before its end a cached token is replaced: kubectl obtains a token before it

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
 )
 
 func newClient(t *testing.T, hub *fleettest.Hub, token string) *client.Client {

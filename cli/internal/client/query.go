@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 // MaxWindow is the largest window of a query.

@@ -12,8 +12,8 @@ import (
 	"connectrpc.com/connect"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // ErrStop ends Follow without an error when its function returns it.

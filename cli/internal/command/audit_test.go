@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/command"
-	"github.com/leatdev/leat/internal/auditout"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/auditout"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 )

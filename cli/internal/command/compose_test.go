@@ -20,7 +20,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/cli/internal/failure"
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/gitcache"
 	"github.com/leatdev/leat/services/tunnel"

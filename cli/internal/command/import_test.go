@@ -25,10 +25,10 @@ import (
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetdoc"
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 )
 
 // helmCluster is a real API server with releases that the real Helm program has installed.

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/fleettest"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // TestDocumentedKeyCommands runs the commands of leat that docs/operations/keys.md shows.

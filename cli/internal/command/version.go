@@ -11,7 +11,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
-	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/runtime/app"
 )
 
 func version(s *session.Session) *cobra.Command {

@@ -19,8 +19,8 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // Exit codes of leat.

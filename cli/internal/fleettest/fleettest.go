@@ -27,10 +27,10 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/syncrequest"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/syncrequest"
+	"github.com/leatdev/leat/internal/kit/wake"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // Token is a token that the hub accepts. It accepts no other one that does not begin like it.

@@ -11,9 +11,9 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep/renderstepwire"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // chartMount is the folder of the chart in the service's tree.

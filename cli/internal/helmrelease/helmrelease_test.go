@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/cli/internal/helmrelease"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/render"
 	helmrender "github.com/leatdev/leat/render/helm"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 )
 
 const (

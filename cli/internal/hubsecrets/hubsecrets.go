@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/localtls"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // The errors of Make, which are wrapped in a [FileError].

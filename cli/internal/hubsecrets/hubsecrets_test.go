@@ -23,8 +23,8 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/hubsecrets"
 	"github.com/leatdev/leat/cli/internal/localtls"
-	"github.com/leatdev/leat/internal/durable"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/kit/durable"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // start is the time of the first run.

@@ -17,11 +17,11 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 )
 
 // Agent is the double of a cluster's agent. It watches its plan, and reports that it runs each service

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/services/agent"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/gitcache"

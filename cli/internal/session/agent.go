@@ -17,12 +17,12 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 )
 
 // AgentOf connects to the agent of a service's cluster, as Agent does. It also returns how the

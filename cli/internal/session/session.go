@@ -25,8 +25,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
 	"github.com/leatdev/leat/cli/internal/terminal"
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 // The environment variables that leat itself reads.

@@ -26,7 +26,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 )
 
 // Settings is the content of a config file. The zero value belongs to a user who has not logged in

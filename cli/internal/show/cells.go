@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // maxListed is how many items of a list a table shows.

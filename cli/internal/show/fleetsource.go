@@ -10,8 +10,8 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/enumname"
+	"github.com/leatdev/leat/internal/contract/enumname"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // fleetSourceKind shows fleet sources.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // AccessHolders prints who could send a request to a cluster.

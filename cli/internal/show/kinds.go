@@ -9,7 +9,7 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // kinds are the kinds of objects that have a table of their own.

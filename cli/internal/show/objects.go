@@ -11,7 +11,7 @@ import (
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // Differences prints what would be done to objects, each with its unified diff.

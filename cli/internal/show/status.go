@@ -14,9 +14,9 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/enumname"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/enumname"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // shownExamples is how many of a problem's objects are named.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // Rows is a table of one kind. It remembers column widths, so that rows printed later are aligned.

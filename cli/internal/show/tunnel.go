@@ -10,7 +10,7 @@ import (
 	"time"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // Connections prints agents' connections in the given format.

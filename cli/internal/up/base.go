@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/cli/internal/up/statedir"
 	"github.com/leatdev/leat/cli/internal/up/supervise"
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/config"
 )
 
 // drainTimeout is short, because a user waits after Ctrl-C.

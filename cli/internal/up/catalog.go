@@ -11,7 +11,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // catalog is the content of the hub.

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/impersonation"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/fleetcalls"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 	"github.com/leatdev/leat/services/agent"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/up/report"
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/release"
-	"github.com/leatdev/leat/internal/localkube/supply"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/release"
+	"github.com/leatdev/leat/internal/runtime/localkube/supply"
 )
 
 // stopKubeTimeout is how long a control plane may take to stop.

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/demo"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
 )
 
 const (

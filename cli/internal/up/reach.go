@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/kubeconfig"
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // reachTimeout bounds how long leat up waits for a cluster's agent to connect to the tunnel.

@@ -26,7 +26,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Params set where a proxy leads.

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 )
 
 // The state of the clouds.

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/ignore"
+	"github.com/leatdev/leat/internal/kit/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 

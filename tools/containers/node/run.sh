@@ -16,7 +16,7 @@ step() { printf '==> [%4ds] %s\n' $((SECONDS - started)) "$*"; }
 programs() {
 	local built name
 	mkdir -p "$home/bin"
-	built=$(go -C "$top" run ./internal/localkube/cmd/leat-kube build --helm)
+	built=$(go -C "$top" run ./internal/runtime/localkube/cmd/leat-kube build --helm)
 	for name in kubelet kube-proxy kube-router; do built+=$'\n'$("$here/programs.sh" "$name"); done
 	while read -r name; do ln -sfn "$name" "$home/bin/"; done <<<"$built"
 	go -C "$top" build -o "$home/bin/leat" ./cli/cmd/leat

@@ -1,4 +1,4 @@
-// What internal/localkube builds etcd from. See ../README.md.
+// What internal/runtime/localkube builds etcd from. See ../README.md.
 module github.com/leatdev/leat/tools/kube/etcd
 
 go 1.26.0

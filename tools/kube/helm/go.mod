@@ -1,4 +1,4 @@
-// What internal/localkube builds Helm from. See ../README.md.
+// What internal/runtime/localkube builds Helm from. See ../README.md.
 module github.com/leatdev/leat/tools/kube/helm
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// What internal/localkube builds kube-apiserver, kube-controller-manager,
+// What internal/runtime/localkube builds kube-apiserver, kube-controller-manager,
 // kube-scheduler and kubectl from. See ../README.md for how to move to another version.
 module github.com/leatdev/leat/tools/kube/kubernetes
 

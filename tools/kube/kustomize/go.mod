@@ -1,4 +1,4 @@
-// What internal/localkube builds kustomize from. See ../README.md.
+// What internal/runtime/localkube builds kustomize from. See ../README.md.
 module github.com/leatdev/leat/tools/kube/kustomize
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// What internal/localkube builds kwok, and takes its stage files from. See ../README.md.
+// What internal/runtime/localkube builds kwok, and takes its stage files from. See ../README.md.
 module github.com/leatdev/leat/tools/kube/kwok
 
 go 1.26.0

@@ -20,9 +20,9 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 )
 
 // execVersion is the protocol version between kubectl and leat.

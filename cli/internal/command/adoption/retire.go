@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/helmrelease"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetcalls"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )

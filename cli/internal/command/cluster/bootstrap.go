@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/runtime/app"
 )
 
 func bootstrap(s *session.Session) *cobra.Command {

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // maxDocuments is how many documents the hub accepts in one call.

@@ -20,8 +20,8 @@ import (
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // diffTimeout bounds a comparison: a fetch, a download, and a request for each object.

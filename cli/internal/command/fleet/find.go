@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/filter"
+	"github.com/leatdev/leat/internal/contract/filter"
 )
 
 // selection are the flags that select and order what a listing shows.

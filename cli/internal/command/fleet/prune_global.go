@@ -14,9 +14,9 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fleetcalls"
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 )
 
 // globalPrune lists the deletions that wait for an agreement of a global service.

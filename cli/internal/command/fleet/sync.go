@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/syncrequest"
+	"github.com/leatdev/leat/internal/contract/syncrequest"
 )
 
 // Sync is `leat sync`.

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/amount"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // kind is the kind of fleet sources.

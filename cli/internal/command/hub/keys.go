@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/hubsecrets"
 	"github.com/leatdev/leat/cli/internal/localtls"
 	"github.com/leatdev/leat/cli/internal/session"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // Keys is `leat keys`.

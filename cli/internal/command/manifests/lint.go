@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/lint"
 	"github.com/leatdev/leat/cli/internal/session"
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // Lint is `leat lint`.

@@ -20,9 +20,9 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/kubeapi"
 	"github.com/leatdev/leat/cli/internal/localrender"
-	"github.com/leatdev/leat/internal/document"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/document"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )

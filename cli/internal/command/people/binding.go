@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/lifetime"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/document"
+	"github.com/leatdev/leat/internal/contract/document"
 )
 
 // scope holds the flags that select a role and its scope, of a binding and of a token's limit.

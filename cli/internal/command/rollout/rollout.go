@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/leatdev/leat/cli/internal/settings"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/private"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/private"
 )
 
 // InUseError means that another leat up uses the folder.

@@ -8,9 +8,9 @@ import (
 	"context"
 	"os"
 
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/headroom"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/headroom"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/agent"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 	"github.com/leatdev/leat/services/agent/internal/wire"

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // Transport names the way in which a connection is carried.

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // rebuild makes a bundle from its base on disk and the downloaded delta. The store verifies the

@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas/casdisk"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // maxPartialHead bounds the first line of a partial's file.

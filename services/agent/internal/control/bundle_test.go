@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/cas/casdisk"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/report"

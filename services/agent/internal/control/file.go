@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 )
 
 // writeFile replaces a file atomically and durably. A reader sees the old content or the new. Only

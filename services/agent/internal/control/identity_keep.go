@@ -16,7 +16,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 // Keep stores small files outside of the data directory. They survive its loss, and other replicas

@@ -16,9 +16,9 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/wake"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
 )
 
 // vaultFile is the suffix of a vault's files. Drafts of files that are being written have another.

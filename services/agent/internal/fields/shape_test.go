@@ -6,7 +6,7 @@ package fields_test
 import (
 	"testing"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // TestShape applies a manifest as Leat, lets others change the object, and checks which part of the

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Rules are compiled rules in order of precedence. They are immutable and safe for concurrent use.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Record is the state of one service that survives restarts: its objects, and the inputs they were

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Wish is the request of an object's annotations about its deletion.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 )
 

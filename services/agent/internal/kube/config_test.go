@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/render"
 	configuration "github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"

@@ -18,9 +18,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/internal/testkit/await"
-	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/leatdev/leat/internal/flight"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/flight"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // refreshKinds is the minimum time between two requests for the API server's kinds, for all callers

@@ -4,7 +4,7 @@
 package kube_test
 
 import (
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 

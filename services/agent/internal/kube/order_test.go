@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"

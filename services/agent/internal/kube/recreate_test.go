@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 )
 
 const recreate = "leat.dev/recreate=enabled"

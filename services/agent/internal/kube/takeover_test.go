@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"

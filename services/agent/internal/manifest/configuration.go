@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/clusterref"
-	"github.com/leatdev/leat/internal/configref"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/clusterref"
+	"github.com/leatdev/leat/internal/contract/configref"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/confine"
 	"github.com/leatdev/leat/services/agent/internal/inventory"

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/clusterref"
+	"github.com/leatdev/leat/internal/contract/clusterref"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/sops"
 	"github.com/leatdev/leat/services/agent/internal/k8s"

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/syncrequest"
+	"github.com/leatdev/leat/internal/contract/syncrequest"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/leatdev/leat/internal/configref"
+	"github.com/leatdev/leat/internal/contract/configref"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Source is the origin of a part of an overview. A part is known once all of its sources are.

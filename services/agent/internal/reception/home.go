@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 const (

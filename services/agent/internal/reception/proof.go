@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // remembered is how long the id of a token is kept: the token's lifetime, and more than clocks may

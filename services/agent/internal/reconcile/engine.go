@@ -43,9 +43,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )

@@ -6,7 +6,7 @@ package report
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"

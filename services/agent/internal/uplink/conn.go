@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 

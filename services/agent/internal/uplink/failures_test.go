@@ -24,8 +24,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 

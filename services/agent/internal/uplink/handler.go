@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // kubernetesPrefix begins the paths of the cluster's API server.

@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/leatdev/leat/internal/proxyheader"
+	"github.com/leatdev/leat/internal/runtime/proxyheader"
 )
 
 // DefaultGroups is the pattern of the groups in which the hub may act unless the cluster's operator

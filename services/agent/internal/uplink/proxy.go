@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // errAnswered ends the rest of a request whose answer is complete, and errStalled one whose caller

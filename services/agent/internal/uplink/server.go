@@ -17,8 +17,8 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 var (

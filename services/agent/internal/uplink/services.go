@@ -19,9 +19,9 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/proxyheader"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
+	"github.com/leatdev/leat/internal/runtime/proxyheader"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // servicesPrefix begins the paths of services of the cluster.

@@ -24,7 +24,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )

@@ -10,11 +10,11 @@ package main
 import (
 	"context"
 
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/headroom"
-	"github.com/leatdev/leat/internal/memlimit"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/headroom"
+	"github.com/leatdev/leat/internal/runtime/memlimit"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/distributor"
 )
 

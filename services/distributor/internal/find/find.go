@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/filter"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/filter"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -6,8 +6,8 @@ package find
 import (
 	"slices"
 
-	"github.com/leatdev/leat/internal/filter"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/filter"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

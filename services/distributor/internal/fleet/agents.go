@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"

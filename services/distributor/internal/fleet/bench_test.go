@@ -14,8 +14,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"

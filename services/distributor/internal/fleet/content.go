@@ -6,8 +6,8 @@ package fleet
 import (
 	"context"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -10,11 +10,11 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/amount"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

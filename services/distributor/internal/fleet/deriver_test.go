@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"pgregory.net/rapid"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

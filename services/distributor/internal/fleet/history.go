@@ -6,7 +6,7 @@ package fleet
 import (
 	"slices"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
 

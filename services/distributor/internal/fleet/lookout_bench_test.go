@@ -11,7 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"

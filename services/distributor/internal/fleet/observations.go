@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

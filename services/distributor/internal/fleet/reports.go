@@ -9,7 +9,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -6,7 +6,7 @@ package fleet
 import (
 	"encoding/json"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -6,8 +6,8 @@ package fleet
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -4,7 +4,7 @@
 package problems
 
 import (
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/window"
+	"github.com/leatdev/leat/internal/contract/window"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // step decides at a tick.

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Defaults of a strategy.

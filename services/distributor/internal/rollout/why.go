@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // Stage is a member's stage.

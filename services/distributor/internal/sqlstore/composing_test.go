@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/config/compose/composetest"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"

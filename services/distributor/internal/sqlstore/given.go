@@ -11,7 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/configref"
+	"github.com/leatdev/leat/internal/contract/configref"
 	"github.com/leatdev/leat/services/distributor/internal/config/compose"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

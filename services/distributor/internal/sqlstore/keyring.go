@@ -16,7 +16,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

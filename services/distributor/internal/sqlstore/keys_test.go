@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 	"github.com/leatdev/leat/services/distributor/internal/keys/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

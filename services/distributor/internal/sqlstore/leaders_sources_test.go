@@ -17,9 +17,9 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

@@ -6,7 +6,7 @@ package sqlstore
 import (
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

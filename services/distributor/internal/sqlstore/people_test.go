@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

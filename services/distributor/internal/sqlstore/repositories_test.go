@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/fielderr"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

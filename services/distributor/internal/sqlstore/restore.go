@@ -15,7 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/distributor/internal/keys/backup"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

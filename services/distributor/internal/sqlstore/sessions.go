@@ -13,7 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

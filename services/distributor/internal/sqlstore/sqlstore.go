@@ -52,9 +52,9 @@ import (
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/private"
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/private"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

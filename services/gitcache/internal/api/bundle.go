@@ -11,8 +11,8 @@ import (
 	"connectrpc.com/connect"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

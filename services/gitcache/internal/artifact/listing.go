@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 

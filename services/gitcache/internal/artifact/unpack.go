@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 )
 
 // ErrArchive means that bytes are not an archive that Leat unpacks.

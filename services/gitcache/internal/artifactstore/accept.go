@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

@@ -25,8 +25,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/signers"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/signers"
 )
 
 // rulesVersion grows when signatures are verified in another way than before, so that all are asked

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/signers"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/signers"
 	"github.com/leatdev/leat/internal/testkit/signtest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/testkit/signtest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // Metrics counts questions. A nil Metrics counts nothing. It is listed in the service's README.md.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 

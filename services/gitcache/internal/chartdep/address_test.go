@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 )
 

@@ -40,9 +40,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/flight"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/flight"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/config"
 )
 
 // prefix begins the flags of the identity.

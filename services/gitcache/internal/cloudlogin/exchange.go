@@ -16,10 +16,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 )
 
 // registries are the hosts at which each cloud serves its registries. Everything below these domains

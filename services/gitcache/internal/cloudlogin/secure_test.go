@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/cloudlogin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/secret"
 )
 
 // document is one entry as it is written, with the names that Repository documents have.

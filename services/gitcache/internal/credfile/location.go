@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 )
 
 // location is a URL taken apart, so that prefixes end where hosts and folders end.

@@ -24,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/leatdev/leat/internal/flight"
+	"github.com/leatdev/leat/internal/kit/flight"
 )
 
 // DefaultAPI is the base URL of github.com's API.

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
 	"github.com/leatdev/leat/services/gitcache/internal/helmrepo"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

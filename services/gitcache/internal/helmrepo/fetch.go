@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/chartindex"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/internal/testkit/charttest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
 	"github.com/leatdev/leat/services/gitcache/internal/helmrepo"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )

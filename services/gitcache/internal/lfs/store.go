@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/kit/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

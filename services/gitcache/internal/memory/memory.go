@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/leatdev/leat/internal/memlimit"
+	"github.com/leatdev/leat/internal/runtime/memlimit"
 )
 
 const (

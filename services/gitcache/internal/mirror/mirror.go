@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 )
 
 // SharedCredential is for all repositories whose URL begins with a prefix, unless they have their

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 )
 
 var (

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/lease"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

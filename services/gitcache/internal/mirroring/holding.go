@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/upstream"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 )

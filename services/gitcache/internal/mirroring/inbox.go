@@ -6,7 +6,7 @@ package mirroring
 import (
 	"sync/atomic"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // offer asks the tenure, on its own replica, to hand the repository over.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 const (

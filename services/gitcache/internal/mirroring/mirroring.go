@@ -61,7 +61,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/internal/lease/leasemem"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/lease/leasemem"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

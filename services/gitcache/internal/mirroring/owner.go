@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

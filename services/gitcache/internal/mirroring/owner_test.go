@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

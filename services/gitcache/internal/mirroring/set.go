@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -6,7 +6,7 @@ package mirroring
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/lease"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )

@@ -15,8 +15,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/ociregistry/registryauth"
 )

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/ociregistry"
 )

@@ -20,7 +20,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 )
 
 // Entry is an object's place in a pack.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/signers"
+	"github.com/leatdev/leat/internal/kit/signers"
 )
 
 // Headers that hold signatures. Which of the two counts depends on the repository's hash; a

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/signers"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/signers"
 )
 
 // Policy selects what has to be signed, and by whom. It is immutable and may be used concurrently.

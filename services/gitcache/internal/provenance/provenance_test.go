@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 

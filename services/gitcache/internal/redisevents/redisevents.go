@@ -22,8 +22,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leatdev/leat/internal/lease/leaseredis"
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/lease/leaseredis"
+	"github.com/leatdev/leat/internal/kit/seal"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/seal"
 	"github.com/leatdev/leat/internal/testkit/redistest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

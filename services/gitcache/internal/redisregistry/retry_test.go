@@ -17,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 )

@@ -18,8 +18,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leatdev/leat/internal/durable"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

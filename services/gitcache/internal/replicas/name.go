@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
 )
 
 // Names makes and verifies the names of replicas in leases, heartbeats and events. A name is the

@@ -6,7 +6,7 @@ package selection
 import (
 	"encoding/binary"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // Hash hashes lists of texts so that no two sequences of lists hash alike.

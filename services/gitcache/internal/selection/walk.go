@@ -3,7 +3,7 @@
 
 package selection
 
-import "github.com/leatdev/leat/internal/ignore"
+import "github.com/leatdev/leat/internal/kit/ignore"
 
 // Named reports whether a folder is named, and so bundled as a whole.
 func (s *Selection) Named(folder string) bool { return s.folders[folder] }

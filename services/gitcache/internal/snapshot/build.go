@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/charts"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot/leaves"
 )

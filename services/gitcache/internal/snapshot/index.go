@@ -18,7 +18,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 )
 
 // rememberDigests bounds an index; maxIndexFile is when its file is begun again, from its newer

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // metrics are listed in the service's README.md.

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitconfig"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"

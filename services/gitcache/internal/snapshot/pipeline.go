@@ -8,7 +8,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // aheadBytes is how far reading a mirror may be ahead of compressing what was read.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/kit/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

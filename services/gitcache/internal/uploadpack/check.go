@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )

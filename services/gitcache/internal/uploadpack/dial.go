@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

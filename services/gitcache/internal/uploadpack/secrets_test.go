@@ -23,10 +23,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/leatdev/leat/internal/lease/leasemem"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/lease/leasemem"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
-	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

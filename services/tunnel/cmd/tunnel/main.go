@@ -7,10 +7,10 @@ package main
 import (
 	"context"
 
-	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/headroom"
-	"github.com/leatdev/leat/internal/memlimit"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/headroom"
+	"github.com/leatdev/leat/internal/runtime/memlimit"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/tunnel"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/internal/accessrule/rulewire"
+	"github.com/leatdev/leat/internal/contract/accessrule/rulewire"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // Reception sets how an agent waits for the hub to dial.

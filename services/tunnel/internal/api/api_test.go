@@ -14,9 +14,9 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // How many items a page holds.

@@ -12,11 +12,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/permission"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/permission"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 

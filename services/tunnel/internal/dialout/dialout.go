@@ -24,8 +24,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
+	"github.com/leatdev/leat/internal/runtime/h2"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 )

@@ -18,8 +18,8 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // feed is one watch of a cluster. Its fields up to mu never change.

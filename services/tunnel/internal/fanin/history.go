@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // entryOverhead is the cost of an entry in addition to its bytes.

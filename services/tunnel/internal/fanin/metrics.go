@@ -6,7 +6,7 @@ package fanin
 import (
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // Observe registers instruments that report the relay's counts.

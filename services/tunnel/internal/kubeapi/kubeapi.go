@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 )
 
 // AgentPrefix begins the paths at which an agent serves its API server. Calls to the agent, and to

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/permission"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 )
 
 // call is one request on its way, and what became of it.

@@ -14,9 +14,9 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // lingerTimeout is how long the rest of a body may keep a connection whose request was answered

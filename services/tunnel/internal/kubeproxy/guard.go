@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/timeouts"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // endAtDrain cancels a request with errDrained, grace after ending is closed. The returned function

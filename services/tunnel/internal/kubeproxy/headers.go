@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/leatdev/leat/internal/proxyheader"
+	"github.com/leatdev/leat/internal/runtime/proxyheader"
 )
 
 // Headers with details of an error.

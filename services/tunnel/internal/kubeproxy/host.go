@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // ByHost gives each cluster a host of its own, {label}.{domain}, at whose root its API is: some

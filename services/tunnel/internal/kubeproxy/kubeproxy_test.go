@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"

@@ -7,7 +7,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 const (

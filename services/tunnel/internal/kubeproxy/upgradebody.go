@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // upgradeBody is the body of an upgrade request. It has no byte before the cluster has agreed, and

@@ -9,8 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler

@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/runtime/h2"
 )
 
 // TestSecUploadsHoldNoMoreThanTheirMemory reserves room for bodies that the cluster does not read.

@@ -10,7 +10,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/leatdev/leat/internal/flight"
+	"github.com/leatdev/leat/internal/kit/flight"
 )
 
 // CacheParams set how long answers live. All fields are required.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule"
 )
 
 // extraBindings is the attribute with the bindings that allowed a request.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 

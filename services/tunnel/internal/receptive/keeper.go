@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/internal/rendezvous"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/lease"
+	"github.com/leatdev/leat/internal/kit/rendezvous"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Params are the arguments of New.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/kit/lease"
 )
 
 // paced is a store of leases that is asked for them, and given them back, at a bounded rate.

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/kit/lease"
+	"github.com/leatdev/leat/internal/kit/lease/leasemem"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 )
 

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/lease"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Why a tenure ends.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 )
 

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/moby/spdystream/spdy"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 )
 

@@ -3,7 +3,7 @@
 
 package redisroute
 
-import "github.com/leatdev/leat/internal/lease/leaseredis"
+import "github.com/leatdev/leat/internal/kit/lease/leaseredis"
 
 const (
 	// replicasKey is the sorted set of replicas, by the time in milliseconds until which each

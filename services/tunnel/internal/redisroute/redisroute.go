@@ -20,8 +20,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leatdev/leat/internal/redisconn"
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/runtime/redisconn"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // counts are the counters of a router.

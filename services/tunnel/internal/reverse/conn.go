@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/runtime/h2"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // TestF21StormIsSpread has all agents of a dead replica come at once, and again as they are told.

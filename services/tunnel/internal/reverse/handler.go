@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 

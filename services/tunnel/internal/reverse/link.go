@@ -18,8 +18,8 @@ import (
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 

@@ -9,7 +9,7 @@ package reverse
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/runtime/h2"
 )
 
 // DefaultSettings returns the default settings of the hub's side of agents' connections.

@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 

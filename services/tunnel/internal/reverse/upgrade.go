@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // Path is where agents connect.

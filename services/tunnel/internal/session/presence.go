@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Listener is told which sessions a table has. It is called without the table's lock, from the

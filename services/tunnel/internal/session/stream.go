@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Target is where a request goes and on whose behalf.

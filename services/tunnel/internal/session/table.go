@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 )
 
 // Limits bound what a table holds. All must be positive.

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// These are the limits of internal/serve. Without them the test would only compare settings.
+// These are the limits of internal/runtime/serve. Without them the test would only compare settings.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 5 * time.Minute

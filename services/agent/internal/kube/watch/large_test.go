@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 

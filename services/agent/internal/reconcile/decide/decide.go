@@ -23,8 +23,8 @@ package decide
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/window"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/window"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/window"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/window"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 

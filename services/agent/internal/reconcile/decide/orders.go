@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/window"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/window"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )

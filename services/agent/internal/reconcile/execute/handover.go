@@ -6,7 +6,7 @@ package execute
 import (
 	"context"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 

@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 const (

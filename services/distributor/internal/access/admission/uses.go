@@ -14,7 +14,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/accessrule"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

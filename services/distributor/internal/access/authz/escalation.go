@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

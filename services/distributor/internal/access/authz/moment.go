@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

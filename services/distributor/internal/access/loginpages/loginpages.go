@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/distributor/internal/access/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/access/trust"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

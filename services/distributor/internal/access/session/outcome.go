@@ -6,7 +6,7 @@ package session
 import (
 	"errors"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

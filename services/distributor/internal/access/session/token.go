@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

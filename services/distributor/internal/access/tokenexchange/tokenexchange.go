@@ -29,10 +29,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/services/distributor/internal/access/trust"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

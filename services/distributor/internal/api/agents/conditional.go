@@ -10,7 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 const (

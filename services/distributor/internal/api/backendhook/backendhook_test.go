@@ -23,7 +23,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/api/backendhook"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // maxRanges bounds the ranges of one answer. Each costs a part with headers of its own and a seek,

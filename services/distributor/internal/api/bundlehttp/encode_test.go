@@ -18,8 +18,8 @@ import (
 	"connectrpc.com/connect"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // TestSecEncodersAreFew takes the encoders that one cluster may have, and the replica's. A further

@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // noise does not compress.

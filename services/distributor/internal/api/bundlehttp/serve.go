@@ -8,9 +8,9 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 )
 
 // NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // tarFile is the content of a blob, which can be read from any byte on: to go back decompresses

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/api/bundlehttp"
 )
 

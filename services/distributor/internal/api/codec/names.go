@@ -6,8 +6,8 @@ package codec
 import (
 	"slices"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // parseNames returns the paths of references in documents of a project.

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/permission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

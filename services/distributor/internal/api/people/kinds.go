@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"

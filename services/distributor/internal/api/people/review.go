@@ -11,9 +11,9 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/accessrule/rulewire"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/accessrule"
+	"github.com/leatdev/leat/internal/contract/accessrule/rulewire"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/api/codec"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -27,11 +27,11 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/audit"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/instrument"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -7,8 +7,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/leatdev/leat/internal/serve"
-	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/kit/timeouts"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // HeartbeatInterval is how often a stream sends something when nothing happens.

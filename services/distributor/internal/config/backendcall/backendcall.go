@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 )
 
 // maxToken bounds the file of a token.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/cloud/sigv4"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud/sigv4"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 )
 

@@ -22,7 +22,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

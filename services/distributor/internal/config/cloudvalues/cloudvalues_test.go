@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/cloud"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/services/distributor/internal/config/cloudvalues"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"

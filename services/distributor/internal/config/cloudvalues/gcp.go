@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

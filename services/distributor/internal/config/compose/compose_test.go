@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/fielderr"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/config/compose"
 	"github.com/leatdev/leat/services/distributor/internal/config/compose/composetest"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"

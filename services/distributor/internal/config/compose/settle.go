@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 )
 

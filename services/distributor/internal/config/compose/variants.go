@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

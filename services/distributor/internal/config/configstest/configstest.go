@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 )

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 )
 

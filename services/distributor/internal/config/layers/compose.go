@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

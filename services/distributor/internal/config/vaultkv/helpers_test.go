@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 )
 
 func secretOf(text string) secret.Text { return secret.Text(text) }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/internal/testkit/vaulttest"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/config/configstest"

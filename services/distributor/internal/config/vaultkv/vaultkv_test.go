@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 	"github.com/leatdev/leat/internal/testkit/vaultdouble"
 	"github.com/leatdev/leat/services/distributor/internal/config/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"

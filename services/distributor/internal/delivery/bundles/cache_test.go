@@ -13,12 +13,12 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/cas/casdisk"
-	"github.com/leatdev/leat/internal/cas/casmem"
-	"github.com/leatdev/leat/internal/cas/castest"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/cas/casdisk"
+	"github.com/leatdev/leat/internal/contract/cas/casmem"
+	"github.com/leatdev/leat/internal/contract/cas/castest"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )

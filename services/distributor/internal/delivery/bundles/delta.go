@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/leatdev/leat/internal/flight"
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/kit/flight"
+	"github.com/leatdev/leat/internal/runtime/instrument"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
 

@@ -20,9 +20,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )
 

@@ -18,11 +18,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/cas/casmem"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/contract/cas/casmem"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )

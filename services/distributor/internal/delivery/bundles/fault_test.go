@@ -16,7 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/contract/cas/casdisk"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 )

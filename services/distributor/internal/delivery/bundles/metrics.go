@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/internal/contract/cas"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // scope names the package's tracer and meter.

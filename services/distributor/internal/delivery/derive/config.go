@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/leatdev/leat/internal/clusterref"
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/contract/clusterref"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/config/layers"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

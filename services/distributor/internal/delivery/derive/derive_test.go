@@ -15,10 +15,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -5,8 +5,8 @@ package gitsource
 
 import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/enumname"
-	"github.com/leatdev/leat/internal/upstream/upstreamwire"
+	"github.com/leatdev/leat/internal/contract/enumname"
+	"github.com/leatdev/leat/internal/contract/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )

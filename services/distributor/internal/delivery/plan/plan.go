@@ -15,8 +15,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

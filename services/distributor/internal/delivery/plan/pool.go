@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

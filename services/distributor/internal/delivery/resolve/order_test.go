@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

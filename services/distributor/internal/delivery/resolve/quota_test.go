@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 )
 

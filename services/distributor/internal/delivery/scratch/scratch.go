@@ -20,7 +20,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/contract/cas"
 )
 
 // Key names a file. Different keys have different names.

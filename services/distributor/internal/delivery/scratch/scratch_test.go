@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/scratch"
 )
 

@@ -28,7 +28,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/amount"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/election"

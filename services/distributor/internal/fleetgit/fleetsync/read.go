@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/seal"
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/seal"
+	"github.com/leatdev/leat/internal/kit/secret"
 )
 
 var (

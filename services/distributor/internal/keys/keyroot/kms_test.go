@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )

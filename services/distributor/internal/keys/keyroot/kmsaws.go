@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 )
 
 const awsKMS = "AWS KMS"

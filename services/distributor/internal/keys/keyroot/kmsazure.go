@@ -16,7 +16,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 )
 
 // KMSParams select which key of a cloud's key management service is the root.

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leatdev/leat/internal/cloud"
+	"github.com/leatdev/leat/internal/runtime/cloud"
 )
 
 const (

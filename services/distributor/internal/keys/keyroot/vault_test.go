@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/kit/seal"
 	"github.com/leatdev/leat/services/distributor/internal/keys/keyroot"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/instrument"
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/wake"
+	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 const (

@@ -31,7 +31,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/runtime/identity"
 )
 
 // ErrUnfinished means that the key was replaced a short time ago, and the rotation is still going

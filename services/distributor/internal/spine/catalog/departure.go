@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // DepartureState is the fate of a member of a global service that no longer meets its condition.

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // Derivations are the services that the hub derives from global services, as an Editor knows them. They

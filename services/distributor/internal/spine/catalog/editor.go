@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/syncrequest"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncrequest"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // MaxDocuments bounds one Apply.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/accessrule"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 

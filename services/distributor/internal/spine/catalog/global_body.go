@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/parameter"
 )
 

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 	"github.com/leatdev/leat/services/distributor/internal/spine/parameter"
 )

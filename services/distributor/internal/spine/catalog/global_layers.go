@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // ConfigLayer is the configuration of the template of a global service, or of one of its overrides.

@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // GrantLife is how long a cluster may read what it was granted.

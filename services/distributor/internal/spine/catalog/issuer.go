@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 

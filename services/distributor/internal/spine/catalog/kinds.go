@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/fleetdoc"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // Kind names a kind of catalogued object. The messages of package leat.fleet.v1 describe the kinds: see

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // AnnotationsFor returns the keys of the cluster's annotations that services of a project may know.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

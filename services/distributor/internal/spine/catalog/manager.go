@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // KindOfManager is the only kind of objects that manage others.

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // AdminGroup is the group whose members may do everything.

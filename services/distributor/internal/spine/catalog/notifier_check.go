@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 	"github.com/leatdev/leat/services/distributor/internal/spine/notice"
 )

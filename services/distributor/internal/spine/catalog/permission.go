@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/contract/accessrule"
+	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // Permission is one thing that people may do: a verb on a resource of the API group leat.dev.

@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Project is a part of the fleet with names of its own. Clusters, repositories and services belong

@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // stored returns an object as stored, and the project default even if it was never written.

@@ -6,8 +6,8 @@ package catalog
 import (
 	"context"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // MaxConfigSets bounds the sets that one project or one service lists.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/reason"
 )
 
 // Passes reports whether the reason is about the way to an answer rather than an answer: the

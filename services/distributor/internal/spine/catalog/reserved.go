@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // reservedDomain is the prefix of keys of labels and annotations that belong to the hub, and so is each

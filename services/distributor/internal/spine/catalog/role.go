@@ -9,8 +9,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/contract/accessrule"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 

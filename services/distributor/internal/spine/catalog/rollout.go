@@ -12,9 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )

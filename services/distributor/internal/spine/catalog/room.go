@@ -3,7 +3,7 @@
 
 package catalog
 
-import "github.com/leatdev/leat/internal/fielderr"
+import "github.com/leatdev/leat/internal/kit/fielderr"
 
 // Room is how many objects of one kind a project may have. The zero Room does not bound them.
 type Room struct {

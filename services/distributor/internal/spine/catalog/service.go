@@ -10,9 +10,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // Service is a workload that one cluster runs from one or more sources. Its name holds its cluster,

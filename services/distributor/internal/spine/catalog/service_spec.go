@@ -6,9 +6,9 @@ package catalog
 import (
 	"slices"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
 // MaxSources bounds the sources of one service.

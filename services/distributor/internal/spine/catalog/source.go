@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/contract/digest"
 )
 
 // Source names content of a repository at a ref, and where it lies in the service's tree. It is

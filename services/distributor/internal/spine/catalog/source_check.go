@@ -12,10 +12,10 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/ignore"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/fielderr"
+	"github.com/leatdev/leat/internal/kit/ignore"
 )
 
 const (

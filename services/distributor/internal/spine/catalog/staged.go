@@ -8,8 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // StagedSpec is the part of a service's spec that decides what the service runs. Under a rollout policy it

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/amount"
-	"github.com/leatdev/leat/internal/renderstep"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/kit/amount"
 )
 
 // maxChanges bounds the phrases about one spec.

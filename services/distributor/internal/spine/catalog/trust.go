@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/expression"
-	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/contract/expression"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // Use is a place where a document names an object whose content is then delivered: a repository, a set

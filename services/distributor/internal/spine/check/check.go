@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/internal/fielderr"
-	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/kit/fielderr"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 )
 
 // The bounds, in bytes.

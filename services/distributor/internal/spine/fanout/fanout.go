@@ -11,7 +11,7 @@ package fanout
 import (
 	"sync"
 
-	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/distributor/internal/spine/setmap"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

@@ -38,9 +38,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/objectname"
-	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 

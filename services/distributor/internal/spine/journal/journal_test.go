@@ -19,10 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/leatdev/leat/internal/audit"
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 )

@@ -14,7 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/contract/expression"
 )
 
 // Kind names what happened. Receivers see it, so its values are a contract.

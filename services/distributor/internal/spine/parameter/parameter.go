@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/contract/expression"
 )
 
 const (

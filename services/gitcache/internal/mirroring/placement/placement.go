@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/internal/kit/rendezvous"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/internal/kit/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/placement"
 )
 

@@ -11,7 +11,7 @@ package schedule
 import (
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/kit/backoff"
 )
 
 const (

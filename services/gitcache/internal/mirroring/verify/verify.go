@@ -25,9 +25,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/signers"
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/signers"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"

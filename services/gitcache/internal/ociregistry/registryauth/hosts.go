@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 )
 
 // knownRealm returns the token server of a public registry whose realm is at another host.

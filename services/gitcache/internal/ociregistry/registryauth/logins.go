@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 

@@ -29,7 +29,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/runtime/dialguard"
 )
 
 // Params bound where a route may lead.

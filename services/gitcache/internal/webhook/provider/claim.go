@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/kit/secret"
 )
 
 // maxSkew is how far the time of a generic webhook may be from this replica's.

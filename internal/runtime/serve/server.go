@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/leatdev/leat/internal/runtime/h2"
+)
+
+// The limits of a connection. A stream may last for days, so there is no read and no write timeout;
+// a peer that is gone is noticed by pings, one that does not read by the write timeout of its
+// connection.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 5 * time.Minute
+	maxHeaderBytes    = 64 << 10
+
+	// defaultMaxStreams is how many streams one connection can begin at once, before anything can
+	// bound it: about 16 KiB each. Proxies at the edge of networks commonly have 100.
+	defaultMaxStreams = 100
+	// defaultReceiveWindow bounds what a stalled upload holds in memory.
+	defaultReceiveWindow = 512 << 10
+	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait
+	// for each other, and uploads of other connections do not wait.
+	connectionWindow = 64 << 20
+	defaultReadFrame = 64 << 10
+
+	pingAfter        = 15 * time.Second
+	pingTimeout      = 15 * time.Second
+	writeByteTimeout = 30 * time.Second
+)
+
+func newServer(base context.Context, handler http.Handler, logger *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           Grown(handler),
+		Protocols:         protocols,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          defaultMaxStreams,
+			MaxReceiveBufferPerStream:     defaultReceiveWindow,
+			MaxReceiveBufferPerConnection: connectionWindow,
+			MaxReadFrameSize:              defaultReadFrame,
+			SendPingTimeout:               pingAfter,
+			PingTimeout:                   pingTimeout,
+			WriteByteTimeout:              writeByteTimeout,
+		},
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog: log.New(errorLog(func(level slog.Level, message, detail string) {
+			logger.LogAttrs(base, level, message, slog.String("detail", detail))
+		}), "", 0),
+	}
+}
+
+// errorLog receives net/http's messages. A panic in a handler is our defect; the rest is peers that
+// misbehave.
+type errorLog func(level slog.Level, message, detail string)
+
+func (l errorLog) Write(line []byte) (int, error) {
+	level, message := slog.LevelDebug, "connection failed"
+	if bytes.Contains(line, []byte("panic serving")) {
+		level, message = slog.LevelError, "handler panicked"
+	}
+	l(level, message, string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
+// newPublic returns the server of the public listener.
+func (p *Params) newPublic(base context.Context) (*http.Server, error) {
+	trusted, err := parseProxies(p.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	strangers, err := newAnonymous(p.Config, trusted, p.Logger, p.Meter)
+	if err != nil {
+		return nil, err
+	}
+	server := newServer(base, p.Public, p.Logger)
+	server.HTTP2.SendPingTimeout = cmp.Or(p.PingAfter, pingAfter)
+	server.HTTP2.MaxReceiveBufferPerStream = cmp.Or(p.ReceiveWindow, defaultReceiveWindow)
+	server.HTTP2.MaxReadFrameSize = cmp.Or(p.ReadFrame, defaultReadFrame)
+	server.HTTP2.MaxConcurrentStreams = cmp.Or(p.MaxStreams, defaultMaxStreams)
+	strangers.install(server)
+	server.Handler = trusted.wrap(server.Handler)
+	return server, nil
+}
+
+// serve blocks until the server is shut down, which is the error http.ErrServerClosed.
+func (p *Params) serve(server *http.Server, listener net.Listener) error {
+	if p.TLSCertFile != "" {
+		listener = h2.CoalesceAll(listener) // for connections of agents, which internal/runtime/h2 takes over
+	}
+	if p.ProxyProtocol {
+		trusted, err := parseProxies(p.TrustedProxies)
+		if err != nil {
+			return err
+		}
+		listener = trusted.listen(listener)
+	}
+	listener = turnListener{listener}
+	if p.TLSCertFile == "" {
+		return server.Serve(listener)
+	}
+	certificates, err := loadCertificates(p.TLSCertFile, p.TLSKeyFile)
+	if err != nil {
+		return err
+	}
+	server.TLSConfig = certificates.config()
+	return server.ServeTLS(listener, "", "")
+}
