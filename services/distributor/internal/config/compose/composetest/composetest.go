@@ -146,6 +146,9 @@ func (s subject) problem(t *testing.T, when, name string, want reason.Reason, wa
 	if got != want || stored.ConfigWaits != waits {
 		t.Errorf("%s: %s has the problem %v and waits %t, want %v and %t", when, name, stored.ConfigProblem, stored.ConfigWaits, want, waits)
 	}
+	if waits && stored.ConfigDigest == "" {
+		t.Errorf("%s: %s waits for nothing: it has no digest", when, name)
+	}
 	return stored.ConfigProblem
 }
 
@@ -242,6 +245,10 @@ func testMasks(t *testing.T, s subject) {
 	}
 	s.Put(t, service("app", &catalog.Config{}, "low"))
 	s.want(t, "no mask", "app", texts{"A": "2", "B": "low", "C": "low"})
+	s.Put(t, service("app", &catalog.Config{References: texts{"A": "hub://low/NONE?", "B": "hub://low/NONE?", "C": "hub://low/NONE?"}}, "low"))
+	if s.want(t, "nothing but masks", "app", texts{}) == "" {
+		t.Error("a configuration whose values are all missing has no digest")
+	}
 }
 
 // testLosses shows what a service loses, and what it keeps.
@@ -427,6 +434,10 @@ func testHeld(t *testing.T, s subject) {
 	if app.ConfigName == "" || app.ConfigName != other.ConfigName || app.ConfigDigest == other.ConfigDigest {
 		t.Errorf("got the names %q and %q, want one name and two digests", app.ConfigName, other.ConfigName)
 	}
+	s.Put(t, service("third", &catalog.Config{Values: texts{"PATH": "shop/a"}, References: texts{"P": "vault://shop/b#password"}}))
+	if third := s.Service(t, "third@one").ConfigName; third == "" || third == app.ConfigName {
+		t.Errorf("got the name %q, want another one for another reference", third)
+	}
 	s.Hold(t, "app@one")
 	if s.want(t, "held at its own", "app", was) != digest || s.Service(t, "app@one").HeldConfig != nil {
 		t.Error("holding a service at its own configuration changes it")
@@ -479,6 +490,9 @@ func testShares(t *testing.T, s subject) {
 	s.Put(t, platform())
 	s.want(t, "taken back", "app", texts{"A": "open"})
 	s.problem(t, "taken back", "app", reason.ConfigMissing, true)
+	if name := s.Service(t, "app@one").ConfigName; name != "" {
+		t.Errorf("got the name %q of a configuration that refers to a missing value", name)
+	}
 	s.Put(t, platform("open"))
 	if s.want(t, "shared again", "app", texts{"A": "open", "B": "open"}) != digest {
 		t.Error("the content from before has another digest")

@@ -24,8 +24,8 @@ import (
 // ErrFailed is the error of a call that FailCall names.
 var ErrFailed = errors.New("the store fails")
 
-// Memory is a hub in memory. An edit settles all services and variants, not only the ones that it
-// affects. It is for one goroutine.
+// Memory is a hub in memory. An edit of objects settles all services and variants, and an answer of a
+// back end the ones that refer to it. It is for one goroutine.
 type Memory struct {
 	state
 
@@ -105,22 +105,30 @@ func (m *Memory) number() {
 	}
 }
 
-// settle settles everything in an edit.
-func (m *Memory) settle(ctx context.Context) (isChanged bool, err error) {
-	var uids []string
+// settle settles services and variants, by uid or id, of which that is true.
+func (m *Memory) settle(ctx context.Context, isAffected func(id string) bool) (isChanged bool, err error) {
+	var uids, ids []string
 	for _, object := range m.objects {
-		if service, ok := object.(*catalog.Service); ok {
+		if service, ok := object.(*catalog.Service); ok && isAffected(service.UID) {
 			uids = append(uids, service.UID)
 		}
 	}
+	for id := range m.variants {
+		if isAffected(id) {
+			ids = append(ids, id)
+		}
+	}
 	slices.Sort(uids)
+	slices.Sort(ids)
 	isChanged, err = compose.Settle(ctx, m, m.at, uids)
 	if err != nil {
 		return false, err
 	}
-	hasChanged, err := compose.SettleVariants(ctx, m, m.at, slices.Sorted(maps.Keys(m.variants)))
+	hasChanged, err := compose.SettleVariants(ctx, m, m.at, ids)
 	return isChanged || hasChanged, err
 }
+
+func everything(string) bool { return true }
 
 // Apply is Put with its error.
 func (m *Memory) Apply(ctx context.Context, objects ...catalog.Object) error {
@@ -130,7 +138,7 @@ func (m *Memory) Apply(ctx context.Context, objects ...catalog.Object) error {
 			object.Meta().UID = string(object.Key().Kind) + "-" + object.Key().Name
 			m.objects[object.Key()] = object
 		}
-		_, err := m.settle(ctx)
+		_, err := m.settle(ctx, everything)
 		return err
 	})
 }
@@ -174,7 +182,7 @@ func (m *Memory) change(t *testing.T, backend, path string, change func(*compose
 		change(&entry)
 		m.entries[key] = entry
 		var err error
-		isChanged, err = m.settle(t.Context())
+		isChanged, err = m.settle(t.Context(), func(id string) bool { return slices.Contains(m.links[id], key) })
 		return err
 	})
 	if err != nil {
@@ -221,7 +229,7 @@ func (m *Memory) editHolds(t *testing.T, edit func(uid string) error, service st
 		if err := edit(m.service(service).UID); err != nil {
 			return err
 		}
-		_, err := m.settle(t.Context())
+		_, err := m.settle(t.Context(), everything)
 		return err
 	})
 	if err != nil {
