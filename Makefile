@@ -77,7 +77,7 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down quick test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -91,6 +91,10 @@ demo: system $(BIN)/leat ## Record the demo of README again, from a real leat up
 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
+
+quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no program of ours, without the race detector, where something changed
+	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
+		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
 test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
