@@ -8,7 +8,7 @@
 # are left out, because they read what Git tracks, which Go does not see: their stored result may be old.
 set -eu
 prefix=github.com/leatdev/leat
-servers="$prefix/internal/(localkube|testkit/(gittest|giteatest|nginxtest|postgrestest|program|redistest|registrytest|vaulttest))"
+servers="$prefix/internal/(runtime/localkube|testkit/(gittest|giteatest|nginxtest|postgrestest|program|redistest|registrytest|vaulttest))"
 without="$prefix/(render/wasm|test/release|test/arch)"
 CGO_ENABLED=0 go list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}} {{end}}' work |
 	grep -E '^[^ ]*\.test ' | grep -vE "^$without\.test " | grep -vE " $servers " | sed 's/\.test .*//'
