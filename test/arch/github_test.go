@@ -71,3 +71,18 @@ func TestDependabotKnowsEveryModule(t *testing.T) {
 		t.Errorf(".github/dependabot.yml (-modules +listed):\n%s", diff)
 	}
 }
+
+// TestCodeOwnersOwnSomething refuses a path of CODEOWNERS that a move has left behind: GitHub ignores it without a word, and
+// nobody would be asked to review what moved.
+func TestCodeOwnersOwnSomething(t *testing.T) {
+	t.Parallel()
+	for number, line := range readLines(t, ".github/CODEOWNERS") {
+		path, isPath := strings.CutPrefix(strings.SplitN(line, " ", 2)[0], "/")
+		if !isPath {
+			continue
+		}
+		if !slices.ContainsFunc(trackedFiles(t), func(file string) bool { return strings.HasPrefix(file, path) }) {
+			t.Errorf(".github/CODEOWNERS:%d: there is no %s", number+1, path)
+		}
+	}
+}
