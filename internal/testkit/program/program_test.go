@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 func TestCompile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path, err := program.Compile(t.Context(), dir, "../../localkube/cmd/leat-kube")
+	path, err := program.Compile(t.Context(), dir, "../../runtime/localkube/cmd/leat-kube")
 	if err != nil || path != filepath.Join(dir, "leat-kube") {
 		t.Fatalf("got %q, %v, want leat-kube in %s", path, err, dir)
 	}
