@@ -25,6 +25,6 @@ func main() {
 		alone = raced
 	}
 	for _, path := range alone {
-		fmt.Println(path)
+		fmt.Fprintln(os.Stdout, path)
 	}
 }
