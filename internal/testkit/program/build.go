@@ -39,16 +39,17 @@ func Build(t testing.TB, name string) string {
 	}
 }
 
-// Compile compiles the command of a folder, such as ./cmd/leat, into the folder dir, and returns
-// the path of the program, which has the name of the command's folder. The error contains the
-// compiler's output. Concurrent calls need folders of their own.
+// Compile compiles the command of a folder, such as ./cmd/leat, into the folder dir, which need not
+// exist, and returns the path of the program, which has the name of the command's folder. The error
+// contains the compiler's output. Concurrent calls need folders of their own.
 //
 // Like the shipped ones, the program has neither the race detector, whatever the test has, nor cgo,
 // so that `make build`, linters and all tests share compiled packages. It has no symbols, so that
 // it links in half the time; traces keep their names and lines.
 //
 // Go keeps a linked program only for `go run`. Compile makes `go run` copy the program instead of
-// running it, so a program that several packages of tests need is linked once.
+// running it, so a program that several packages of tests need is linked once. A program that is
+// running under that path keeps running; the new one is another file.
 func Compile(ctx context.Context, dir, command string) (string, error) {
 	at, err := filepath.Abs(command)
 	if err != nil {
@@ -58,7 +59,10 @@ func Compile(ctx context.Context, dir, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	run := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "-ldflags=-s", "-exec=cp", ".", binary)
+	if err := os.MkdirAll(filepath.Dir(binary), 0o750); err != nil {
+		return "", fmt.Errorf("compile %s: %w", command, err)
+	}
+	run := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "-ldflags=-s", "-exec=cp -f", ".", binary)
 	run.Dir = at
 	run.Env = append(run.Environ(), "CGO_ENABLED=0")
 	if out, err := run.CombinedOutput(); err != nil {
