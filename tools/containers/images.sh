@@ -136,8 +136,8 @@ k3s() {
 	name=$(named rancher/k3s)
 	mkdir -p "$work/root/opt/kubernetes/www"
 	# A line for each file, in the order of their names below /opt/kubernetes.
-	go -C "$top/internal" run ./localkube/cmd/leat-kube build 2>/dev/null >"$work/files"
-	CGO_ENABLED=0 go -C "$top/internal" build -trimpath -buildvcs=false -ldflags=-s -o "$work/leat-kube" ./localkube/cmd/leat-kube
+	go -C "$top/internal" run ./runtime/localkube/cmd/leat-kube build >"$work/files"
+	CGO_ENABLED=0 go -C "$top/internal" build -trimpath -buildvcs=false -ldflags=-s -o "$work/leat-kube" ./runtime/localkube/cmd/leat-kube
 	inputs=$(cat "$work/files" "$work/leat-kube" "$here/k3s.sh" "$here/kubelet.yaml" | sum -)
 	isCurrent "$name" "$inputs" && return
 	"$here/root.sh" "$work/root"
