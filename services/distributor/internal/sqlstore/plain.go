@@ -6,6 +6,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -73,7 +74,7 @@ func plainTableOf[R any, P interface {
 		row.put(metaRow(object.Meta(), t.revision))
 		*row.text() = text
 		query := t.sql.NewInsert().Model(row).ModelTableExpr("? AS ?TableAlias", bun.Ident(name))
-		return translate("write object", t.replaceBy(ctx, query, "uid", append(metaEdited, "spec")...))
+		return translate("write object", t.replaceBy(ctx, query, "uid", slices.Concat(metaEdited, []string{"spec"})...))
 	}
 	k.collect = func(ctx context.Context, query *bun.SelectQuery, changes *catalog.Changes) error {
 		var rows []P
@@ -92,37 +93,52 @@ func plainTableOf[R any, P interface {
 	return k
 }
 
-// plainObject fills an empty object from its row.
+// plainObject fills an empty object from its row. As in other tables, an empty text is an empty spec.
 func plainObject(row textRow, object catalog.Plain) (catalog.Plain, error) {
 	*object.Meta() = row.metadata()
+	if *row.text() == "" {
+		return object, nil
+	}
 	return object, decode("spec", *row.text(), object.SpecAt())
 }
 
-// makePlainTables makes the tables of plain kinds that no migration has made: a new plain kind needs none. Whatever such
-// a table holds stays.
-func makePlainTables(ctx context.Context, db bun.IDB) error {
+// makePlainTables makes the tables of plain kinds that no migration has made: a new plain kind needs none. It leaves a
+// table alone that is there. To make an index that exists would wait for the edits of other replicas, and let later edits
+// wait for itself.
+func makePlainTables(ctx context.Context, db *bun.DB) error {
 	for _, kind := range catalog.Kinds() {
 		name, _, ok := catalog.PlainTable(kind)
 		if !ok {
 			continue
 		}
-		columns, indexes := "", []string{"revision"}
-		if kind.InProject() {
-			columns, indexes = "project TEXT NOT NULL, ", append(indexes, "project")
+		if _, err := db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0"); err == nil {
+			continue
 		}
-		statements := []string{"CREATE TABLE IF NOT EXISTS " + name + ` (
+		err := db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return makePlainTable(ctx, tx, name, kind.InProject()) })
+		if err != nil {
+			return fmt.Errorf("make table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func makePlainTable(ctx context.Context, tx bun.Tx, name string, isInProject bool) error {
+	columns, indexes := "", []string{"revision"}
+	if isInProject {
+		columns, indexes = "project TEXT NOT NULL, ", append(indexes, "project")
+	}
+	statements := []string{"CREATE TABLE " + name + ` (
     uid TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, ` + columns + `labels TEXT NOT NULL, annotations TEXT NOT NULL, spec TEXT NOT NULL,
     resource_version BIGINT NOT NULL, generation BIGINT NOT NULL, revision BIGINT NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL,
     created_by TEXT NOT NULL DEFAULT '', updated_by TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
     manager TEXT NOT NULL DEFAULT '', manager_uid TEXT NOT NULL DEFAULT ''
 )`}
-		for _, column := range indexes {
-			statements = append(statements, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s_%s ON %s (%s)", name, column, name, column))
-		}
-		for _, statement := range statements {
-			if _, err := db.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("make table %s: %w", name, err)
-			}
+	for _, column := range indexes {
+		statements = append(statements, fmt.Sprintf("CREATE INDEX %s_%s ON %s (%s)", name, column, name, column))
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
 		}
 	}
 	return nil
