@@ -66,8 +66,7 @@ TEST = tools/test/run.sh
 
 # Packages whose tests need a program that takes minutes to compile, such as a Vault, or that take minutes themselves.
 # `make slow` runs these tests, and writes docs/design/slow-tests.md.
-# Each of them asks for LEAT_SLOW. CI has its page written elsewhere, because a run leaves the tree as it is.
-SLOWPAGE ?= docs/design/slow-tests.md
+# Each of them asks for LEAT_SLOW.
 SLOW = $(addprefix ./,$(sort $(dir $(shell git grep -l 'Getenv("LEAT_SLOW")' -- '*_test.go'))))
 
 # Packages with generated code.
@@ -121,7 +120,7 @@ slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reac
 	@tools/vault/build.sh >/dev/null
 	@tools/sops/build.sh >/dev/null
 	@failed=0; RERUNS=0 LEAT_SLOW=1 $(TEST) slow "$(SLOW)" $(FAST) -count=1 -timeout 20m -run '^TestSlow' || failed=1; \
-		$(GO) run ./test/runs/cmd/leat-runs -record $(SLOWPAGE) -commit "$$(git describe --always --dirty)" .test/slow.events.json; exit $$failed
+		$(GO) run ./test/runs/cmd/leat-runs -record docs/design/slow-tests.md -commit "$$(git describe --always --dirty)" .test/slow.events.json; exit $$failed
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

@@ -22,7 +22,7 @@ type Record map[Test]Entry
 const recordHead = `# Slow tests
 
 ` + "`make slow`" + ` runs the tests that need a real Vault, Gitea, Prometheus or sops, or that take minutes, and writes this page.
-CI calls it where its hour allows, and a workflow does every night.
+A workflow does so every night.
 A row says when the test passed for the last time, and at which commit.
 A test that fails, or that lacks a program such as npm, keeps its row.
 Commit the page after a run.
