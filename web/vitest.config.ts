@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { playwright } from "@vitest/browser-playwright";
+import { defineConfig, mergeConfig } from "vitest/config";
+import vite from "./vite.config.ts";
+
+// Debian's browser, because Playwright's own is a download of its own. As root it runs without its sandbox.
+const chromium = playwright({
+  launchOptions: {
+    executablePath: process.env.LEAT_CHROMIUM ?? "/usr/bin/chromium",
+    chromiumSandbox: process.getuid?.() !== 0,
+  },
+});
+
+export default mergeConfig(
+  vite,
+  defineConfig({
+    test: {
+      // A busy machine is slow, not broken: only a hang reaches these.
+      testTimeout: 120_000,
+      hookTimeout: 120_000,
+      projects: [
+        { extends: true, test: { name: "unit", environment: "node", include: ["{src,build,test}/**/*.test.ts"] } },
+        {
+          extends: true,
+          test: {
+            name: "browser",
+            include: ["{src,test}/**/*.test.tsx"],
+            browser: {
+              enabled: true,
+              provider: chromium,
+              headless: true,
+              screenshotFailures: false,
+              instances: [{ browser: "chromium", viewport: { width: 1280, height: 900 } }],
+            },
+          },
+        },
+      ],
+    },
+  }),
+);
