@@ -5,10 +5,9 @@ package bundlehttp
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/leatdev/leat/internal/contract/bundle"
+	"github.com/leatdev/leat/internal/runtime/serve"
 )
 
 // tarType is the media type of a bundle's content.
@@ -62,12 +61,12 @@ func (f form) name() string {
 // A client that names a media type gets it. Another one that knows encodings gets the tar in its
 // preferred one, and will undo it. All others get the file: they save a bundle, which zstd unpacks.
 func choose(header http.Header) (form, bool) {
-	accept := elementsOf(header["Accept"])
-	file := accept.weight(0, bundle.MediaType, "application/*", "*/*")
-	tar := accept.weight(0, tarType, "application/*", "*/*")
+	accept := serve.PreferencesOf(header["Accept"])
+	file := accept.Weight(0, bundle.MediaType, "application/*", "*/*")
+	tar := accept.Weight(0, tarType, "application/*", "*/*")
 	values, encodes := header["Accept-Encoding"]
-	encodings := elementsOf(values)
-	none := encodings.weight(least, "identity", "*")
+	encodings := serve.PreferencesOf(values)
+	none := encodings.Weight(least, "identity", "*")
 	if !encodes {
 		none = 1
 	}
@@ -82,7 +81,7 @@ func choose(header http.Header) (form, bool) {
 	for _, f := range codings {
 		weight := none
 		if coding := f.coding(); coding != "" {
-			weight = encodings.weight(0, coding, "x-"+coding, "*") // x-gzip is an old name of gzip
+			weight = encodings.Weight(0, coding, "x-"+coding, "*") // x-gzip is an old name of gzip
 		}
 		if weight > most {
 			best, most = f, weight
@@ -94,58 +93,3 @@ func choose(header http.Header) (form, bool) {
 // least is the weight of what a header allows without naming it. Named weights have three digits at
 // most.
 const least = 0.0001
-
-// elements are the parts of an Accept header or of one of its kind.
-type elements []element
-
-type element struct {
-	name   string // in lower case
-	weight float64
-}
-
-// elementsOf reads the lines of a header. Elements with an invalid weight are skipped, parameters
-// other than the weight are ignored.
-func elementsOf(lines []string) elements {
-	var found elements
-	for _, line := range lines {
-		for part := range strings.SplitSeq(line, ",") {
-			name, parameters, _ := strings.Cut(part, ";")
-			name = strings.ToLower(strings.TrimSpace(name))
-			weight, ok := weightOf(parameters)
-			if name != "" && ok {
-				found = append(found, element{name, weight})
-			}
-		}
-	}
-	return found
-}
-
-// weightOf reads the parameter q, which is 1 where it is missing.
-func weightOf(parameters string) (float64, bool) {
-	for parameter := range strings.SplitSeq(parameters, ";") {
-		key, value, _ := strings.Cut(parameter, "=")
-		if !strings.EqualFold(strings.TrimSpace(key), "q") {
-			continue
-		}
-		weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		return weight, err == nil && weight >= 0 && weight <= 1
-	}
-	return 1, true
-}
-
-// weight returns the weight of the first existing name: the most exact one comes first. Of a name
-// that occurs twice the higher weight counts.
-func (e elements) weight(otherwise float64, names ...string) float64 {
-	for _, name := range names {
-		most, found := 0.0, false
-		for _, element := range e {
-			if element.name == name {
-				most, found = max(most, element.weight), true
-			}
-		}
-		if found {
-			return most
-		}
-	}
-	return otherwise
-}
