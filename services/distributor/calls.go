@@ -36,8 +36,9 @@ type calls struct {
 	server *rpc.Server
 	// recorder records the calls of people.
 	recorder connect.Interceptor
-	// pages handles what people's browsers ask for, and passes everything else on. Nil: nothing is.
-	pages func(next http.Handler) http.Handler
+	// pages handle what people's browsers open, and pass everything else on. Links of other sites lead to them, so the
+	// rules for calls from other origins do not hold there.
+	pages []func(next http.Handler) http.Handler
 }
 
 // handler returns the handler of everything that wings serve.
@@ -67,8 +68,8 @@ func (s *spine) handler(wings []wing) (http.Handler, error) {
 		}
 	}
 	handler := origins.Wrap(c.mux)
-	if c.pages != nil {
-		handler = c.pages(handler)
+	for _, before := range c.pages {
+		handler = before(handler)
 	}
 	return handler, nil
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/ui"
 )
 
 const (
@@ -200,16 +200,10 @@ func checkPublicURL(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" ||
-		u.Scheme != "https" && (u.Scheme != "http" || !isOwnMachine(u.Hostname())) {
+		u.Scheme != "https" && (u.Scheme != "http" || !crossorigin.IsOwnMachine(u.Hostname())) {
 		return fmt.Errorf("--distributor-public-url: got %q, want https://HOST without a path", text)
 	}
 	return nil
-}
-
-// isOwnMachine reports whether browsers treat a host as safe without TLS.
-func isOwnMachine(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && address.IsLoopback()
 }
 
 // databaseURL returns the database: the given one, or the file in the data folder.
@@ -219,6 +213,9 @@ func (c *Config) databaseURL() string {
 
 // publicURL returns the base URL of this service for browsers, without a slash at its end.
 func (c *Config) publicURL() string { return strings.TrimRight(c.PublicURL, "/") }
+
+// uiURL returns where the web UI is, as far as the hub knows its own address.
+func (c *Config) uiURL() string { return c.publicURL() + ui.Path }
 
 // redirectURI returns what identity providers send people back to; empty without a public URL.
 func (c *Config) redirectURI() string {

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/private"
 	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/ui"
 )
 
 // agentFrame bounds what each agent's connection holds after a report of everything, of which there are ten
@@ -96,8 +97,16 @@ func (s *spine) wings() ([]wing, error) {
 	if err != nil {
 		return nil, err
 	}
-	persons := s.openPeople(content)
-	wings := []wing{s.fleetWing(), s.keysWing(persons), s.objectsWing(persons), content.wing(s)}
+	build, err := ui.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	web, err := ui.New(build, s.tel.Meter(scope))
+	if err != nil {
+		return nil, err
+	}
+	persons := s.openPeople(content, web)
+	wings := []wing{s.fleetWing(), s.keysWing(persons), s.objectsWing(persons), content.wing(s), uiWing(web)}
 	for _, open := range []func() (wing, error){
 		func() (wing, error) { return s.openAgents(persons) },
 		s.openSignIn,

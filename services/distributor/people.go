@@ -15,13 +15,18 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+	"github.com/leatdev/leat/services/distributor/internal/ui"
 )
 
 // rolloutWait is how long the answer to an edit waits for its rollout: a person sits before it.
 const rolloutWait = 3 * time.Second
 
 // openPeople returns the calls of people about objects of every kind.
-func (s *spine) openPeople(content *delivery) *people.Service {
+func (s *spine) openPeople(content *delivery, web *ui.UI) *people.Service {
+	uiURL := ""
+	if web.IsBuilt() {
+		uiURL = s.cfg.uiURL()
+	}
 	return people.New(people.Deps{
 		View: s.view, Editor: s.editor, Enrolments: s.store, People: s.store, Uses: s.uses, History: s.store, Grants: s.store,
 		Bundles: content.cache, Resolver: content.loop, Mirrors: content.source, Issuer: s.issuer, JoinTokens: s.joinTokens,
@@ -32,7 +37,7 @@ func (s *spine) openPeople(content *delivery) *people.Service {
 		},
 		Logger: s.logger,
 		Settings: people.Settings{
-			Version: app.Version(), TunnelURL: s.cfg.TunnelURL, RedirectURI: s.cfg.redirectURI(),
+			Version: app.Version(), TunnelURL: s.cfg.TunnelURL, RedirectURI: s.cfg.redirectURI(), UIURL: uiURL,
 			RolloutWait: cmp.Or(s.cfg.Intervals.RolloutWait, rolloutWait),
 		},
 	})
@@ -49,6 +54,11 @@ func (s *spine) objectsWing(persons *people.Service) wing {
 		},
 		work: []func(context.Context) error{s.uses.Run, s.records.Run},
 	}
+}
+
+// uiWing serves the web UI.
+func uiWing(web *ui.UI) wing {
+	return wing{mount: func(c *calls) { c.pages = append(c.pages, web.Before) }}
 }
 
 // fleetWing keeps the fleet in memory as the store has it.

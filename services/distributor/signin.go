@@ -52,6 +52,6 @@ func (s *spine) openSignIn() (wing, error) {
 		path, handler := fleetv1connect.NewSessionServiceHandler(service, c.server.Options(c.recorder)...)
 		c.mux.Handle(path, sessions.Protect(c.server.Guard(handler)))
 		c.mux.Handle(tokenexchange.Pattern, exchange)
-		c.pages = pages.Before
+		c.pages = append(c.pages, pages.Before)
 	}}, nil
 }

@@ -102,6 +102,7 @@ var speakers = []string{
 	"services/distributor/internal/keys/keyroot",
 	"services/distributor/internal/notify/notifysink",
 	"services/distributor/internal/spine/journal",
+	"services/distributor/internal/ui",
 	"services/gitcache/internal/backend",
 	"services/gitcache/internal/cloudlogin",
 	"services/gitcache/internal/githubapp",
@@ -226,6 +227,7 @@ var rules = []rule{
 		"access", "config", "delivery", "rollout", "notify", "fleetgit", "keys", "find", "problems"),
 	floor("searches are about rows that they are given", "find", "access"),
 	floor("problems are those of rows", "problems", "rollout", "find"),
+	floor("the web UI is files and headers, and calls the hub from the browser", "ui"),
 	floor("states come from ports of wings", "standing", "config", "rollout", "notify", "fleetgit", "problems"),
 	{
 		from: []string{"services/distributor/internal/api/...", "services/distributor/internal/access/loginpages"},
@@ -296,7 +298,7 @@ func floor(why, part string, may ...string) rule {
 	var others []string
 	for _, name := range []string{
 		"spine", "access", "config", "delivery", "rollout", "notify", "fleetgit", "keys",
-		"sqlstore", "fleet", "find", "problems", "standing", "api",
+		"sqlstore", "fleet", "find", "problems", "standing", "api", "ui",
 	} {
 		if name != part && name != "spine" && !slices.Contains(may, name) {
 			others = append(others, "./"+of(name))

@@ -17,7 +17,7 @@ import (
 
 const (
 	sessionCookie = "__Host-leat-session"
-	ownPage       = "/ui/a-page-of-the-hub"
+	ownPage       = "/a-page-of-the-hub" // of its origin, and without a policy of its own
 )
 
 // call returns a script that makes a call in a page, with the page's cookies, and resolves to the
@@ -139,7 +139,7 @@ func TestSecOtherOriginsInABrowser(t *testing.T) {
 					frame.onload = () => done(true); form.submit() })`, home+procedure, encoding))
 			}
 		}
-		for _, path := range []string{"/login", "/device", ownPage, "/clusters/berlin/version"} {
+		for _, path := range []string{"/login", "/device", "/ui/", ownPage, "/clusters/berlin/version"} {
 			// No frame shows a page of the hub to another origin's script.
 			if read := script[string](t, attack, fmt.Sprintf(`new Promise(done => {
 				const frame = document.createElement('iframe'); frame.src = %q; document.body.append(frame);

@@ -13,6 +13,7 @@ package crossorigin
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -108,6 +109,14 @@ func foreign(r *http.Request, origin string) bool {
 func sameHost(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// IsOwnMachine reports whether browsers treat a host, which is named without a port, as safe without
+// TLS.
+func IsOwnMachine(host string) bool {
+	address, err := netip.ParseAddr(host)
+	host = strings.ToLower(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && address.IsLoopback()
 }
 
 func isPreflight(r *http.Request) bool {

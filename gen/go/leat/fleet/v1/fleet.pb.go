@@ -77,7 +77,10 @@ type GetServerInfoResponse struct {
 	// The caller's subject.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The caller's groups.
-	Groups        []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Where the web UI is: an address, or a path of this server if the hub has no public URL. Empty if this build of the hub has no
+	// web UI.
+	UiUrl         string `protobuf:"bytes,5,opt,name=ui_url,json=uiUrl,proto3" json:"ui_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -138,6 +141,13 @@ func (x *GetServerInfoResponse) GetGroups() []string {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *GetServerInfoResponse) GetUiUrl() string {
+	if x != nil {
+		return x.UiUrl
+	}
+	return ""
 }
 
 // SyncServiceRequest names the service.
@@ -1116,13 +1126,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
 	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\x82\x01\n" +
+	"\x14GetServerInfoRequest\"\x99\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"H\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\x12\x15\n" +
+	"\x06ui_url\x18\x05 \x01(\tR\x05uiUrl\"H\n" +
 	"\x12SyncServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +

@@ -93,6 +93,8 @@ type Settings struct {
 	// RedirectURI is the URL to which identity providers send people back. Empty: the hub has no
 	// public URL.
 	RedirectURI string
+	// UIURL is where the web UI is; a path where the hub has no public URL. Empty: the program has no web UI.
+	UIURL string
 	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it, which another replica may
 	// begin. None begins while another one is under way, or while something of the edit is missing.
 	RolloutWait time.Duration
