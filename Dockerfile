@@ -8,7 +8,8 @@
 #   docker build --build-arg SERVICE=gitcache --target git …                                  with git, for LEAT_GITCACHE_BACKEND=git
 #   docker build --target demo-git -t ghcr.io/leatdev/leat/demo-git:0.1.0-dev .               the demo repository of docker-compose.yml
 #
-# deploy/images.env has the names.
+# deploy/images.env has the names. `make ui` comes first: the distributor and the command line embed the web UI, if its build is
+# in the checkout.
 #
 # VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY and GOFLAGS are for builds behind a module
 # proxy of your own. `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.

@@ -76,26 +76,36 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down quick test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down ui ui-test ui-dev quick test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and a demo repository (Ctrl-C ends it)
+up: system ui-if-possible $(BIN)/leat ## Start the whole of Leat here, with a real cluster and a demo repository (Ctrl-C ends it; NO_UI=1 leaves the web UI out)
 	@$(BIN)/leat up $(ARGS)
 
-demo: system $(BIN)/leat ## Record the demo of README again, from a real leat up on the usual ports, into docs/start
+demo: system ui-if-possible $(BIN)/leat ## Record the demo of README again, from a real leat up on the usual ports, into docs/start
 	@$(GO) run ./cli/cmd/leat-demo -leat $(BIN)/leat -out docs/start
 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
+ui: ## Build the web UI, which the distributor embeds, if something in web/ changed
+	@tools/ui.sh build
+
+ui-test: browser ## Run the tests of the web UI, some of them in Chromium
+	@echo "==> npm test (the web UI)"
+	@tools/ui.sh run test
+
+ui-dev: ## Serve the web UI at http://leat.localhost:5173/ui/ with live updates, before a leat up that runs (LEAT_DEV_HUB: another hub)
+	@LEAT_DEV_HUB=$${LEAT_DEV_HUB:-http://leat.localhost:8700} tools/ui.sh run dev
+
 quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no program of ours, without the race detector, where something changed
 	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
 		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
-test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),$(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order
+test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),ui ui-test $(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order, and those of the web UI
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; alone=$$( { $(GO) list work | grep -E '^$(OUTSIDE)$$'; $(SEQUENTIAL); } | sort -u); \
@@ -138,11 +148,13 @@ fuzz: ## Run every fuzz target, for FUZZTIME each
 bench: system ## Run the benchmarks beside their peers and print the tables of bench/RESULTS.md (never part of ci)
 	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(ARGS) $(PKG) | tee /dev/stderr | $(GO) run ./bench/cmd/benchtable
 
-lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go and proto
+lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go, proto and the web UI
 	@$(GO) vet $(GENERATED) # the linter has all of vet's checks, and reports none in generated code
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do echo "==> lint $${m#$(CURDIR)/}"; (cd "$$m" && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 	@$(BIN)/buf lint
 	@$(BIN)/buf format --diff --exit-code
+	@echo "==> lint web"
+	@tools/ui.sh run lint
 
 fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
@@ -153,6 +165,7 @@ prose: ## Count the habits of translated English that test/arch bounds, by habit
 
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
+	@tools/ui.sh run generate
 	@$(MAKE) --no-print-directory docs manifests authorities
 
 reasons: ## Generate internal/contract/reason from reason.proto
@@ -177,14 +190,14 @@ tidy: ## Tidy every go.mod, and require the versions that the workspace selects
 	@$(GO) work sync
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && GOWORK=off $(GO) mod tidy) || exit 1; done
 
-build: ## Build the deployables and the command line into .bin
+build: ui ## Build the deployables and the command line into .bin
 	@for s in gitcache distributor tunnel agent; do $(GO) build -trimpath -o $(BIN)/$$s ./services/$$s/cmd/$$s || exit 1; done
 	@$(GO) build -trimpath -o $(BIN)/leat ./cli/cmd/leat
 
 sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom
 	@$(GO) run ./test/supply/cmd/leat-supply sbom $(BIN)/sbom $(BIN)/gitcache $(BIN)/distributor $(BIN)/tunnel $(BIN)/agent $(BIN)/leat
 
-release: ## Make a release into dist/: archives, images, charts, SBOMs, provenance, checksums (VERSION=v0.1.0-rc.1, ARGS)
+release: ui ## Make a release into dist/: archives, images, charts, SBOMs, provenance, checksums (VERSION=v0.1.0-rc.1, ARGS)
 	@$(GO) run ./test/release/cmd/leat-release $(ARGS) "$$VERSION"
 
 vulncheck: ## Check the modules of each program for known advisories, also those of the database that LEAT_VULNDB names
@@ -201,6 +214,11 @@ ci: ## What CI runs
 	@.ci/run
 
 # --- what the verbs need -------------------------------------------------------------------------------------------------
+
+# Without a node that could build it, leat works without its web UI.
+.PHONY: ui-if-possible
+ui-if-possible:
+	@[ -n "$(NO_UI)" ] || tools/ui.sh build || { [ $$? = 3 ] && echo "==> leat has no web UI, for want of Node.js"; }
 
 .PHONY: $(BIN)/leat
 $(BIN)/leat:
@@ -221,12 +239,12 @@ grpcurl: ## Build the grpcurl with which examples are tried, once
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, openssl, nginx)
 	@tools/system.sh
 
-containers: ## Build the images and run docker-compose.yml on a Docker engine, and deliver through it (as root on Debian; SERVICES, ARGS)
+containers: ui ## Build the images and run docker-compose.yml on a Docker engine, and deliver through it (as root on Debian; SERVICES, ARGS)
 	@tools/containers/ready.sh
 	@$(GO) run ./internal/runtime/localkube/cmd/leat-kube build >/dev/null
 	@tools/containers/run.sh $(ARGS)
 
-node: ## Build the images, start a Kubernetes node, and install the charts on it as they are shipped (as root on Debian; ARGS)
+node: ui ## Build the images, start a Kubernetes node, and install the charts on it as they are shipped (as root on Debian; ARGS)
 	@tools/containers/node/run.sh $(ARGS)
 
 browser: ## Install Chromium, with which tests sign people in, if missing
