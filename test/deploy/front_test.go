@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/leatdev/leat/internal/contract/hubroutes"
 	"github.com/leatdev/leat/internal/testkit/nginxtest"
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
@@ -104,17 +105,33 @@ func (f *front) reaches(t *testing.T, path string) string {
 // the chart leads, and nowhere else.
 func TestSecFrontLeadsWhereTheRoutesLead(t *testing.T) {
 	t.Parallel()
-	routed := map[string]string{}
+	routed, exact := map[string]string{}, map[string]string{}
 	objects := render(t, installations()["external"])
 	for _, part := range []string{"people", "ui", "agents", "webhooks"} {
 		for _, rule := range object[networkingv1.Ingress](t, objects, "Ingress/leat-"+part).Spec.Rules {
 			for _, path := range rule.HTTP.Paths {
-				routed[path.Path] = path.Backend.Service.Name
+				if *path.PathType == networkingv1.PathTypeExact {
+					exact[path.Path] = path.Backend.Service.Name
+				} else {
+					routed[path.Path] = path.Backend.Service.Name
+				}
 			}
 		}
 	}
+	listed, listedExact := map[string]string{}, map[string]string{}
+	for _, route := range hubroutes.All() {
+		if route.IsExact {
+			listedExact[route.Path] = string(route.Service)
+		} else {
+			listed[route.Path] = string(route.Service)
+		}
+	}
+	delete(routed, "/leat.tunnel.v1.TunnelService/Connect") // of agents, whose host may be another one
+	if !maps.Equal(routed, listed) || !maps.Equal(exact, listedExact) {
+		t.Errorf("the chart routes\n%v, %v, want\n%v, %v as package hubroutes lists", routed, exact, listed, listedExact)
+	}
 	want := map[string]string{ // by the path
-		"/": "", "/metrics": "", "/healthz": "", "/readyz": "", "/tunnel/v1/hop/x": "", "/tunnel/v1/connect/": "tunnel",
+		"/": "distributor", "/metrics": "", "/healthz": "", "/readyz": "", "/tunnel/v1/hop/x": "", "/tunnel/v1/connect/": "tunnel",
 		"/v1/bundles/../../leat.gitcache.v1.GitCacheService/Fetch":        "",
 		"/v1/bundles/%2e%2e/%2e%2e/leat.gitcache.v1.GitCacheService/Next": "",
 		"/%6ceat.gitcache.v1.GitCacheService/Fetch":                       "", "//leat.gitcache.v1.GitCacheService/Fetch": "",

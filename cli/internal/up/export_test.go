@@ -5,11 +5,15 @@ package up
 
 import (
 	"context"
+	"crypto/x509"
+	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/up/report"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/contract/hubroutes"
 )
 
 // RepoName is tested on its own.
@@ -35,7 +39,7 @@ func Listen(ctx context.Context, address string) (addresses []net.Addr, closeAll
 	if err != nil {
 		return nil, nil, err
 	}
-	return []net.Addr{l.distributor.Addr(), l.tunnel.Addr(), l.gitcache.Addr(), l.git.Addr()}, l.Close, nil
+	return []net.Addr{l.front.Addr(), l.tunnel.Addr(), l.gitcache.Addr(), l.git.Addr()}, l.Close, nil
 }
 
 // Tracker is an exported tracker.
@@ -51,3 +55,8 @@ func (t Tracker) Observe(now time.Time, service *fleetv1.Service) (report.Servic
 
 // Judged reports whether the outcome of all services is known.
 func (t Tracker) Judged(now time.Time) bool { return t.t.judged(now) }
+
+// NewFront returns the front of services at these URLs.
+func NewFront(urls map[hubroutes.Service]string, roots *x509.CertPool) (http.Handler, error) {
+	return newFront(urls, roots, slog.New(slog.DiscardHandler))
+}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/runtime/config"
+	"github.com/leatdev/leat/internal/runtime/crossorigin"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpc"
 	"github.com/leatdev/leat/internal/runtime/serve"
@@ -39,8 +41,12 @@ const (
 	startTimeout = time.Minute
 	// refreshTimeout bounds how long a push waits until the hub has been notified of it.
 	refreshTimeout = 3 * time.Second
+	// browserName is the hub's name in browsers, which resolve it without DNS.
+	browserName = "leat.localhost"
 	// soloLease is how long gitcache's leases last. There are no other replicas that need time.
 	soloLease = 2 * time.Second
+	// loopback is where the front calls from: it names its callers in X-Forwarded-For.
+	loopback = "127.0.0.0/8"
 )
 
 // hub is the hub of this run, whose services listen on the ports.
@@ -77,11 +83,28 @@ func (h *hub) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := h.startFront(ctx); err != nil {
+		return err
+	}
 	h.tell("hub", "ready at "+h.url())
 	return nil
 }
 
-func (h *hub) url() string { return urlOf("http", h.ports.distributor) }
+// url returns the URL of the front.
+func (h *hub) url() string { return urlOf("http", h.ports.front) }
+
+// publicURL returns the URL of the front for browsers, or "" if they would keep no session there:
+// without TLS they do for this machine alone. The name is one of this machine's to every browser,
+// and keeps cookies from other servers that listen on it.
+func (h *hub) publicURL() string {
+	u, err := url.Parse(h.url())
+	if err != nil || !crossorigin.IsOwnMachine(u.Hostname()) {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(browserName, u.Port())
+}
+
+func (h *hub) distributorURL() string { return urlOf("http", h.ports.distributor) }
 
 func (h *hub) tunnelURL() string { return urlOf("https", h.ports.tunnel) }
 
@@ -179,6 +202,8 @@ func (h *hub) startDistributor(ctx context.Context, _ string) error {
 		"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + h.dir.Path("catalog.db"),
 		"LEAT_DISTRIBUTOR_DATA_DIR":     h.dir.Path("distributor"),
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  h.dir.AdminToken,
+		"LEAT_DISTRIBUTOR_PUBLIC_URL":   h.publicURL(),
+		"LEAT_TRUSTED_PROXIES":          loopback,
 		"LEAT_TUNNEL_URL":               h.tunnelURL(),
 		"LEAT_GITCACHE_URL":             h.gitcacheURL(),
 		// Receivers of notifications, back ends and identity providers that are tried run on this machine.
@@ -201,7 +226,8 @@ func (h *hub) startTunnel(ctx context.Context, redisURL string) error {
 	}
 	cfg := tunnel.Config{PeerListener: peers}
 	err = h.configureHub("tunnel", &cfg, map[string]string{
-		"LEAT_DISTRIBUTOR_URL":      h.url(),
+		"LEAT_DISTRIBUTOR_URL":      h.distributorURL(),
+		"LEAT_TRUSTED_PROXIES":      loopback,
 		"LEAT_REDIS_URL":            redisURL,
 		"LEAT_TUNNEL_ADVERTISE_URL": urlOf("https", peers),
 		"LEAT_TUNNEL_PEER_CA_FILE":  h.certs.CA,
@@ -276,16 +302,25 @@ func poll(ctx context.Context, interval time.Duration, try func() error) error {
 }
 
 func (h *hub) httpClient() (*http.Client, error) {
+	roots, err := h.roots()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+	}, nil
+}
+
+// roots returns the hub's own authority.
+func (h *hub) roots() (*x509.CertPool, error) {
 	authority, err := os.ReadFile(h.certs.CA)
 	if err != nil {
 		return nil, fmt.Errorf("read authority: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	return &http.Client{
-		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
-	}, nil
+	return roots, nil
 }
 
 func ready(ctx context.Context, c *http.Client, url string) error {

@@ -30,7 +30,7 @@ type Options struct {
 	Binaries   string // folder with binaries of a control plane; empty means none
 	Mirror     string // base URL to download releases from; empty means upstream, and NoDownload that nothing is downloaded
 
-	Listen      string        // host:port of the distributor; the other services use the following ports
+	Listen      string        // host:port of the front; the services use the following ports
 	DataDir     string        // where all files are kept
 	WaitTimeout time.Duration // how long the first delivery may take before the summary is shown without it
 	Verbose     bool          // also log to LogOutput
@@ -39,7 +39,7 @@ type Options struct {
 // NoDownload is the Mirror with which nothing is downloaded.
 const NoDownload = "off"
 
-// DefaultListen is where the distributor listens.
+// DefaultListen is where the front listens.
 const DefaultListen = "127.0.0.1:8700"
 
 // DefaultDataDir is below the working directory: easy to find, easy to remove.

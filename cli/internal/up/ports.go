@@ -13,17 +13,19 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 )
 
-// extraPorts is how many ports after the distributor's are used.
+// extraPorts is how many ports after the front's are used.
 const extraPorts = 3
 
 // listeners are the ports of a hub. They are opened before anything is started: an occupied port is
 // the most common reason why a hub cannot start, and the cheapest one to find.
 type listeners struct {
-	distributor, tunnel, gitcache, git net.Listener
+	front, tunnel, gitcache, git net.Listener
+	// distributor is on the loopback interface, and reached through the front.
+	distributor net.Listener
 }
 
-// listen opens the distributor's port and the following ones. Port 0 makes the kernel choose all of
-// them. The git server is always on the loopback interface, because it requires no password.
+// listen opens the front's port and the following ones. Port 0 makes the kernel choose all of them.
+// The git server is always on the loopback interface, because it requires no password.
 func listen(ctx context.Context, address string) (*listeners, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -38,7 +40,7 @@ func listen(ctx context.Context, address string) (*listeners, error) {
 		part, host string
 		listener   *net.Listener
 	}{
-		{"the hub", host, &l.distributor},
+		{"the hub", host, &l.front},
 		{"the tunnel", host, &l.tunnel},
 		{"the git cache", host, &l.gitcache},
 		{"the demo repository", "127.0.0.1", &l.git},
@@ -50,6 +52,9 @@ func listen(ctx context.Context, address string) (*listeners, error) {
 		if *want.listener, err = listenOn(ctx, want.part, net.JoinHostPort(want.host, strconv.Itoa(number))); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
+	}
+	if l.distributor, err = listenOn(ctx, "the distributor", "127.0.0.1:0"); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return &l, nil
 }
@@ -73,7 +78,7 @@ func cause(err error) error {
 // Close closes the ports that no server has taken over.
 func (l *listeners) Close() error {
 	var errs []error
-	for _, listener := range []net.Listener{l.distributor, l.tunnel, l.gitcache, l.git} {
+	for _, listener := range []net.Listener{l.front, l.tunnel, l.gitcache, l.git, l.distributor} {
 		if listener == nil {
 			continue
 		}
