@@ -70,10 +70,15 @@ func Parse(text string) (Digest, error) {
 
 // String returns the text form that [Parse] reads, or "" for the zero Digest.
 func (d Digest) String() string {
+	var room [len(prefix) + 2*Size]byte
+	return string(d.appendText(room[:0]))
+}
+
+func (d Digest) appendText(to []byte) []byte {
 	if d.IsZero() {
-		return ""
+		return to
 	}
-	return prefix + hex.EncodeToString(d.sum[:])
+	return hex.AppendEncode(append(to, prefix...), d.sum[:])
 }
 
 // Hex returns the 64 lower-case hexadecimal digits without the algorithm, or "" for the zero
@@ -101,9 +106,14 @@ func (d Digest) Compare(other Digest) int {
 	return bytes.Compare(d.sum[:], other.sum[:])
 }
 
+// AppendText implements [encoding.TextAppender] with the text of String, and never fails.
+func (d Digest) AppendText(to []byte) ([]byte, error) {
+	return d.appendText(to), nil
+}
+
 // MarshalText implements [encoding.TextMarshaler]; the zero Digest becomes the empty text.
 func (d Digest) MarshalText() ([]byte, error) {
-	return []byte(d.String()), nil
+	return d.appendText(nil), nil
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler]. Unlike [Parse] it reads the empty text as

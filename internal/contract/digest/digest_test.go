@@ -136,3 +136,23 @@ func TestVerifierPassesErrors(t *testing.T) {
 		t.Errorf("verify against the zero digest: got %v, want a mismatch", err)
 	}
 }
+
+func TestSequenceReadsTextsAndBuffersAlike(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("more than a sequence has room for at first, ", 20)
+	texts, buffers := digest.NewSequence("first"), digest.NewSequence("first")
+	for _, text := range []string{"", "a", long, digest.FromBytes(nil).String()} {
+		texts.Text(text)
+		buffer := []byte(text)
+		buffers.TextBytes(buffer)
+		clear(buffer) // the sequence has read it
+	}
+	texts.Number(7)
+	buffers.Number(7)
+	if got, want := buffers.Digest(), texts.Digest(); got != want {
+		t.Errorf("got %s of buffers, want %s of texts", got, want)
+	}
+	if got := digest.NewSequence("first", "", "a").Digest(); got == digest.NewSequence("first", "a", "").Digest() {
+		t.Errorf("two orders have one digest, %s", got)
+	}
+}

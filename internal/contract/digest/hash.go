@@ -34,6 +34,8 @@ func (e *MismatchError) Is(target error) bool {
 // one with [NewHasher].
 type Hasher struct {
 	hash hash.Hash
+	// sum is where Digest computes. A local would be allocated by every call.
+	sum [Size]byte
 }
 
 var _ io.Writer = (*Hasher)(nil)
@@ -50,9 +52,8 @@ func (h *Hasher) Write(p []byte) (int, error) {
 
 // Digest returns the digest of everything written so far. More can be written afterwards.
 func (h *Hasher) Digest() Digest {
-	var d Digest
-	h.hash.Sum(d.sum[:0])
-	return d
+	h.hash.Sum(h.sum[:0])
+	return Digest{sum: h.sum}
 }
 
 // NewVerifier returns a reader that passes r through and, when r ends, compares the digest of the

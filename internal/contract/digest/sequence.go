@@ -11,11 +11,14 @@ import "encoding/binary"
 type Sequence struct {
 	hasher  *Hasher
 	scratch []byte
+	// room is the first memory of scratch, in which most values fit.
+	room [128]byte
 }
 
 // NewSequence returns a sequence that begins with these texts.
 func NewSequence(texts ...string) *Sequence {
 	s := &Sequence{hasher: NewHasher()}
+	s.scratch = s.room[:0]
 	for _, text := range texts {
 		s.Text(text)
 	}
@@ -24,6 +27,15 @@ func NewSequence(texts ...string) *Sequence {
 
 // Text adds a text.
 func (s *Sequence) Text(text string) {
+	add(s, text)
+}
+
+// TextBytes is Text for a text that is in a buffer. It does not keep the buffer.
+func (s *Sequence) TextBytes(text []byte) {
+	add(s, text)
+}
+
+func add[T string | []byte](s *Sequence, text T) {
 	s.scratch = binary.BigEndian.AppendUint64(s.scratch[:0], uint64(len(text)))
 	s.scratch = append(s.scratch, text...)
 	_, _ = s.hasher.Write(s.scratch) // never fails

@@ -30,6 +30,19 @@ func (e encoder) flag(b bool) {
 	e.Number(0)
 }
 
+// uid and digest take texts, as Text does, which they write into memory of their own.
+func (e encoder) uid(uid catalog.UID) {
+	var room [36]byte
+	text, _ := uid.AppendText(room[:0]) // never fails
+	e.TextBytes(text)
+}
+
+func (e encoder) digest(d digest.Digest) {
+	var room [80]byte
+	text, _ := d.AppendText(room[:0]) // never fails
+	e.TextBytes(text)
+}
+
 // value takes the JSON of a value that consists of structs, lists, scalars and maps with text keys,
 // which encoding/json sorts, and so has but one. Its field names are hashed.
 func (e encoder) value(v any) {
@@ -112,7 +125,7 @@ func versionOf(cluster string, own ClusterPart, entries []*Entry) string {
 	e.Number(int64(len(entries)))
 	for _, entry := range entries {
 		e.Text(entry.Name)
-		e.Text(entry.UID.String())
+		e.uid(entry.UID)
 		e.Text(entry.Digest)
 		e.Text(entry.SyncRequest)
 	}
@@ -136,7 +149,7 @@ func (c *Content) digest() string {
 	e.Text(c.SpecDigest)
 	e.Number(int64(len(c.Bundles)))
 	for _, bundle := range c.Bundles {
-		e.Text(bundle.Digest.String())
+		e.digest(bundle.Digest)
 	}
 	// The number of bundles marks their end, so that this needs no mark of its own, and services
 	// without a configuration keep the digests that they had before there were any.

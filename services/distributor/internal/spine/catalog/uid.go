@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"encoding/hex"
 	"strings"
 	"unique"
 
@@ -41,6 +42,22 @@ func (u UID) String() string {
 	default:
 		return u.id.String()
 	}
+}
+
+// AppendText implements [encoding.TextAppender] with the text of String, and never fails.
+func (u UID) AppendText(to []byte) ([]byte, error) {
+	if u.id == uuid.Nil {
+		return append(to, u.String()...), nil
+	}
+	start := 0
+	for i, end := range []int{4, 6, 8, 10, 16} { // the groups of RFC 9562
+		if i > 0 {
+			to = append(to, '-')
+		}
+		to = hex.AppendEncode(to, u.id[start:end])
+		start = end
+	}
+	return to, nil
 }
 
 // Equal is ==, for what compares deeply.

@@ -25,6 +25,9 @@ func FuzzUID(f *testing.F) {
 		if got := catalog.UIDOf(a).String(); got != a {
 			t.Errorf("%q: got %q", a, got)
 		}
+		if got, err := catalog.UIDOf(a).AppendText([]byte("uid ")); err != nil || string(got) != "uid "+a {
+			t.Errorf("%q: appended %q, %v", a, got, err)
+		}
 		if got := catalog.UIDOf(a) == catalog.UIDOf(b); got != (a == b) {
 			t.Errorf("%q and %q: got that they are equal: %v", a, b, got)
 		}
