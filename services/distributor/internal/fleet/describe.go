@@ -64,6 +64,7 @@ func (v *View) Get(key catalog.Key) (Record, bool) {
 func (v *View) List(q Query) (records []Record, more bool) {
 	objects, more := v.list(q)
 	record := tellers[v.byKind[q.Kind].place()].record
+	records = make([]Record, 0, len(objects))
 	for _, object := range objects {
 		records = append(records, record(v, object))
 	}

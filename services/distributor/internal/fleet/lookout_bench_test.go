@@ -37,7 +37,9 @@ func BenchmarkLook(b *testing.B) {
 	for i := range clusters {
 		all.Clusters = append(all.Clusters, cluster(clusterName(i)))
 		for j := range services {
-			all.Services = append(all.Services, service(objectname.ServicePath(fmt.Sprint("app-", j), clusterName(i)), clusterName(i), benchSource(j)))
+			s := service(objectname.ServicePath(fmt.Sprint("app-", j), clusterName(i)), clusterName(i), benchSource(j))
+			s.UID = uidOf(i, j+1) // a UUID, as objects have
+			all.Services = append(all.Services, s)
 		}
 	}
 	refresh(all)

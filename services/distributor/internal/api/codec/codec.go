@@ -27,49 +27,49 @@ type codec struct {
 	// read returns the object that a message of the kind describes. The error is a *fielderr.Error.
 	read func(proto.Message) (catalog.Object, error)
 	// show returns the message of a record of the kind. It has no secret.
-	show func(fleet.Record) proto.Message
+	show func(*fleet.Record) proto.Message
 }
 
 // codecs has every kind.
 var codecs = map[catalog.Kind]codec{
-	catalog.KindProject: codecOf(projectOf, func(o *catalog.Project, r fleet.Record) *fleetv1.Project {
+	catalog.KindProject: codecOf(projectOf, func(o *catalog.Project, r *fleet.Record) *fleetv1.Project {
 		return projectMessage(o, r.Project, r.Bundles)
 	}),
-	catalog.KindCluster: codecOf(clusterOf, func(o *catalog.Cluster, r fleet.Record) *fleetv1.Cluster {
+	catalog.KindCluster: codecOf(clusterOf, func(o *catalog.Cluster, r *fleet.Record) *fleetv1.Cluster {
 		return clusterMessage(o, r.Cluster)
 	}),
-	catalog.KindRepository: codecOf(repositoryOf, func(o *catalog.Repository, r fleet.Record) *fleetv1.Repository {
+	catalog.KindRepository: codecOf(repositoryOf, func(o *catalog.Repository, r *fleet.Record) *fleetv1.Repository {
 		return repositoryMessage(o, r.Mirror)
 	}),
 	catalog.KindConfigBackend: plainCodec(backendOf, backendMessage),
 	catalog.KindConfigSet:     plainCodec(configSetOf, configSetMessage),
-	catalog.KindService: codecOf(ServiceOf, func(o *catalog.Service, r fleet.Record) *fleetv1.Service {
+	catalog.KindService: codecOf(ServiceOf, func(o *catalog.Service, r *fleet.Record) *fleetv1.Service {
 		return serviceMessage(o, r.Service)
 	}),
 	catalog.KindUser: plainCodec(UserOf, userMessage),
 	catalog.KindRole: plainCodec(RoleObjectOf, roleObjectMessage),
-	catalog.KindAccessBinding: codecOf(BindingOf, func(o *catalog.AccessBinding, r fleet.Record) *fleetv1.AccessBinding {
+	catalog.KindAccessBinding: codecOf(BindingOf, func(o *catalog.AccessBinding, r *fleet.Record) *fleetv1.AccessBinding {
 		return bindingMessage(o, r.Binding)
 	}),
-	catalog.KindIdentityProvider: codecOf(providerOf, func(o *catalog.IdentityProvider, r fleet.Record) *fleetv1.IdentityProvider {
+	catalog.KindIdentityProvider: codecOf(providerOf, func(o *catalog.IdentityProvider, r *fleet.Record) *fleetv1.IdentityProvider {
 		return providerMessage(o, r.Provider)
 	}),
 	catalog.KindTrustRule: plainCodec(trustRuleOf, trustRuleMessage),
 	catalog.KindNotifier:  plainCodec(notifierOf, notifierMessage),
-	catalog.KindGlobalService: codecOf(globalOf, func(o *catalog.GlobalService, r fleet.Record) *fleetv1.GlobalService {
+	catalog.KindGlobalService: codecOf(globalOf, func(o *catalog.GlobalService, r *fleet.Record) *fleetv1.GlobalService {
 		return globalMessage(o, r.Global)
 	}),
 	catalog.KindRolloutPolicy: plainCodec(rolloutPolicyOf, rolloutPolicyMessage),
 	catalog.KindFleetSource:   plainCodec(fleetSourceOf, fleetSourceMessage),
 }
 
-func codecOf[M proto.Message, O catalog.Object](read func(M) (O, error), show func(O, fleet.Record) M) codec {
+func codecOf[M proto.Message, O catalog.Object](read func(M) (O, error), show func(O, *fleet.Record) M) codec {
 	return codec{
 		read: func(message proto.Message) (catalog.Object, error) {
 			m, _ := message.(M)
 			return read(m)
 		},
-		show: func(record fleet.Record) proto.Message {
+		show: func(record *fleet.Record) proto.Message {
 			o, _ := record.Object.(O)
 			return show(o, record)
 		},
@@ -78,7 +78,7 @@ func codecOf[M proto.Message, O catalog.Object](read func(M) (O, error), show fu
 
 // plainCodec is codecOf for a kind of which the view knows no state.
 func plainCodec[M proto.Message, O catalog.Object](read func(M) (O, error), show func(O) M) codec {
-	return codecOf(read, func(o O, _ fleet.Record) M { return show(o) })
+	return codecOf(read, func(o O, _ *fleet.Record) M { return show(o) })
 }
 
 // KindOf returns the kind that a request names.
@@ -99,7 +99,7 @@ func Read(m *fleetv1.Document) (catalog.Object, error) {
 }
 
 // Show returns the message of a record's object, or nil for a record of nothing.
-func Show(r fleet.Record) proto.Message {
+func Show(r *fleet.Record) proto.Message {
 	if r.Object == nil {
 		return nil
 	}
@@ -107,7 +107,16 @@ func Show(r fleet.Record) proto.Message {
 }
 
 // MessageOf returns the message of a record's object, or nil if the record is of another kind.
-func MessageOf[M proto.Message](r fleet.Record) M {
+func MessageOf[M proto.Message](r *fleet.Record) M {
 	message, _ := Show(r).(M)
 	return message
+}
+
+// Messages returns the message of each record's object.
+func Messages[M proto.Message](records []fleet.Record) []M {
+	all := make([]M, len(records))
+	for i := range records {
+		all[i] = MessageOf[M](&records[i])
+	}
+	return all
 }

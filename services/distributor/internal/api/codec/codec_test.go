@@ -40,7 +40,7 @@ func TestEveryKindIsReadAndShown(t *testing.T) {
 		if object.Key().Kind != kind {
 			t.Errorf("a document of a %s is read as %s", kind, object.Key())
 		}
-		if got := own.show(fleet.Record{Object: object}).ProtoReflect().Descriptor(); got != field.Message() {
+		if got := own.show(&fleet.Record{Object: object}).ProtoReflect().Descriptor(); got != field.Message() {
 			t.Errorf("%s is shown as %s", kind, got.FullName())
 		}
 	}

@@ -187,7 +187,7 @@ func Describe(object any) ([]byte, error) {
 	case catalog.BootstrapToken:
 		return describeBootstrapToken(o)
 	case catalog.Object:
-		message = codec.Show(fleet.Record{Object: o})
+		message = codec.Show(&fleet.Record{Object: o})
 	}
 	if message == nil {
 		return nil, fmt.Errorf("no document of a %T", object)

@@ -134,7 +134,7 @@ func setName(layer layers.Origin, project string) string {
 // backendsShown returns the messages of back ends with the state of their reads. Without the
 // database it is left out.
 func (s *Service) backendsShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.ConfigBackend, error) {
-	shown := wire.Each(records, codec.MessageOf[*fleetv1.ConfigBackend])
+	shown := codec.Messages[*fleetv1.ConfigBackend](records)
 	states, err := s.d.Configs.Status(ctx)
 	if err != nil {
 		s.d.Logger.WarnContext(ctx, "configuration back ends are shown without their states", slog.Any("error", err))

@@ -52,12 +52,17 @@ func (c *caller) visible(verb string) func(catalog.Object) bool {
 // object. It is for one goroutine.
 func (c *caller) allower(verb string) func(catalog.Object) bool {
 	filters := map[catalog.Kind]func(authz.Object) bool{}
+	var last catalog.Kind // most callers ask about one kind
+	var allows func(authz.Object) bool
 	return func(object catalog.Object) bool {
-		kind := object.Key().Kind
-		if filters[kind] == nil {
-			filters[kind] = c.rights.Filter(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(kind)})
+		if kind := object.Key().Kind; kind != last || allows == nil {
+			if allows = filters[kind]; allows == nil {
+				allows = c.rights.Filter(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(kind)})
+				filters[kind] = allows
+			}
+			last = kind
 		}
-		return filters[kind](authz.ObjectOf(c.view, object))
+		return allows(authz.ObjectOf(c.view, object))
 	}
 }
 

@@ -139,9 +139,8 @@ func (s *Service) fleetSourcesShown(ctx context.Context, records []fleet.Record)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	shown := make([]*fleetv1.FleetSource, len(records))
-	for i, record := range records {
-		shown[i] = codec.MessageOf[*fleetv1.FleetSource](record)
+	shown := codec.Messages[*fleetv1.FleetSource](records)
+	for i := range records {
 		shown[i].Status = codec.FleetSourceStatusMessage(states[uids[i]])
 	}
 	return shown, nil
@@ -149,7 +148,7 @@ func (s *Service) fleetSourcesShown(ctx context.Context, records []fleet.Record)
 
 // SamePublic reports whether two objects differ in nothing that people read: in secrets at most.
 func SamePublic(a, b catalog.Object) bool {
-	x, y := codec.Show(fleet.Record{Object: withoutVersion(a)}), codec.Show(fleet.Record{Object: withoutVersion(b)})
+	x, y := codec.Show(&fleet.Record{Object: withoutVersion(a)}), codec.Show(&fleet.Record{Object: withoutVersion(b)})
 	return x != nil && y != nil && proto.Equal(x, y)
 }
 

@@ -48,7 +48,8 @@ func (g *Globals) ListGlobalServiceMembers(
 			res.NextPageToken = pageToken(last)
 			break
 		}
-		service := codec.MessageOf[*fleetv1.Service](c.shown(view.Describe(member.Service)))
+		derived := c.shown(view.Describe(member.Service))
+		service := codec.MessageOf[*fleetv1.Service](&derived)
 		res.Members = append(res.Members, codec.GlobalMember(member, objectname.Project(record.Object.Key().Name), service))
 		last = member.Cluster
 	}

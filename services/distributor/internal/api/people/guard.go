@@ -140,11 +140,11 @@ func (e editing) checkContent(current, next catalog.Object) error {
 // documentsOf returns the documents of an object before and after an edit. The first one is empty for a
 // new object.
 func documentsOf(current, next catalog.Object) (from, to protoreflect.Message) {
-	to = codec.Show(fleet.Record{Object: next}).ProtoReflect()
+	to = codec.Show(&fleet.Record{Object: next}).ProtoReflect()
 	if current == nil {
 		return to.Type().Zero(), to
 	}
-	return codec.Show(fleet.Record{Object: current}).ProtoReflect(), to
+	return codec.Show(&fleet.Record{Object: current}).ProtoReflect(), to
 }
 
 // checkNeed returns an error unless the caller holds the right in the option beside a field.

@@ -133,9 +133,8 @@ func (s *Service) notifiersShown(ctx context.Context, records []fleet.Record) ([
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	shown := make([]*fleetv1.Notifier, len(records))
-	for i, record := range records {
-		shown[i] = codec.MessageOf[*fleetv1.Notifier](record)
+	shown := codec.Messages[*fleetv1.Notifier](records)
+	for i := range records {
 		bag, status := bags[uids[i]], shown[i].GetStatus()
 		status.Waiting, status.Dead, status.Sent, status.Lost = int32(bag.Waiting), int32(bag.Dead), bag.Sent, bag.Lost
 		status.LastSentAt, status.LastError, status.LastErrorAt = catalogwire.Timestamp(bag.LastSentAt), bag.LastError, catalogwire.Timestamp(bag.LastErrorAt)

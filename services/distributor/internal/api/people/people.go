@@ -21,7 +21,6 @@ import (
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/codec"
-	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
@@ -164,5 +163,9 @@ func (s *Service) documents(ctx context.Context, records []fleet.Record) ([]*fle
 	if shown := s.stating[records[0].Object.Key().Kind]; shown != nil {
 		return shown(ctx, records)
 	}
-	return wire.Each(records, func(record fleet.Record) *fleetv1.Document { return fleetdoc.Of(codec.Show(record)) }), nil
+	documents := make([]*fleetv1.Document, len(records))
+	for i := range records {
+		documents[i] = fleetdoc.Of(codec.Show(&records[i]))
+	}
+	return documents, nil
 }

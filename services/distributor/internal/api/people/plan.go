@@ -40,7 +40,7 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 		return nil, err
 	}
 	cluster := clusterOfService(record)
-	service := codec.MessageOf[*fleetv1.Service](record)
+	service := codec.MessageOf[*fleetv1.Service](&record)
 	var config *catalog.Config
 	if entry.ConfigDigest != "" {
 		if service, cluster, ok := s.derived(record); ok {

@@ -128,13 +128,14 @@ func (s *Service) repositoriesShown(ctx context.Context, records []fleet.Record)
 	if err != nil {
 		s.d.Logger.DebugContext(ctx, "showing mirrors as last reported", slog.Any("error", err))
 	}
-	return wire.Each(records, func(record fleet.Record) *fleetv1.Repository {
+	for i := range records {
+		record := &records[i]
 		state, ok := states[record.Object.Key().Name]
 		if known := record.Mirror; ok && (known == nil || known.Epoch <= state.Epoch) {
 			record.Mirror = &state
 		}
-		return codec.MessageOf[*fleetv1.Repository](record)
-	}), nil
+	}
+	return codec.Messages[*fleetv1.Repository](records), nil
 }
 
 // List implements FleetService.

@@ -274,14 +274,13 @@ func (r *Rollouts) tell(
 
 // policiesShown returns the messages of policies with their latest rollouts.
 func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
-	shown := make([]*fleetv1.RolloutPolicy, len(records))
 	latest, err := s.d.States.Rollouts.Latest(ctx)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
 	covered, held := fleet.Rollouts{View: s.d.View}.Count()
+	shown := codec.Messages[*fleetv1.RolloutPolicy](records)
 	for i, record := range records {
-		shown[i] = codec.MessageOf[*fleetv1.RolloutPolicy](record)
 		policy, ok := record.Object.(*catalog.RolloutPolicy)
 		if !ok {
 			continue

@@ -53,7 +53,8 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
 			record.Global = fleet.PreviewGlobal(s.d.View, global, all...)
 		}
-		message := codec.Show(c.shown(record))
+		record = c.shown(record)
+		message := codec.Show(&record)
 		res.Outcomes[i] = &fleetv1.ApplyOutcome{Action: actionMessage(outcome.Action), Document: fleetdoc.Of(message)}
 		if rollout := begun[outcome.Object.Key()]; rollout != nil {
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, rollout.says())

@@ -17,7 +17,10 @@ import (
 
 // Each converts each item of a list. It returns nil for an empty list.
 func Each[A, B any](list []A, convert func(A) B) []B {
-	var all []B
+	if len(list) == 0 {
+		return nil
+	}
+	all := make([]B, 0, len(list))
 	for _, item := range list {
 		all = append(all, convert(item))
 	}
