@@ -17,6 +17,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -141,7 +142,7 @@ func benchFleet(b *testing.B, url string, clusters, services int) (*sqlstore.Sto
 		objects = append(objects, &catalog.Cluster{Metadata: catalog.Metadata{Name: cluster}})
 		for s := range services {
 			objects = append(objects, &catalog.Service{
-				Metadata: catalog.Metadata{Name: fmt.Sprintf("%s-%d", cluster, s)},
+				Metadata: catalog.Metadata{Name: objectname.ServicePath(fmt.Sprintf("app-%d", s), cluster)},
 				Spec:     catalog.ServiceSpec{Cluster: cluster, Sources: []catalog.Source{{Repository: "demo", Path: "app"}}},
 			})
 		}
