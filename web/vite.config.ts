@@ -28,7 +28,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: {
-    host: "leat.localhost",
+    // Browsers resolve leat.localhost to it; Node's resolver may not know the name.
+    host: "127.0.0.1",
     port: 5173,
     strictPort: true,
     proxy: Object.fromEntries(
