@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  type ReactNode,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { text } from "../text/en.ts";
+import { classes } from "./classes.ts";
+import styles from "./grid.module.css";
+import { Icon } from "./icon.tsx";
+
+/** Place is where a cell stands in the two lines of a row on a narrow screen. */
+export type Place = "title" | "state" | "note" | "end";
+
+export interface Column<Row> {
+  id: string;
+  title: string;
+  /** Width as a track of CSS grid, such as "minmax(12rem, 2fr)". */
+  width: string;
+  /** Without one, the column is left out on a narrow screen. */
+  place?: Place;
+  /** The order that a press on the title asks for, and how that order sorts first. */
+  order?: string;
+  isNumber?: boolean;
+  cell: (row: Row) => ReactNode;
+}
+
+export interface GridProps<Row> {
+  label: string;
+  columns: readonly Column<Row>[];
+  /** How many rows there are in all. Only those in sight are in the page. */
+  count: number;
+  /** Returns a row, or undefined while it is on its way. */
+  row: (index: number) => Row | undefined;
+  rowKey: (row: Row) => string;
+  /** The order of now, as "name" or "-name". */
+  order?: string;
+  onOrder?: (order: string) => void;
+  /** Is called with the rows in sight, so that the caller can ask for them. */
+  onRange?: (first: number, last: number) => void;
+  onOpen?: (row: Row) => void;
+  isOld?: (row: Row) => boolean;
+}
+
+const wide = 36;
+const narrow = 64;
+const narrowQuery = "(max-width: 45rem)";
+
+const subscribeToWidth = (listener: () => void) => {
+  const media = matchMedia(narrowQuery);
+  media.addEventListener("change", listener);
+  return () => media.removeEventListener("change", listener);
+};
+
+/** Reports whether the screen is narrow, for what CSS alone cannot decide. */
+export const useNarrow = () => useSyncExternalStore(subscribeToWidth, () => matchMedia(narrowQuery).matches);
+
+/**
+ * Grid shows a window of up to millions of rows. One row is in the tab order; arrows, Page Up and Down, Home and End move
+ * it, and Enter opens it. The row with the focus stays in the page when it scrolls out of sight, so the focus is never
+ * lost.
+ */
+export function Grid<Row>(props: GridProps<Row>) {
+  const { columns, count, row, rowKey, onRange, onOpen } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const [active, setActive] = useState(0);
+  const isNarrow = useNarrow();
+  const height = isNarrow ? narrow : wide;
+  const current = Math.min(active, Math.max(0, count - 1));
+
+  const virtual = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => height,
+    overscan: 12,
+    rangeExtractor: (range) => {
+      const indexes = defaultRangeExtractor(range);
+      if (current < count && !indexes.includes(current)) indexes.push(current);
+      return indexes.sort((a, b) => a - b);
+    },
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the sizes depend on the width of the screen alone
+  useEffect(() => virtual.measure(), [height]);
+
+  const first = virtual.range?.startIndex ?? 0;
+  const last = virtual.range?.endIndex ?? 0;
+  useEffect(() => {
+    if (count > 0) onRange?.(first, last);
+  }, [first, last, count, onRange]);
+
+  const focus = (index: number) => {
+    const next = Math.max(0, Math.min(count - 1, index));
+    setActive(next);
+    virtual.scrollToIndex(next);
+    // The row may appear with the next render only.
+    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!(event.target as HTMLElement).dataset.index || event.altKey || event.metaKey || event.shiftKey) return;
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / height) - 2);
+    const moves: Record<string, number> = {
+      ArrowDown: current + 1,
+      ArrowUp: current - 1,
+      PageDown: current + page,
+      PageUp: current - page,
+      Home: 0,
+      End: count - 1,
+    };
+    const to = moves[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      focus(to);
+    } else if (event.key === "Enter") {
+      const found = row(current);
+      if (found !== undefined) {
+        event.preventDefault();
+        onOpen?.(found);
+      }
+    }
+  };
+
+  const open = (event: MouseEvent, found: Row) => {
+    // A link in the row leads by itself, and a selection of text is not a click.
+    if ((event.target as HTMLElement).closest("a, button") || getSelection()?.toString()) return;
+    onOpen?.(found);
+  };
+
+  const shown = isNarrow ? columns.filter((column) => column.place) : columns;
+  const template = shown.map((column) => column.width).join(" ");
+  return (
+    <div ref={scroller} className={styles.scroller}>
+      <div
+        role="grid"
+        aria-label={props.label}
+        aria-rowcount={count + 1}
+        aria-colcount={shown.length}
+        aria-multiselectable={false}
+        className={styles.grid}
+        onKeyDown={onKeyDown}
+      >
+        <div role="rowgroup" className={styles.headGroup}>
+          <div role="row" aria-rowindex={1} className={styles.head} style={{ gridTemplateColumns: template }}>
+            {shown.map((column) => (
+              <Title key={column.id} column={column} order={props.order} onOrder={props.onOrder} />
+            ))}
+          </div>
+        </div>
+        <div role="rowgroup" className={styles.body} style={{ blockSize: virtual.getTotalSize() }}>
+          {virtual.getVirtualItems().map(({ index, start }) => {
+            const found = row(index);
+            return (
+              <div
+                key={found === undefined ? `#${index}` : rowKey(found)}
+                role="row"
+                data-index={index}
+                aria-rowindex={index + 2}
+                tabIndex={index === current ? 0 : -1}
+                className={classes(
+                  styles.row,
+                  found !== undefined && props.isOld?.(found) && styles.old,
+                  onOpen && styles.opens,
+                )}
+                style={{
+                  blockSize: height,
+                  transform: `translateY(${start}px)`,
+                  ...(isNarrow ? {} : { gridTemplateColumns: template }),
+                }}
+                onFocus={() => setActive(index)}
+                onClick={(event) => found !== undefined && open(event, found)}
+              >
+                {shown.map((column, at) => (
+                  <div
+                    key={column.id}
+                    role="gridcell"
+                    aria-colindex={at + 1}
+                    className={classes(
+                      styles.cell,
+                      column.isNumber && styles.number,
+                      column.place && styles[column.place],
+                    )}
+                  >
+                    {found === undefined ? <span className={styles.waiting} /> : column.cell(found)}
+                  </div>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Title<Row>({
+  column,
+  order,
+  onOrder,
+}: {
+  column: Column<Row>;
+  order: string | undefined;
+  onOrder: ((order: string) => void) | undefined;
+}) {
+  const isUp = order === column.order;
+  const isDown = order === `-${column.order}`;
+  const isSorted = column.order !== undefined && (isUp || isDown);
+  return (
+    <div
+      role="columnheader"
+      aria-sort={isSorted ? (isUp ? "ascending" : "descending") : undefined}
+      className={classes(styles.title, column.isNumber && styles.number, isSorted && styles.sorted)}
+    >
+      {column.order !== undefined && onOrder ? (
+        <button type="button" onClick={() => onOrder(isUp ? `-${column.order}` : (column.order as string))}>
+          {column.title}
+          <span className={styles.arrow}>{isSorted && <Icon name={isUp ? "arrowDown" : "arrowUp"} />}</span>
+          <span className="unseen">{text.sortBy}</span>
+        </button>
+      ) : (
+        column.title
+      )}
+    </div>
+  );
+}
