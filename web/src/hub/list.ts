@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { Client } from "@connectrpc/connect";
+import type { FleetGroups, FleetRow, QueryService } from "../gen/leat/fleet/v1/query_pb";
+import type { Source } from "./live.ts";
+
+/** Query is what a list shows, apart from the window. */
+export interface Query {
+  kind: string;
+  filter?: string;
+  project?: string;
+  cluster?: string;
+  order?: string;
+  groupBy?: string[];
+}
+
+/** Window is a part of a list. The browser never holds more. */
+export interface Window {
+  offset: number;
+  rows: readonly FleetRow[];
+  total: number;
+  groups: readonly FleetGroups[];
+}
+
+export interface Range {
+  offset: number;
+  size: number;
+}
+
+const step = 50;
+const margin = 75;
+const most = 500;
+
+/**
+ * Returns the window to ask for when the rows from first to last are in sight, or the present one if they are well
+ * inside of it. Windows begin at multiples of a step, so that callers with the same list share them at the hub.
+ */
+export function windowFor(first: number, last: number, present: Range | undefined): Range {
+  if (present && first >= present.offset && last < present.offset + present.size) {
+    const isNearStart = first - present.offset < step / 2 && present.offset > 0;
+    const isNearEnd = present.offset + present.size - last < step / 2;
+    if (!isNearStart && !isNearEnd) return present;
+  }
+  const offset = Math.max(0, Math.floor((first - margin) / step) * step);
+  const size = Math.min(most, Math.ceil((last + margin - offset) / step) * step);
+  return { offset, size };
+}
+
+/** Returns the source of a window: the window by a call, which is compressed, and then its changes by a stream. */
+export function listSource(client: Client<typeof QueryService>, query: Query, range: Range): Source<Window> {
+  const message = { ...query, ...range };
+  return {
+    async load(signal) {
+      const { rows, total, groups } = await client.queryFleet({ query: message }, { signal });
+      return { offset: range.offset, rows, total, groups };
+    },
+    async *follow(from, signal) {
+      let window = from;
+      let known = new Map(from.rows.map((row) => [row.ref, row]));
+      for await (const change of client.watchQuery({ query: message }, { signal })) {
+        for (const row of change.rows) known.set(row.ref, row);
+        const refs = change.hasWindow ? change.window : window.rows.map((row) => row.ref);
+        const isChanged = change.rows.length > 0 || change.hasWindow || change.hasCounts;
+        if (isChanged) {
+          const rows = refs.flatMap((ref) => known.get(ref) ?? []);
+          // Rows that left the window are forgotten, or a long visit would hold the fleet.
+          known = new Map(rows.map((row) => [row.ref, row]));
+          const counts = change.hasCounts ? { total: change.total, groups: change.groups } : {};
+          window = { ...window, rows, ...counts };
+        }
+        yield window;
+      }
+    },
+  };
+}
+
+/** Returns the counts by one field, as phases and numbers. */
+export const countsOf = (groups: readonly FleetGroups[], field: string) =>
+  (groups.find((group) => group.field === field)?.groups ?? []).map(({ value, count }) => ({ phase: value, count }));
