@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createContext, use } from "react";
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
+import { QueryService } from "../gen/leat/fleet/v1/query_pb";
+import { SessionService } from "../gen/leat/fleet/v1/session_pb";
+import { browserSurroundings, type Surroundings } from "./live.ts";
+import { createTokens, type Tokens } from "./token.ts";
+
+/** Hub is everything that pages call. */
+export interface Hub {
+  fleet: Client<typeof FleetService>;
+  query: Client<typeof QueryService>;
+  sessions: Client<typeof SessionService>;
+  tokens: Tokens;
+  surroundings: Surroundings;
+}
+
+/** Makes the transport of one kind of calls. Tests give one that answers in the page. */
+export type MakeTransport = (interceptors: Interceptor[]) => Transport;
+
+const bearing =
+  (token: () => string | Promise<string>): Interceptor =>
+  (next) =>
+  async (request) => {
+    request.header.set("Authorization", `Bearer ${await token()}`);
+    return next(request);
+  };
+
+/**
+ * Returns the clients of a hub. Each call carries an access token, and one that the hub refuses signs the person out:
+ * renewal has failed before, or the session was revoked.
+ */
+export function createHub(makeTransport: MakeTransport, surroundings = browserSurroundings()): Hub {
+  const sessions = createClient(SessionService, makeTransport([]));
+  const tokens = createTokens({
+    sessions,
+    fleetWith: (token) => createClient(FleetService, makeTransport([bearing(token)])),
+  });
+  const expiring: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      if (ConnectError.from(error).code === Code.Unauthenticated) tokens.expire();
+      throw error;
+    }
+  };
+  const transport = makeTransport([expiring, bearing(() => tokens.token())]);
+  return {
+    fleet: createClient(FleetService, transport),
+    query: createClient(QueryService, transport),
+    sessions,
+    tokens,
+    surroundings: { ...surroundings, onRenewal: tokens.onRenewal },
+  };
+}
+
+export const HubContext = createContext<Hub | undefined>(undefined);
+
+export function useHub(): Hub {
+  const hub = use(HubContext);
+  if (!hub) throw new Error("a page is shown outside of a hub");
+  return hub;
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
+import { SessionService } from "../gen/leat/fleet/v1/session_pb";
+import { createTokens } from "./token.ts";
+
+const life = 300_000;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function start() {
+  const seen: { token: string; next: Uint8Array }[] = [];
+  const state = { exchanges: 0, fail: undefined as unknown, loseAnswer: false };
+  const answer = () => {
+    state.exchanges += 1;
+    if (state.fail) throw state.fail;
+    return { accessToken: `access-${state.exchanges}`, expireTime: timestampFromMs(Date.now() + life) };
+  };
+  const transport = createRouterTransport(({ service }) => {
+    service(SessionService, {
+      createAccessToken(request) {
+        seen.push({ token: request.sessionToken, next: request.nextTokenHash });
+        if (state.loseAnswer) throw new ConnectError("", Code.Unavailable);
+        return { ...answer(), session: { person: "ada" } };
+      },
+      createSession: () => ({ session: { id: "s2", person: "grace" } }),
+      signOut: () => ({}),
+    });
+    service(FleetService, { createAccessToken: answer, getServerInfo: () => ({ subject: "user:ada" }) });
+  });
+  const tokens = createTokens({
+    sessions: createClient(SessionService, transport),
+    fleetWith: () => createClient(FleetService, transport),
+  });
+  return { tokens, state, seen };
+}
+
+test("a token is renewed at four fifths of its life, before a call needs it", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  const renewed = vi.fn();
+  tokens.onRenewal(renewed);
+  await vi.advanceTimersByTimeAsync(life * 0.79);
+  expect(state.exchanges).toBe(1);
+  await vi.advanceTimersByTimeAsync(life * 0.02);
+  expect(state.exchanges).toBe(2);
+  expect(renewed).toHaveBeenCalledTimes(1);
+  expect(await tokens.token()).toBe("access-2");
+});
+
+test("callers share one exchange", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  state.fail = new ConnectError("", Code.Unavailable);
+  await vi.advanceTimersByTimeAsync(life + 1000);
+  state.fail = undefined;
+  const before = state.exchanges;
+  const got = await Promise.all([tokens.token(), tokens.token(), tokens.token()]);
+  expect(state.exchanges).toBe(before + 1);
+  expect(new Set(got).size).toBe(1);
+});
+
+test("a hub that is away ends no session, and one that has ended it does", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  state.fail = new ConnectError("", Code.Unavailable);
+  await vi.advanceTimersByTimeAsync(life + 1000);
+  await expect(tokens.token()).rejects.toThrow();
+  expect(tokens.current().state).toBe("in");
+  state.fail = new ConnectError("ended", Code.Unauthenticated);
+  await expect(tokens.token()).rejects.toThrow();
+  expect(tokens.current()).toEqual({ state: "out", wasIn: true });
+});
+
+test("after signing out there is no token", async () => {
+  const { tokens } = start();
+  await tokens.resume();
+  await tokens.signOut();
+  await expect(tokens.token()).rejects.toMatchObject({ code: Code.Unauthenticated });
+  expect(tokens.current()).toEqual({ state: "out", wasIn: false });
+});
+
+test("a session's token changes with each exchange, and is repeated after a lost answer", async () => {
+  const { tokens, state, seen } = start();
+  await tokens.redeem("code", "verifier");
+  expect(tokens.current()).toMatchObject({ state: "in", person: { name: "grace" } });
+  await vi.advanceTimersByTimeAsync(life * 0.81);
+  expect(seen).toHaveLength(2);
+  expect(seen[0]?.token).toMatch(/^s2\.leatses_[\w-]{43}$/);
+  expect(seen[1]?.token).not.toBe(seen[0]?.token);
+  state.loseAnswer = true;
+  await vi.advanceTimersByTimeAsync(life);
+  await expect(tokens.token()).rejects.toThrow();
+  state.loseAnswer = false;
+  await tokens.token();
+  const [lost, repeated] = seen.slice(-2);
+  expect(repeated?.token).toBe(lost?.token);
+  expect(repeated?.next).toEqual(lost?.next);
+});
+
+test("nothing of the module holds a token where another could read it", async () => {
+  const { tokens } = start();
+  await tokens.signInWithApiToken("leatpat_secret");
+  expect(JSON.stringify({ ...tokens, current: tokens.current() })).not.toMatch(/leatpat|access-/);
+});
