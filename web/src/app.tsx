@@ -3,15 +3,15 @@
 
 import "./parts/base.css";
 import "./parts/tokens.css";
-import { PartsPage } from "./pages/parts/page.tsx";
-import { StatusMessages } from "./parts/status.tsx";
+import { RouterProvider } from "@tanstack/react-router";
+import { type Hub, HubContext } from "./hub/hub.ts";
+import type { makeRouter } from "./shell/router.tsx";
 
-// App is the whole page.
-export function App() {
+/** App is the whole UI, of one hub. */
+export function App({ hub, router }: { hub: Hub; router: ReturnType<typeof makeRouter> }) {
   return (
-    <main>
-      <PartsPage />
-      <StatusMessages />
-    </main>
+    <HubContext value={hub}>
+      <RouterProvider router={router} />
+    </HubContext>
   );
 }

@@ -1,15 +1,25 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { createConnectTransport } from "@connectrpc/connect-web";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
+import { createHub } from "./hub/hub.ts";
+import { makeRouter } from "./shell/router.tsx";
+import { startTheme } from "./shell/theme.ts";
 
+startTheme();
+
+// The UI is below the hub's own origin, and calls nothing else.
+const hub = createHub((interceptors) =>
+  createConnectTransport({ baseUrl: location.origin, useBinaryFormat: import.meta.env.PROD, interceptors }),
+);
 const root = document.getElementById("app");
 if (root) {
   createRoot(root).render(
     <StrictMode>
-      <App />
+      <App hub={hub} router={makeRouter()} />
     </StrictMode>,
   );
 }

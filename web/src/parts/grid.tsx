@@ -49,6 +49,8 @@ export interface GridProps<Row> {
   isOld?: (row: Row) => boolean;
 }
 
+const places = { title: "first", state: "state", note: "note", end: "end" } as const;
+
 const wide = 36;
 const narrow = 64;
 const narrowQuery = "(max-width: 45rem)";
@@ -184,7 +186,7 @@ export function Grid<Row>(props: GridProps<Row>) {
                     className={classes(
                       styles.cell,
                       column.isNumber && styles.number,
-                      column.place && styles[column.place],
+                      column.place && styles[places[column.place]],
                     )}
                   >
                     {found === undefined ? <span className={styles.waiting} /> : column.cell(found)}

@@ -61,7 +61,7 @@ const advice: Record<string, string> = {
   HEALTH_TIMEOUT: "Look at those objects with kubectl describe. leat kubeconfig CLUSTER gives access.",
   PRUNE_GUARDED: "Restore the manifests, or see with leat prune confirm what would go, and agree.",
   BUNDLE_UNAVAILABLE: "The agent retries. The last good state stays applied.",
-  DRIFT_DETECTED: "See the differences below. leat sync reverts them.",
+  DRIFT_DETECTED: "leat get service shows the differences. leat sync reverts them.",
   DEPENDENCY_NOT_READY: "It continues automatically. Check the object that the message names.",
   SYNC_WINDOW_CLOSED: "It continues when the window opens. leat sync does not wait.",
   TEST_FAILED: "See the end of the test's log with leat get service. leat sync runs the tests again.",
@@ -154,7 +154,7 @@ export const text = {
   signOut: "Sign out",
   pages: "Pages",
   actions: "Actions",
-  useTheme: (theme: string) => `Theme: ${theme.toLowerCase()}`,
+  themeNamed: (theme: string) => `Theme: ${theme.toLowerCase()}`,
   link: {
     live: "Live",
     loading: "Loading",
@@ -203,8 +203,7 @@ export const text = {
   firstSeen: "first",
   lastSeen: "latest",
   showAll: (n: number, kind: string) =>
-    `Show ${n === 1 ? "it" : `all ${number(n)}`} in ${(kinds[kind] ?? ["", kind])[1]}`,
-  more: (n: number) => `and ${number(n)} more`,
+    n === 1 ? `Show it in ${(kinds[kind] ?? ["", kind])[1]}` : `Show all ${number(n)}`,
   noFleet: "No cluster has joined yet",
   noFleetBody: "Create a cluster, and run the agent that the command prints in it. It appears here by itself.",
   allWellBody: (services: number, clusters: number) =>

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Link } from "@tanstack/react-router";
+import { Reason } from "../gen/leat/errors/v1/reason_pb";
+import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
+import { Age } from "../parts/age.tsx";
+import type { Column } from "../parts/grid.tsx";
+import { ExternalLink } from "../parts/link.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { text } from "../text/en.ts";
+import styles from "./columns.module.css";
+import { shortCommit, splitService } from "./refs.ts";
+
+export const ms = (at: Timestamp | undefined): number | undefined => (at ? timestampMs(at) : undefined);
+
+/** Returns a reason as documents write it, or "" if there is none. */
+export const reasonName = (reason: Reason): string => (reason === Reason.UNSPECIFIED ? "" : (Reason[reason] ?? ""));
+
+/** Reports whether a row is the last word of a cluster that is gone. The hub says so by the reason alone. */
+export const isOldRow = (row: FleetRow): boolean => row.reason === Reason.AGENT_OFFLINE;
+
+/** Why is a reason with its message: the name for those who know it, and the sentence for everybody. */
+export function Why({ row }: { row: FleetRow }) {
+  const reason = reasonName(row.reason);
+  if (reason === "" && row.message === "") return null;
+  return (
+    <span className={styles.why} title={row.message}>
+      {reason !== "" && <code>{reason}</code>}
+      {row.message}
+    </span>
+  );
+}
+
+const name = (to: "/services/$" | "/clusters/$" | undefined, label: (row: FleetRow) => string): Column<FleetRow> => ({
+  id: "name",
+  title: text.column.name,
+  width: "minmax(11rem, 1.6fr)",
+  place: "title",
+  order: "name",
+  cell: (row) =>
+    to ? (
+      <Link to={to} params={{ _splat: row.ref }} tabIndex={-1} className={styles.name}>
+        {label(row)}
+      </Link>
+    ) : (
+      <span className={styles.name}>{label(row)}</span>
+    ),
+});
+
+const phase: Column<FleetRow> = {
+  id: "phase",
+  title: text.column.phase,
+  width: "9rem",
+  place: "state",
+  order: "severity",
+  cell: (row) => <Phase phase={row.phase} isOld={isOldRow(row) && row.cluster !== ""} />,
+};
+
+const why: Column<FleetRow> = {
+  id: "reason",
+  title: text.column.reason,
+  width: "minmax(10rem, 3fr)",
+  place: "note",
+  cell: (row) => <Why row={row} />,
+};
+
+const since: Column<FleetRow> = {
+  id: "since",
+  title: text.column.since,
+  width: "6rem",
+  place: "end",
+  order: "since",
+  isNumber: true,
+  cell: (row) => <Age at={ms(row.since)} />,
+};
+
+const healthy: Column<FleetRow> = {
+  id: "healthy",
+  title: text.column.healthy,
+  width: "6.5rem",
+  isNumber: true,
+  cell: (row) => `${text.number(row.healthy)} / ${text.number(row.total)}`,
+};
+
+const cluster: Column<FleetRow> = {
+  id: "cluster",
+  title: text.column.cluster,
+  width: "minmax(8rem, 1fr)",
+  order: "cluster",
+  cell: (row) => row.cluster,
+};
+
+export const serviceColumns: readonly Column<FleetRow>[] = [
+  name("/services/$", (row) => splitService(row.ref).name),
+  cluster,
+  phase,
+  why,
+  {
+    id: "commit",
+    title: text.column.commit,
+    width: "6rem",
+    cell: (row) => (
+      <code title={row.commits.join(", ")}>{row.versions.find(Boolean) ?? shortCommit(row.commits[0] ?? "")}</code>
+    ),
+  },
+  healthy,
+  since,
+];
+
+/** The columns of a cluster's own services, which all have the same cluster. */
+export const servicesOfClusterColumns = serviceColumns.filter((column) => column.id !== "cluster");
+
+export const clusterColumns: readonly Column<FleetRow>[] = [
+  name("/clusters/$", (row) => row.ref),
+  phase,
+  {
+    id: "labels",
+    title: text.condition.labels,
+    width: "minmax(8rem, 2fr)",
+    place: "note",
+    cell: (row) => (
+      <span className={styles.labels}>
+        {Object.entries(row.labels)
+          .map(([key, value]) => `${key}=${value}`)
+          .join("  ")}
+      </span>
+    ),
+  },
+  { ...healthy, id: "services", title: text.column.services, width: "7rem" },
+  { id: "version", title: text.column.version, width: "7rem", cell: (row) => row.versions[0] ?? "" },
+  { id: "kubernetes", title: text.column.kubernetes, width: "7rem", cell: (row) => row.kubernetesVersion },
+  {
+    id: "seen",
+    title: text.column.lastSeen,
+    width: "6rem",
+    place: "end",
+    isNumber: true,
+    cell: (row) => <Age at={ms(row.lastSeenAt)} />,
+  },
+];
+
+export const repositoryColumns: readonly Column<FleetRow>[] = [
+  name(undefined, (row) => row.ref),
+  phase,
+  {
+    id: "url",
+    title: text.column.url,
+    width: "minmax(12rem, 2fr)",
+    place: "note",
+    cell: (row) => <ExternalLink href={row.url} />,
+  },
+  { id: why.id, title: why.title, width: why.width, cell: why.cell },
+  since,
+];

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { Link as LinkState } from "../hub/live.ts";
+import { Age } from "../parts/age.tsx";
+import { Command } from "../parts/command.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { Phase, toneOf } from "../parts/phase.tsx";
+import { Notice } from "../parts/states.tsx";
+import { text } from "../text/en.ts";
+import styles from "./head.module.css";
+
+/** ObjectHead is the top of an object's page: what it is, how it is and since when, why, and what helps. */
+export function ObjectHead({
+  kind,
+  name,
+  phase,
+  since,
+  isOld = false,
+  link,
+  problem,
+  facts,
+  command,
+}: {
+  kind: { to: "/services" | "/clusters"; title: string };
+  name: string;
+  phase: string;
+  since: number | undefined;
+  isOld?: boolean;
+  link: LinkState;
+  problem?: { reason: string; message: string } | undefined;
+  facts?: ReactNode;
+  command: string;
+}) {
+  const advice = problem && text.advice[problem.reason];
+  const tone = toneOf(phase);
+  return (
+    <div className={styles.head}>
+      <nav className={styles.crumbs} aria-label={kind.title}>
+        <Link to={kind.to}>{kind.title}</Link>
+        <Icon name="chevron" />
+      </nav>
+      <div className={styles.line}>
+        <h1>{name}</h1>
+        <span className={styles.phase}>
+          <Phase phase={phase} isOld={isOld} />
+          <Age at={since} />
+        </span>
+        {facts && <div className={styles.facts}>{facts}</div>}
+        <div className={styles.command}>
+          <Command label={text.sameAs}>{command}</Command>
+        </div>
+      </div>
+      {link === "reconnecting" && <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />}
+      {isOld && <Notice tone="idle" icon="offline" title={text.oldWord} />}
+      {problem && (
+        <Notice
+          tone={tone === "ok" || tone === "progress" ? "warn" : tone}
+          icon="alert"
+          title={problem.message || problem.reason}
+        >
+          {advice && <p>{advice}</p>}
+          {problem.reason !== "" && (
+            <p>
+              <code>{problem.reason}</code>
+            </p>
+          )}
+        </Notice>
+      )}
+    </div>
+  );
+}

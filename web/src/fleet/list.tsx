@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useCallback, useId, useMemo, useState } from "react";
+import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
+import { useHub } from "../hub/hub.ts";
+import { countsOf, listSource, type Query, type Range, windowFor } from "../hub/list.ts";
+import { useLive } from "../hub/live.ts";
+import { Button } from "../parts/button.tsx";
+import { classes } from "../parts/classes.ts";
+import { Command } from "../parts/command.tsx";
+import { byUrgency } from "../parts/counters.tsx";
+import { FilterField } from "../parts/filter.tsx";
+import { type Column, Grid } from "../parts/grid.tsx";
+import { Dialog } from "../parts/overlay.tsx";
+import { Phase, toneOf } from "../parts/phase.tsx";
+import { Empty, ErrorState, Notice, Skeleton } from "../parts/states.tsx";
+import type { ListSearch } from "../shell/router.tsx";
+import { text } from "../text/en.ts";
+import styles from "./list.module.css";
+import { shellQuote } from "./refs.ts";
+
+const firstRange: Range = { offset: 0, size: 100 };
+
+/** Returns the terms of a search as one filter of the hub's language. */
+export const filterOf = ({ filter, phase }: ListSearch): string =>
+  [filter, phase && `phase=${phase}`].filter(Boolean).join(" ");
+
+export interface FleetListProps {
+  kind: "Service" | "Cluster" | "Repository";
+  /** What leat get calls the kind. */
+  noun: string;
+  search: ListSearch;
+  onSearch: (search: ListSearch) => void;
+  columns: readonly Column<FleetRow>[];
+  /** Only the services of this cluster. */
+  cluster?: string;
+  empty: ReactNode;
+  isOld?: (row: FleetRow) => boolean;
+}
+
+/**
+ * FleetList is a list of the fleet: a filter, phases with their counts, and the rows in sight. The hub filters, sorts and
+ * counts; the address holds the filter, so a pasted link shows the same.
+ */
+export function FleetList({ kind, noun, search, onSearch, columns, cluster, empty, isOld }: FleetListProps) {
+  const hub = useHub();
+  const navigate = useNavigate();
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const order = search.order ?? "name";
+  const filter = filterOf(search);
+  const scope = useMemo(() => ({ kind, ...(cluster && { cluster }) }), [kind, cluster]);
+
+  const query: Query = { ...scope, filter, order };
+  const key = JSON.stringify(query);
+  const list = useLive(key, () => listSource(hub.query, query, firstRange), hub.surroundings);
+  const [asked, setAsked] = useState({ key, range: firstRange });
+  const range = asked.key === key ? asked.range : firstRange;
+
+  // The counts are of everything that the text selects, or a chosen phase would hide the others.
+  const countQuery: Query = { ...scope, filter: search.filter ?? "", groupBy: ["phase"] };
+  const counts = useLive(
+    JSON.stringify(countQuery),
+    () => listSource(hub.query, countQuery, { offset: 0, size: 1 }),
+    hub.surroundings,
+  );
+
+  const { store } = list;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key is the query
+  const onRange = useCallback(
+    (first: number, last: number) => {
+      const next = windowFor(first, last, range);
+      if (next.offset === range.offset && next.size === range.size) return;
+      setAsked({ key, range: next });
+      store.replace(listSource(hub.query, query, next));
+    },
+    [key, range, store, hub],
+  );
+
+  const window = list.value;
+  const row = useCallback((index: number) => window?.rows[index - window.offset], [window]);
+  const open = (found: FleetRow) => {
+    if (kind === "Service") void navigate({ to: "/services/$", params: { _splat: found.ref } });
+    if (kind === "Cluster") void navigate({ to: "/clusters/$", params: { _splat: found.ref } });
+  };
+
+  const phases = byUrgency(countsOf(counts.value?.groups ?? [], "phase"));
+  const chosen = search.phase?.split(",") ?? [];
+  const choose = (phase: string) => {
+    const next = chosen.includes(phase) ? chosen.filter((each) => each !== phase) : [...chosen, phase];
+    const { phase: _, ...rest } = search;
+    onSearch(next.length === 0 ? rest : { ...rest, phase: next.join(",") });
+  };
+  const clear = () => {
+    const { phase: _, filter: __, ...rest } = search;
+    onSearch(rest);
+  };
+
+  const isBadFilter = list.failure?.kind === "invalid";
+  const isFiltered = filter !== "";
+  const command = [
+    `leat get ${noun}`,
+    cluster && `--cluster ${shellQuote(cluster)}`,
+    filter && `--filter ${shellQuote(filter)}`,
+    order !== "name" && `--sort ${shellQuote(order)}`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+
+  return (
+    <div className={styles.list}>
+      <div className={styles.bar}>
+        <div className={styles.filter}>
+          <FilterField
+            label={text.filterLabel(kind)}
+            value={search.filter ?? ""}
+            error={isBadFilter ? list.failure?.message : undefined}
+            onChange={(filter) => {
+              const { filter: _, ...rest } = search;
+              onSearch(filter === "" ? rest : { ...rest, filter });
+            }}
+          />
+          <Button kind="quiet" icon="info" iconOnly onClick={() => setHelpOpen(true)}>
+            {text.filterHelp}
+          </Button>
+        </div>
+        {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
+        <div className={styles.phases} role="group" aria-label={text.column.phase}>
+          <button
+            type="button"
+            className={styles.chip}
+            aria-pressed={chosen.length === 0}
+            onClick={() => onSearch(withoutPhase(search))}
+          >
+            {text.all}
+            <data value={counts.value?.total ?? 0}>{counts.value ? text.number(counts.value.total) : "…"}</data>
+          </button>
+          {phases.map(({ phase, count }) => (
+            <button
+              key={phase}
+              type="button"
+              className={classes(styles.chip, styles[toneOf(phase)])}
+              aria-pressed={chosen.includes(phase)}
+              onClick={() => choose(phase)}
+            >
+              <Phase phase={phase} />
+              <data value={count}>{text.number(count)}</data>
+            </button>
+          ))}
+        </div>
+      </div>
+      {list.link === "reconnecting" && window && (
+        <div className={styles.notice}>
+          <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />
+        </div>
+      )}
+      <div className={styles.rows}>
+        {list.failure && !isBadFilter && (!window || list.link === "stopped") ? (
+          <ErrorState failure={list.failure} onRetry={store.retry} command={command} />
+        ) : !window ? (
+          !isBadFilter && <Skeleton lines={12} />
+        ) : window.total === 0 ? (
+          isFiltered ? (
+            <Empty icon="search" title={text.noMatch} action={<Button onClick={clear}>{text.clearFilter}</Button>}>
+              <p>{text.noMatchBody}</p>
+            </Empty>
+          ) : (
+            empty
+          )
+        ) : (
+          <Grid
+            key={key}
+            label={text.shownCount(window.total, kind)}
+            columns={columns}
+            count={window.total}
+            row={row}
+            rowKey={(found) => found.ref}
+            order={order}
+            onOrder={(next) => {
+              const { order: _, ...rest } = search;
+              onSearch(next === "name" ? rest : { ...rest, order: next });
+            }}
+            onRange={onRange}
+            {...(kind !== "Repository" && { onOpen: open })}
+            {...(isOld && { isOld })}
+          />
+        )}
+      </div>
+      <div className={styles.foot}>
+        <Command label={text.sameAs}>{command}</Command>
+      </div>
+      <FilterHelp isOpen={isHelpOpen} onClose={() => setHelpOpen(false)} />
+    </div>
+  );
+}
+
+function withoutPhase({ phase: _, ...rest }: ListSearch): ListSearch {
+  return rest;
+}
+
+function FilterHelp({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
+  const id = useId();
+  return (
+    <Dialog title={text.filterHelp} isOpen={isOpen} onClose={onClose}>
+      <dl className={styles.help} id={id}>
+        {text.filterHelpRows.map(([term, meaning]) => (
+          <div key={term}>
+            <dt>
+              <code>{term}</code>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { isOldRow, ms, servicesOfClusterColumns } from "../../fleet/columns.tsx";
+import { ObjectHead } from "../../fleet/head.tsx";
+import { FleetList } from "../../fleet/list.tsx";
+import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { objectSource } from "../../hub/object.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Command } from "../../parts/command.tsx";
+import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { useTitle } from "../../shell/shell.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./page.module.css";
+
+const route = getRouteApi("/clusters/$");
+
+/** ClusterPage is one cluster: whether its agent is there, what it reports, and the services in it. */
+export function ClusterPage() {
+  const hub = useHub();
+  const { _splat: ref = "" } = route.useParams();
+  const search = route.useSearch();
+  const navigate = useNavigate();
+  const { value, failure, link, store } = useLive(
+    `cluster ${ref}`,
+    () => objectSource(hub.fleet, "Cluster", ref),
+    hub.surroundings,
+  );
+  useTitle(ref);
+  const command = `leat get cluster ${shellQuote(ref)}`;
+  if (failure && (!value || link === "stopped"))
+    return <ErrorState failure={failure} onRetry={store.retry} command={command} />;
+  if (link === "loading") return <Skeleton lines={8} />;
+  const cluster = value?.object.case === "cluster" ? value.object.value : undefined;
+  if (!cluster) {
+    return (
+      <ErrorState failure={{ kind: "missing", reason: "", message: "", metadata: {} }} command="leat get clusters" />
+    );
+  }
+  const { status, metadata, spec } = cluster;
+  const report = status?.report;
+  const nodes = report?.overview?.nodes;
+  const phase = status?.connected ? "CONNECTED" : status?.enrolled ? "DISCONNECTED" : "NOT_JOINED";
+  const labels = Object.entries(metadata?.labels ?? {});
+  return (
+    <Page>
+      <ObjectHead
+        kind={{ to: "/clusters", title: text.clusters }}
+        name={ref}
+        phase={phase}
+        since={ms(status?.lastSeenAt)}
+        link={link}
+        problem={phase === "DISCONNECTED" ? { reason: "AGENT_OFFLINE", message: text.oldWord } : undefined}
+        facts={labels.map(([key, value]) => (
+          <Badge key={key} mono>
+            {key}={value}
+          </Badge>
+        ))}
+        command={command}
+      />
+      {spec?.description && <p>{spec.description}</p>}
+      {phase === "NOT_JOINED" ? (
+        <Empty icon="dashed" title={text.phase.NOT_JOINED}>
+          <p>{text.noFleetBody}</p>
+          <Command>{`leat cluster token ${shellQuote(ref)} -o kubernetes`}</Command>
+        </Empty>
+      ) : (
+        <Card title={text.conditions}>
+          <Facts
+            facts={[
+              [text.condition.services, text.condition.objectsOf(status?.servicesHealthy ?? 0, status?.services ?? 0)],
+              report && [text.condition.agent, report.agentVersion],
+              report && [text.condition.kubernetes, report.kubernetesVersion],
+              nodes && [text.condition.nodes, text.condition.nodesOf(nodes.ready, nodes.count)],
+              [text.condition.lastSeen, <Age key="age" at={ms(status?.lastSeenAt)} />],
+              status?.removalsHeldSince && [
+                text.condition.removals,
+                <span key="held">
+                  {text.condition.removalsHeld} <Age at={ms(status.removalsHeldSince)} />
+                </span>,
+              ],
+            ]}
+          />
+        </Card>
+      )}
+      <section className={styles.services}>
+        <h2>{text.services}</h2>
+        <FleetList
+          kind="Service"
+          noun="services"
+          cluster={ref}
+          search={search}
+          onSearch={(next) => void navigate({ to: "/clusters/$", params: { _splat: ref }, search: next })}
+          columns={servicesOfClusterColumns}
+          isOld={isOldRow}
+          empty={
+            <Empty icon="service" title={text.noServices}>
+              <p>{text.noServicesBody}</p>
+            </Empty>
+          }
+        />
+      </section>
+    </Page>
+  );
+}

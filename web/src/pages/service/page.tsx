@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { ms, reasonName } from "../../fleet/columns.tsx";
+import { ObjectHead } from "../../fleet/head.tsx";
+import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { shellQuote, shortCommit, splitService } from "../../fleet/refs.ts";
+import { Table } from "../../fleet/table.tsx";
+import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
+import type { GitRef } from "../../gen/leat/type/v1/source_pb";
+import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { objectSource } from "../../hub/object.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Command } from "../../parts/command.tsx";
+import { Tabs } from "../../parts/overlay.tsx";
+import type { Tone } from "../../parts/phase.tsx";
+import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
+import { useTitle } from "../../shell/shell.tsx";
+import { text } from "../../text/en.ts";
+
+const route = getRouteApi("/services/$");
+
+/** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
+export function ServicePage() {
+  const hub = useHub();
+  const { _splat: ref = "" } = route.useParams();
+  const { tab } = route.useSearch();
+  const navigate = useNavigate();
+  const { value, failure, link, store } = useLive(
+    `service ${ref}`,
+    () => objectSource(hub.fleet, "Service", ref),
+    hub.surroundings,
+  );
+  const { name } = splitService(ref);
+  useTitle(ref);
+  const command = `leat get service ${shellQuote(ref)}`;
+  if (failure && (!value || link === "stopped"))
+    return <ErrorState failure={failure} onRetry={store.retry} command={command} />;
+  if (link === "loading") return <Skeleton lines={8} />;
+  const service = value?.object.case === "service" ? value.object.value : undefined;
+  if (!service) {
+    return (
+      <ErrorState failure={{ kind: "missing", reason: "", message: "", metadata: {} }} command="leat get services" />
+    );
+  }
+  const { status, spec } = service;
+  const report = status?.report;
+  const phase = ServicePhase[status?.phase ?? 0] ?? "UNKNOWN";
+  const problem = status?.problem;
+  const reason = problem ? reasonName(problem.reason) : "";
+  return (
+    <Page>
+      <ObjectHead
+        kind={{ to: "/services", title: text.services }}
+        name={name}
+        phase={phase === "UNSPECIFIED" ? "UNKNOWN" : phase}
+        since={ms(problem?.since) ?? ms(report?.phaseSince)}
+        isOld={reason === "AGENT_OFFLINE"}
+        link={link}
+        problem={problem && { reason, message: problem.message }}
+        facts={
+          <>
+            <Link to="/clusters/$" params={{ _splat: spec?.cluster ?? "" }}>
+              {spec?.cluster}
+            </Link>
+            <Badge mono>{spec?.namespace || "default"}</Badge>
+          </>
+        }
+        command={command}
+      />
+      <Tabs
+        label={name}
+        chosen={tab ?? "overview"}
+        onChange={(id) =>
+          void navigate({
+            to: "/services/$",
+            params: { _splat: ref },
+            search: id === "revisions" ? { tab: "revisions" } : {},
+            replace: true,
+          })
+        }
+        tabs={[
+          { id: "overview", label: text.overview, content: <Overview service={service} /> },
+          {
+            id: "revisions",
+            label: text.revisions,
+            // The digest of what is applied is what a new revision changes.
+            content: (
+              <Revisions name={ref} version={report?.observedSpecDigest + (report?.observedCommits ?? []).join()} />
+            ),
+          },
+        ]}
+      />
+    </Page>
+  );
+}
+
+const refName = (ref: GitRef | undefined): string => ref?.selector.value ?? text.head;
+
+function Overview({ service }: { service: Service }) {
+  const { spec, status } = service;
+  const report = status?.report;
+  const hold = status?.hold;
+  const drift = report?.drift ?? [];
+  return (
+    <div style={{ display: "grid", gap: "var(--space-5)", gridTemplateColumns: "minmax(0, 1fr)" }}>
+      <Card title={text.sources}>
+        <Table
+          columns={[
+            text.column.repository,
+            text.column.ref,
+            text.column.path,
+            text.column.commit,
+            text.applied,
+            text.column.resolved,
+          ]}
+          rows={(spec?.sources ?? []).map((source, index) => {
+            const state = status?.sources[index];
+            const snapshot = state?.snapshot;
+            const isApplied = snapshot !== undefined && report?.appliedDigests[index] === snapshot.digest;
+            return {
+              key: String(index),
+              cells: [
+                <strong key="repository">{source.repository}</strong>,
+                <code key="ref">{refName(source.ref)}</code>,
+                <code key="path">{source.chart || source.path || "."}</code>,
+                snapshot ? (
+                  <code key="commit" title={snapshot.commit}>
+                    {snapshot.version || shortCommit(snapshot.commit)}
+                  </code>
+                ) : (
+                  text.neverResolved
+                ),
+                isApplied ? text.applied : text.notApplied,
+                <Age key="age" at={ms(state?.resolvedAt)} />,
+              ],
+              note: state?.problem && (
+                <Notice
+                  tone={snapshot ? "degraded" : "bad"}
+                  icon="alert"
+                  title={`${reasonName(state.problem.reason)}: ${state.problem.message}`}
+                />
+              ),
+            };
+          })}
+        />
+      </Card>
+      <Card title={text.conditions}>
+        <Facts
+          facts={[
+            [text.condition.synced, status?.synced ? text.condition.syncedYes : text.condition.syncedNo],
+            report?.counts && [
+              text.condition.objects,
+              text.condition.objectsOf(report.counts.healthy, report.counts.total),
+            ],
+            [
+              text.condition.applied,
+              report?.appliedAt ? <Age key="age" at={ms(report.appliedAt)} /> : text.condition.never,
+            ],
+            [
+              text.condition.drift,
+              drift.length > 0 ? text.condition.driftSome(drift.length) : text.condition.driftNone,
+            ],
+            [text.condition.paused, spec?.paused ? text.condition.pausedYes : text.condition.pausedNo],
+            spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
+            hold && [
+              text.condition.hold,
+              hold.pinnedRevision > 0n
+                ? text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)
+                : text.condition.held(hold.policy),
+            ],
+          ]}
+        />
+      </Card>
+      <Card title={text.objects}>
+        {report && report.objects.length > 0 ? (
+          <Table
+            columns={[text.column.object, text.column.namespace, text.column.health, text.column.message]}
+            rows={report.objects.map((object, index) => ({
+              key: String(index),
+              cells: [
+                <span key="object">
+                  {object.ref?.kind} <strong>{object.ref?.name}</strong>
+                </span>,
+                object.ref?.namespace,
+                text.health[object.health] ?? text.phase.UNKNOWN,
+                object.problem && (
+                  <span key="message">
+                    <code>{reasonName(object.problem.reason)}</code> {object.problem.message}
+                  </span>
+                ),
+              ],
+            }))}
+          />
+        ) : (
+          <p style={{ padding: "var(--space-4)", color: "var(--ink-2)" }}>{text.noObjects}</p>
+        )}
+      </Card>
+      {drift.length > 0 && (
+        <Card title={text.driftTitle}>
+          <Table
+            columns={[text.column.object, text.column.namespace, text.column.message]}
+            rows={drift.map((object, index) => ({
+              key: String(index),
+              cells: [
+                <span key="object">
+                  {object.ref?.kind} <strong>{object.ref?.name}</strong>
+                </span>,
+                object.ref?.namespace,
+                <code key="fields">{object.fields.map((field) => field.path).join(", ")}</code>,
+              ],
+            }))}
+          />
+        </Card>
+      )}
+    </div>
+  );
+}
+
+const outcomes: Record<RevisionOutcome, Tone> = {
+  [RevisionOutcome.UNSPECIFIED]: "progress",
+  [RevisionOutcome.HEALTHY]: "ok",
+  [RevisionOutcome.FAILED]: "bad",
+  [RevisionOutcome.SUPERSEDED]: "idle",
+};
+
+function Revisions({ name, version }: { name: string; version: string }) {
+  const hub = useHub();
+  const { value, failure, store } = useLive<Revision[]>(
+    `revisions ${name} ${version}`,
+    () => ({
+      load: async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
+    }),
+    hub.surroundings,
+  );
+  const command = `leat history service/${shellQuote(name)}`;
+  if (!value) return failure ? <ErrorState failure={failure} onRetry={store.retry} command={command} /> : <Skeleton />;
+  if (value.length === 0) {
+    return (
+      <Empty icon="clock" title={text.noRevisions}>
+        <p>{text.noRevisionsBody}</p>
+      </Empty>
+    );
+  }
+  return (
+    <Card title={text.revisions} note={<Command label={text.sameAs}>{command}</Command>}>
+      <Table
+        columns={[
+          text.column.revision,
+          text.column.outcome,
+          text.column.commit,
+          text.column.message,
+          text.column.planned,
+          text.column.took,
+        ]}
+        rows={value.map((revision) => {
+          const from = ms(revision.plannedAt);
+          const to = ms(revision.healthyAt);
+          return {
+            key: String(revision.number),
+            cells: [
+              <data key="number" value={String(revision.number)}>
+                {String(revision.number)}
+              </data>,
+              <Badge key="outcome" tone={outcomes[revision.outcome] ?? "idle"}>
+                {text.outcome[revision.outcome] ?? text.phase.UNKNOWN}
+              </Badge>,
+              <code key="commit" title={revision.commits.join(", ")}>
+                {revision.versions.find(Boolean) ?? shortCommit(revision.commits[0] ?? "")}
+              </code>,
+              revision.problem && (
+                <span key="message">
+                  <code>{reasonName(revision.problem.reason)}</code> {revision.problem.message}
+                </span>
+              ),
+              <Age key="planned" at={from} />,
+              from !== undefined && to !== undefined && to >= from ? text.seconds((to - from) / 1000) : "",
+            ],
+          };
+        })}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
+import { useHub } from "../hub/hub.ts";
+import { Palette, type PaletteEntry } from "../parts/palette.tsx";
+import { text } from "../text/en.ts";
+import { setTheme, themes } from "./theme.ts";
+
+const kinds = [
+  { kind: "Service", icon: "service", to: "/services/$", title: text.services },
+  { kind: "Cluster", icon: "cluster", to: "/clusters/$", title: text.clusters },
+] as const;
+
+const pause = 200;
+const most = 8;
+
+/** Returns the filter that finds a text in names: what people type is a text, and no term of the language. */
+export const nameFilter = (typed: string) => `"${typed.replaceAll(/["\\]/g, " ").trim()}"`;
+
+/** Finder is the palette with the UI's pages and actions, and with what the hub finds. */
+export function Finder({ onClose }: { onClose: () => void }) {
+  const hub = useHub();
+  const navigate = useNavigate();
+  const [query, setQuery] = useState("");
+  const [found, setFound] = useState<{ query: string; rows: FleetRow[][] }>({ query: "", rows: [] });
+  const typed = query.trim();
+
+  useEffect(() => {
+    if (typed.length < 2) return;
+    const ended = new AbortController();
+    const timer = setTimeout(() => {
+      const asked = kinds.map(async ({ kind }) => {
+        try {
+          const query = { kind, filter: nameFilter(typed), size: most, order: "name" };
+          return (await hub.query.queryFleet({ query }, { signal: ended.signal })).rows;
+        } catch {
+          // Pages and actions are found without the hub, and the page behind shows what is wrong with it.
+          return [];
+        }
+      });
+      void Promise.all(asked).then((rows) => {
+        if (!ended.signal.aborted) setFound({ query: typed, rows });
+      });
+    }, pause);
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
+  }, [hub, typed]);
+
+  const matches = (entry: PaletteEntry) => entry.label.toLowerCase().includes(typed.toLowerCase());
+  const pages: PaletteEntry[] = [
+    { id: "problems", icon: "alert", label: text.problems, run: () => void navigate({ to: "/" }) },
+    { id: "services", icon: "service", label: text.services, run: () => void navigate({ to: "/services" }) },
+    { id: "clusters", icon: "cluster", label: text.clusters, run: () => void navigate({ to: "/clusters" }) },
+    {
+      id: "repositories",
+      icon: "repository",
+      label: text.repositories,
+      run: () => void navigate({ to: "/repositories" }),
+    },
+  ];
+  const actions: PaletteEntry[] = [
+    ...themes.map((theme) => ({
+      id: `theme-${theme}`,
+      icon: theme,
+      label: text.themeNamed(text.themes[theme]),
+      run: () => setTheme(theme),
+    })),
+    { id: "sign-out", icon: "key", label: text.signOut, run: () => void hub.tokens.signOut().catch(() => {}) },
+  ];
+  const rows = typed.length >= 2 ? found.rows : [];
+  return (
+    <Palette
+      isOpen
+      onClose={onClose}
+      query={query}
+      onQuery={setQuery}
+      isBusy={typed.length >= 2 && found.query !== typed}
+      groups={[
+        { title: text.pages, entries: pages.filter(matches) },
+        ...kinds.map(({ kind, icon, to, title }, index) => ({
+          title,
+          entries: (rows[index] ?? []).map((row) => ({
+            id: `${kind}-${row.ref.replaceAll(/[^\w-]/g, "_")}`,
+            icon,
+            label: row.ref,
+            note: text.phase[row.phase as keyof typeof text.phase],
+            run: () => void navigate({ to, params: { _splat: row.ref } }),
+          })),
+        })),
+        { title: text.actions, entries: actions.filter(matches) },
+      ]}
+    />
+  );
+}

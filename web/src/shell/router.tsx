@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  type ErrorComponentProps,
+  Link,
+  lazyRouteComponent,
+  type RouterHistory,
+} from "@tanstack/react-router";
+import { Button } from "../parts/button.tsx";
+import { Empty } from "../parts/states.tsx";
+import { text } from "../text/en.ts";
+import { Shell, useTitle } from "./shell.tsx";
+
+// The addresses of the UI. The URL is the state, so each search parameter is checked here: what does not belong, or has
+// another form, is as if it were not there.
+
+const asText = (value: unknown, most = 4096): string | undefined => {
+  // The router reads a value that looks like a number as one.
+  const read = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
+  return typeof read === "string" && read !== "" && read.length <= most ? read : undefined;
+};
+
+/** Search of a list. */
+export interface ListSearch {
+  filter?: string;
+  phase?: string;
+  order?: string;
+}
+
+const orders = /^-?(name|since|severity|age|cluster)$/;
+
+export function listSearch(raw: Record<string, unknown>): ListSearch {
+  const filter = asText(raw.filter);
+  const phase = asText(raw.phase, 256);
+  const order = asText(raw.order);
+  return {
+    ...(filter && { filter }),
+    ...(phase && /^[A-Z_]+(,[A-Z_]+)*$/.test(phase) && { phase }),
+    ...(order && orders.test(order) && { order }),
+  };
+}
+
+export interface ServiceSearch {
+  tab?: "revisions";
+}
+
+export const serviceSearch = (raw: Record<string, unknown>): ServiceSearch =>
+  raw.tab === "revisions" ? { tab: "revisions" } : {};
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NoSuchPage, errorComponent: Broken });
+
+const problems = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  component: lazyRouteComponent(() => import("../pages/problems/page.tsx"), "ProblemsPage"),
+});
+
+const servicesRoot = createRoute({ getParentRoute: () => root, path: "/services" });
+
+const services = createRoute({
+  getParentRoute: () => servicesRoot,
+  path: "/",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/services/page.tsx"), "ServicesPage"),
+});
+
+const clustersRoot = createRoute({ getParentRoute: () => root, path: "/clusters" });
+
+const clusters = createRoute({
+  getParentRoute: () => clustersRoot,
+  path: "/",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/clusters/page.tsx"), "ClustersPage"),
+});
+
+const repositories = createRoute({
+  getParentRoute: () => root,
+  path: "/repositories",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/repositories/page.tsx"), "RepositoriesPage"),
+});
+
+const service = createRoute({
+  getParentRoute: () => servicesRoot,
+  path: "$",
+  validateSearch: serviceSearch,
+  component: lazyRouteComponent(() => import("../pages/service/page.tsx"), "ServicePage"),
+});
+
+const cluster = createRoute({
+  getParentRoute: () => clustersRoot,
+  path: "$",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/cluster/page.tsx"), "ClusterPage"),
+});
+
+const parts = createRoute({
+  getParentRoute: () => root,
+  path: "/parts",
+  component: lazyRouteComponent(() => import("../pages/parts/page.tsx"), "PartsPage"),
+});
+
+export const signInPath = "/sign-in";
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: signInPath,
+  component: lazyRouteComponent(() => import("../pages/sign-in/page.tsx"), "SignInPage"),
+});
+
+const tree = root.addChildren([
+  problems,
+  servicesRoot.addChildren([services, service]),
+  clustersRoot.addChildren([clusters, cluster]),
+  repositories,
+  parts,
+  signIn,
+]);
+
+/** Returns the router of a page. Tests give a history in memory. */
+export const makeRouter = (history?: RouterHistory) =>
+  createRouter({
+    routeTree: tree,
+    basepath: "/ui",
+    ...(history && { history }),
+    // What no page has checked is not there.
+    search: { strict: true },
+    // NAME@CLUSTER reads as people write it.
+    pathParamsAllowedCharacters: ["@"],
+    defaultPreload: "intent",
+    scrollRestoration: false,
+  });
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof makeRouter>;
+  }
+}
+
+function NoSuchPage() {
+  useTitle(text.noSuchPage);
+  return (
+    <Empty icon="search" title={text.noSuchPage} action={<Link to="/">{text.toProblems}</Link>}>
+      <p>{text.noSuchPageBody}</p>
+    </Empty>
+  );
+}
+
+function Broken({ error }: ErrorComponentProps) {
+  useTitle(text.pageBroke);
+  return (
+    <div role="alert">
+      <Empty
+        icon="cross"
+        tone="bad"
+        title={text.pageBroke}
+        action={<Button onClick={() => location.reload()}>{text.reload}</Button>}
+      >
+        <p>{text.pageBrokeBody}</p>
+        <code>{error instanceof Error ? error.message : String(error)}</code>
+      </Empty>
+    </div>
+  );
+}
