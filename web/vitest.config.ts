@@ -24,6 +24,26 @@ export default mergeConfig(
         { extends: true, test: { name: "unit", environment: "node", include: ["{src,build,test}/**/*.test.ts"] } },
         {
           extends: true,
+          // Named here, or the first test that imports one of them reloads the page under the others.
+          optimizeDeps: {
+            include: [
+              "@bufbuild/protobuf",
+              "@bufbuild/protobuf/codegenv2",
+              "@bufbuild/protobuf/wire",
+              "@bufbuild/protobuf/wkt",
+              "@connectrpc/connect",
+              "@connectrpc/connect-web",
+              "@tanstack/react-router",
+              "@tanstack/react-virtual",
+              "axe-core",
+              "react",
+              "react-aria-components",
+              "react-dom",
+              "react-dom/client",
+              "react/jsx-dev-runtime",
+              "react/jsx-runtime",
+            ],
+          },
           test: {
             name: "browser",
             include: ["{src,test}/**/*.test.tsx"],

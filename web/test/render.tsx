@@ -24,11 +24,12 @@ export function render(content: ReactNode): HTMLElement {
   return host;
 }
 
-afterEach(() => {
+afterEach(async () => {
   root?.unmount();
   host?.remove();
   root = host = undefined;
   delete document.documentElement.dataset.theme;
+  await page.viewport(1280, 900);
 });
 
 export const sizes = [

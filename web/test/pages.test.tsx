@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { createMemoryHistory } from "@tanstack/react-router";
+import { describe, expect, test } from "vitest";
+import { page, userEvent } from "vitest/browser";
+import { App } from "../src/app.tsx";
+import { GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb";
+import { makeRouter } from "../src/shell/router.tsx";
+import { type Answers, clusterDocument, makeHub, refusal } from "./hub.ts";
+import { expectAccessible, render } from "./render.tsx";
+
+function open(path: string, change: Partial<Answers> = {}) {
+  const { hub, answers } = makeHub(change);
+  const router = makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }));
+  render(<App hub={hub} router={router} />);
+  return { router, answers };
+}
+
+const heading = (name: string | RegExp) => page.getByRole("heading", { level: 1, name });
+const denied = () => {
+  throw refusal(Code.PermissionDenied, "ACCESS_DENIED", "ada may not list services");
+};
+
+describe("problems", () => {
+  test("it begins with what is wrong, grouped by cause, and leads to what is affected", async () => {
+    const { router } = open("/");
+    await expect.element(heading("6 problems need attention")).toBeVisible();
+    await expect.element(page.getByText("48 services")).toBeVisible();
+    await expect.element(page.getByText("Correct the manifest or the cluster's policy.")).toBeVisible();
+    expect(document.title).toBe("Problems · Leat");
+    await expectAccessible();
+    await page.getByRole("link", { name: "Show all 48" }).click();
+    await expect.element(heading("Services")).toBeVisible();
+    expect(router.state.location.search).toEqual({ filter: "reason=APPLY_REJECTED" });
+  });
+
+  test("a fleet without problems is calm", async () => {
+    open("/", {
+      status: () =>
+        create(GetFleetStatusResponseSchema, {
+          services: [{ value: "HEALTHY", count: 3 }],
+          clusters: [{ value: "CONNECTED", count: 2 }],
+        }),
+    });
+    await expect.element(heading("All is well")).toBeVisible();
+    await expect.element(page.getByText("3 services in 2 clusters.", { exact: false })).toBeVisible();
+    await expectAccessible();
+  });
+
+  test("an empty hub says how to begin", async () => {
+    open("/", { status: () => create(GetFleetStatusResponseSchema) });
+    await expect.element(page.getByText("leat cluster create NAME -o kubernetes")).toBeVisible();
+    await expectAccessible();
+  });
+
+  test("a hub that does not answer is tried again, and the person can hurry it", async () => {
+    let isAway = true;
+    open("/", {
+      before: () => {
+        if (isAway) throw new ConnectError("", Code.Unavailable);
+      },
+    });
+    await expect.element(page.getByText("The hub does not answer")).toBeVisible();
+    await expectAccessible();
+    isAway = false;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await expect.element(heading("6 problems need attention")).toBeVisible();
+    await expect.element(page.getByText("Live")).toBeVisible();
+  });
+
+  test("a refusal has the hub's words and its advice, and offers no other try", async () => {
+    open("/", { before: denied });
+    await expect.element(page.getByText("ada may not list services")).toBeVisible();
+    await expect.element(page.getByText("Ask an administrator of the hub for a binding.")).toBeVisible();
+    expect(page.getByRole("button", { name: "Try again" }).elements()).toHaveLength(0);
+    await expectAccessible();
+  });
+
+  test("a slow hub leaves a place for its answer", async () => {
+    open("/", { before: () => new Promise(() => {}) });
+    await expect.element(page.getByRole("main").getByText("Loading")).toBeInTheDocument();
+    await expectAccessible();
+  });
+});
+
+describe("lists", () => {
+  test("ten thousand services are a window and a count", async () => {
+    const { answers } = open("/services");
+    await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
+    await expect.element(page.getByRole("grid")).toHaveAttribute("aria-rowcount", "10001");
+    expect(Math.max(...answers.queries.map((query) => query.size))).toBeLessThanOrEqual(200);
+    await expectAccessible();
+  });
+
+  test("the last row is asked for when it comes into sight", async () => {
+    const { answers } = open("/services");
+    await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
+    document.querySelector<HTMLElement>("[data-index]")?.focus();
+    await userEvent.keyboard("{End}");
+    await expect.element(page.getByText("search-9999")).toBeInTheDocument();
+    expect(answers.queries.some((query) => query.offset > 9000)).toBe(true);
+  });
+
+  test("the address is the filter, and a phase is one press", async () => {
+    const { router, answers } = open("/services?filter=name%3Dweb*&order=-since");
+    await expect.element(page.getByRole("textbox", { name: "Filter services" })).toHaveValue("name=web*");
+    await expect.element(page.getByText("leat get services --filter 'name=web*' --sort -since")).toBeVisible();
+    await page.getByRole("button", { name: /^Failed/ }).click();
+    await expect
+      .poll(() => router.state.location.search)
+      .toEqual({ filter: "name=web*", order: "-since", phase: "FAILED" });
+    await expect.poll(() => answers.queries.at(-1)?.filter ?? "").toContain("name=web*");
+    expect(answers.queries.some((query) => query.filter === "name=web* phase=FAILED")).toBe(true);
+  });
+
+  test("typing filters once the person pauses", async () => {
+    const { router } = open("/clusters");
+    await page.getByRole("textbox", { name: "Filter clusters" }).fill("nothing");
+    await expect.poll(() => router.state.location.search).toEqual({ filter: "nothing" });
+    await expect.element(page.getByText("Nothing matches this filter")).toBeVisible();
+    await expectAccessible();
+    await page.getByRole("main").getByRole("button", { name: "Clear the filter" }).last().click();
+    await expect.poll(() => router.state.location.search).toEqual({});
+  });
+
+  test("the hub's objection is below the filter", async () => {
+    open("/services?filter=phase%3D", {
+      before: (call) => {
+        if (call === "queryFleet")
+          throw refusal(Code.InvalidArgument, "FIELD_INVALID", "query.filter: a value is missing");
+      },
+    });
+    await expect.element(page.getByRole("alert")).toHaveTextContent("query.filter: a value is missing");
+    await expectAccessible();
+  });
+
+  test("an empty list says what the kind is for", async () => {
+    open("/repositories", { sizes: {} });
+    await expect.element(page.getByText("No repository yet")).toBeVisible();
+    await expectAccessible();
+  });
+
+  test("repositories and clusters have lists", async () => {
+    const { router } = open("/repositories");
+    await expect.element(page.getByText("team-1", { exact: true })).toBeVisible();
+    await expectAccessible();
+    await page.getByRole("link", { name: "Clusters" }).click();
+    await expect.element(page.getByText("berlin", { exact: true })).toBeVisible();
+    await expectAccessible();
+    await page.getByText("berlin", { exact: true }).click();
+    await expect.poll(() => router.state.location.pathname).toBe("/clusters/berlin");
+  });
+
+  test("search parameters that do not belong are as if they were not there", async () => {
+    const { router } = open("/services?order=evil&phase=%3Cscript%3E&x=1");
+    await expect.element(heading("Services")).toBeVisible();
+    expect(router.state.matches.at(-1)?.search).toEqual({});
+  });
+});
+
+describe("a service", () => {
+  test("it has its reason and advice, its sources and its objects", async () => {
+    open("/services/cart@berlin");
+    await expect.element(heading("cart")).toBeVisible();
+    await expect.element(page.getByText("Deployment cart: quota of namespace shop", { exact: false })).toBeVisible();
+    await expect.element(page.getByText("4f2c1e0a")).toBeVisible();
+    await expect.element(page.getByText("leat get service cart@berlin")).toBeVisible();
+    expect(document.title).toBe("cart@berlin · Leat");
+    await expectAccessible();
+  });
+
+  test("the tab is in the address", async () => {
+    const { router } = open("/services/cart@berlin?tab=revisions");
+    await expect.element(page.getByText("Superseded")).toBeVisible();
+    await expectAccessible();
+    await page.getByRole("tab", { name: "Overview" }).click();
+    await expect.poll(() => router.state.location.search).toEqual({});
+  });
+
+  test("one that does not exist is not an empty page", async () => {
+    open("/services/shop/gone@edge/berlin", {
+      before: () => {
+        throw refusal(Code.NotFound, "NOT_FOUND", 'there is no service "shop/gone@edge/berlin"');
+      },
+    });
+    await expect.element(page.getByText("There is no such object")).toBeVisible();
+    await expectAccessible();
+  });
+});
+
+describe("a cluster", () => {
+  test("it has what its agent reports, and its services", async () => {
+    const { answers } = open("/clusters/berlin");
+    await expect.element(heading("berlin")).toBeVisible();
+    await expect.element(page.getByText("11 of 12 ready")).toBeVisible();
+    await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
+    expect(answers.queries.every((query) => query.cluster === "berlin")).toBe(true);
+    await expectAccessible();
+  });
+
+  test("one that is away is not painted as if it were there", async () => {
+    open("/clusters/berlin", {
+      fleet: {
+        get: () => ({ document: clusterDocument(false) }),
+        watch: async function* () {
+          yield { document: clusterDocument(false) };
+          await new Promise(() => {});
+        },
+      },
+    });
+    await expect.element(page.getByText("Disconnected")).toBeVisible();
+    await expect.element(page.getByText("This is its last word", { exact: false })).toBeVisible();
+    await expectAccessible();
+  });
+});
+
+describe("the shell", () => {
+  test("the palette finds pages, objects and actions by the keyboard alone", async () => {
+    const { router } = open("/");
+    await expect.element(heading(/problems/)).toBeVisible();
+    await userEvent.keyboard("{Control>}k{/Control}");
+    await expect.element(page.getByRole("combobox", { name: "Go to" })).toHaveFocus();
+    await userEvent.keyboard("web");
+    await expect.element(page.getByRole("option", { name: /web-0@berlin/ })).toBeVisible();
+    await expectAccessible();
+    await userEvent.keyboard("{Enter}");
+    await expect.poll(() => router.state.location.pathname).toBe("/services/web-0@berlin");
+  });
+
+  test("the theme is a choice that lasts", async () => {
+    open("/");
+    await page.getByRole("button", { name: "Signed in as ada" }).click();
+    await page.getByRole("menuitemradio", { name: "Dark" }).click();
+    await expect.poll(() => document.documentElement.dataset.theme).toBe("dark");
+    expect(localStorage.getItem("leat.theme")).toBe("dark");
+    await page.getByRole("button", { name: "Signed in as ada" }).click();
+    await page.getByRole("menuitemradio", { name: "As the system" }).click();
+    await expect.poll(() => localStorage.getItem("leat.theme")).toBeNull();
+  });
+
+  test("the first press of Tab offers to skip to the content", async () => {
+    open("/");
+    await expect.element(heading(/problems/)).toBeVisible();
+    await userEvent.keyboard("{Tab}");
+    await expect.element(page.getByRole("button", { name: "Skip to the content" })).toHaveFocus();
+    await userEvent.keyboard("{Enter}");
+    await expect.element(page.getByRole("main")).toHaveFocus();
+  });
+
+  test("an address without a page says so", async () => {
+    open("/nowhere");
+    await expect.element(page.getByText("There is no such page")).toBeVisible();
+    await expectAccessible();
+  });
+});
