@@ -218,6 +218,10 @@ var rights = map[string]right{
 	"SessionService/CreateSession": {
 		answer: invalid, request: `{"code": "guessed", "codeVerifier": "x", "tokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},
+	"SessionService/CreateSignInCode": {
+		request: `{}`, instead: map[string]string{anAccessToken: denied}, // or it would outlive itself
+	},
+	"SessionService/SignIn": {request: `{"code": "guessed"}`, answer: invalid},
 	"SessionService/CreateAccessToken": {
 		answer: invalid, request: `{"sessionToken": "guessed.leatses_guessed", "nextTokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},

@@ -6,6 +6,7 @@ package distributor
 import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/runtime/dialguard"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
 	"github.com/leatdev/leat/services/distributor/internal/access/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
@@ -47,7 +48,10 @@ func (s *spine) openSignIn() (wing, error) {
 	if err != nil {
 		return wing{}, err
 	}
-	service := sessions.New(sessions.Deps{View: s.view, Desk: desk, Issuer: s.issuer, Logger: s.logger, PublicURL: s.cfg.publicURL()})
+	service := sessions.New(sessions.Deps{
+		View: s.view, Desk: desk, Issuer: s.issuer, Codes: codes, People: s.store,
+		Tokens: admission.NewAPITokens(s.store), Logger: s.logger, PublicURL: s.cfg.publicURL(),
+	})
 	return wing{mount: func(c *calls) {
 		path, handler := fleetv1connect.NewSessionServiceHandler(service, c.server.Options(c.recorder)...)
 		c.mux.Handle(path, sessions.Protect(c.server.Guard(handler)))

@@ -68,7 +68,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 				there = true
 				continue
 			}
-			if err := (tokenTx{t}).dropToken(ctx, row); err != nil {
+			if err := (tokenTx{t}).dropWithMade(ctx, row.token().ID); err != nil {
 				return err
 			}
 		}
@@ -194,7 +194,13 @@ func after(prefix []byte) []byte {
 // CreateToken implements catalog.People.
 func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog.Token, error) {
 	var token catalog.Token
-	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+	isUsed := false
+	err := s.edit(ctx, func(ctx context.Context, t *tx) (err error) {
+		if made.IsOnce {
+			if isUsed, err = (tokenTx{t}).endUsed(ctx, admission.TokenID(made.Hash)); isUsed || err != nil {
+				return err
+			}
+		}
 		owner, err := t.Get(ctx, catalog.Key{Kind: catalog.KindUser, Name: made.User})
 		if err != nil {
 			return err
@@ -215,7 +221,20 @@ func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog
 		token = row.token()
 		return nil
 	})
+	if err == nil && isUsed {
+		return catalog.Token{}, catalog.ErrTokenUsed
+	}
 	return token, err
+}
+
+// endUsed reports whether a token is or was there, and ends it.
+func (t tokenTx) endUsed(ctx context.Context, id string) (bool, error) {
+	err := t.dropWithMade(ctx, id)
+	if !errors.Is(err, catalog.ErrNotFound) {
+		return err == nil, err
+	}
+	isBuried, err := t.sql.NewSelect().Model((*deletionRow)(nil)).Where("kind = ? AND name = ?", string(catalog.KindToken), id).Exists(ctx)
+	return isBuried, translate("read deleted tokens", err)
 }
 
 // checkMaker returns an error if the token that another one is made with has ended.
@@ -281,27 +300,32 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 // DeleteToken implements catalog.People.
 func (s *Store) DeleteToken(ctx context.Context, id string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		rows, err := (tokenTx{t}).tokens(ctx)
-		if err != nil {
+		return tokenTx{t}.dropWithMade(ctx, id)
+	})
+}
+
+// dropWithMade ends a token, and the tokens that were made with it. Error: *catalog.NotFoundError.
+func (t tokenTx) dropWithMade(ctx context.Context, id string) error {
+	rows, err := t.tokens(ctx)
+	if err != nil {
+		return err
+	}
+	all, byID := make([]catalog.Token, len(rows)), map[string]*tokenRow{}
+	for i, row := range rows {
+		all[i] = row.token()
+		byID[all[i].ID] = row
+	}
+	if byID[id] == nil {
+		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindToken, Name: id}}
+	}
+	ended := []string{id}
+	for _, made := range catalog.MadeWith(id, all) {
+		ended = append(ended, made.ID)
+	}
+	for _, each := range ended {
+		if err := t.dropToken(ctx, byID[each]); err != nil {
 			return err
 		}
-		all, byID := make([]catalog.Token, len(rows)), map[string]*tokenRow{}
-		for i, row := range rows {
-			all[i] = row.token()
-			byID[all[i].ID] = row
-		}
-		if byID[id] == nil {
-			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindToken, Name: id}}
-		}
-		ended := []string{id}
-		for _, made := range catalog.MadeWith(id, all) {
-			ended = append(ended, made.ID)
-		}
-		for _, each := range ended {
-			if err := (tokenTx{t}).dropToken(ctx, byID[each]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -505,6 +505,231 @@ func (x *CreateSessionResponse) GetSession() *Session {
 	return nil
 }
 
+// CreateSignInCodeRequest is empty.
+type CreateSignInCodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSignInCodeRequest) Reset() {
+	*x = CreateSignInCodeRequest{}
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSignInCodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSignInCodeRequest) ProtoMessage() {}
+
+func (x *CreateSignInCodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSignInCodeRequest.ProtoReflect.Descriptor instead.
+func (*CreateSignInCodeRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{7}
+}
+
+// CreateSignInCodeResponse carries the code.
+type CreateSignInCodeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The code. The web UI takes it from the fragment of its address, /ui/sign-in#code=CODE, which browsers send to no server.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// When it ends.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSignInCodeResponse) Reset() {
+	*x = CreateSignInCodeResponse{}
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSignInCodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSignInCodeResponse) ProtoMessage() {}
+
+func (x *CreateSignInCodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSignInCodeResponse.ProtoReflect.Descriptor instead.
+func (*CreateSignInCodeResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CreateSignInCodeResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *CreateSignInCodeResponse) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+// SignInRequest carries the proof.
+type SignInRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The proof. Required.
+	//
+	// Types that are valid to be assigned to Proof:
+	//
+	//	*SignInRequest_Code
+	//	*SignInRequest_ApiToken
+	Proof         isSignInRequest_Proof `protobuf_oneof:"proof"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignInRequest) Reset() {
+	*x = SignInRequest{}
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignInRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignInRequest) ProtoMessage() {}
+
+func (x *SignInRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignInRequest.ProtoReflect.Descriptor instead.
+func (*SignInRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SignInRequest) GetProof() isSignInRequest_Proof {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *SignInRequest) GetCode() string {
+	if x != nil {
+		if x, ok := x.Proof.(*SignInRequest_Code); ok {
+			return x.Code
+		}
+	}
+	return ""
+}
+
+func (x *SignInRequest) GetApiToken() string {
+	if x != nil {
+		if x, ok := x.Proof.(*SignInRequest_ApiToken); ok {
+			return x.ApiToken
+		}
+	}
+	return ""
+}
+
+type isSignInRequest_Proof interface {
+	isSignInRequest_Proof()
+}
+
+type SignInRequest_Code struct {
+	// A code of CreateSignInCode.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3,oneof"`
+}
+
+type SignInRequest_ApiToken struct {
+	// An API token of a user of the hub.
+	ApiToken string `protobuf:"bytes,2,opt,name=api_token,json=apiToken,proto3,oneof"`
+}
+
+func (*SignInRequest_Code) isSignInRequest_Proof() {}
+
+func (*SignInRequest_ApiToken) isSignInRequest_Proof() {}
+
+// SignInResponse carries the session.
+type SignInResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session, which CreateAccessToken exchanges by the cookie for access tokens.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignInResponse) Reset() {
+	*x = SignInResponse{}
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignInResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignInResponse) ProtoMessage() {}
+
+func (x *SignInResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignInResponse.ProtoReflect.Descriptor instead.
+func (*SignInResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SignInResponse) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 // SessionServiceCreateAccessTokenRequest asks for an access token.
 type SessionServiceCreateAccessTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -521,7 +746,7 @@ type SessionServiceCreateAccessTokenRequest struct {
 
 func (x *SessionServiceCreateAccessTokenRequest) Reset() {
 	*x = SessionServiceCreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +758,7 @@ func (x *SessionServiceCreateAccessTokenRequest) String() string {
 func (*SessionServiceCreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *SessionServiceCreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +771,7 @@ func (x *SessionServiceCreateAccessTokenRequest) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use SessionServiceCreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*SessionServiceCreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SessionServiceCreateAccessTokenRequest) GetAudience() string {
@@ -585,7 +810,7 @@ type SessionServiceCreateAccessTokenResponse struct {
 
 func (x *SessionServiceCreateAccessTokenResponse) Reset() {
 	*x = SessionServiceCreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +822,7 @@ func (x *SessionServiceCreateAccessTokenResponse) String() string {
 func (*SessionServiceCreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *SessionServiceCreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +835,7 @@ func (x *SessionServiceCreateAccessTokenResponse) ProtoReflect() protoreflect.Me
 
 // Deprecated: Use SessionServiceCreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*SessionServiceCreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SessionServiceCreateAccessTokenResponse) GetAccessToken() string {
@@ -645,7 +870,7 @@ type SignOutRequest struct {
 
 func (x *SignOutRequest) Reset() {
 	*x = SignOutRequest{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +882,7 @@ func (x *SignOutRequest) String() string {
 func (*SignOutRequest) ProtoMessage() {}
 
 func (x *SignOutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +895,7 @@ func (x *SignOutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignOutRequest.ProtoReflect.Descriptor instead.
 func (*SignOutRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SignOutRequest) GetSessionToken() string {
@@ -689,7 +914,7 @@ type SignOutResponse struct {
 
 func (x *SignOutResponse) Reset() {
 	*x = SignOutResponse{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +926,7 @@ func (x *SignOutResponse) String() string {
 func (*SignOutResponse) ProtoMessage() {}
 
 func (x *SignOutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,19 +939,19 @@ func (x *SignOutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignOutResponse.ProtoReflect.Descriptor instead.
 func (*SignOutResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
-// Session is a person's sign-in with an identity provider.
+// Session is a person's sign-in with an identity provider, or that of a user of the hub in a browser.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifies it. The audit log prefixes it with "session.".
+	// Identifies it. The audit log prefixes it with "session."; that of a user of the hub is "api." and the id of the browser's token.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the person.
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Groups of the person in the hub, as of the last answer of the provider.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Name of the IdentityProvider.
+	// Name of the IdentityProvider. Empty for a user of the hub.
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	// The program that holds it.
 	Client SessionClient `protobuf:"varint,5,opt,name=client,proto3,enum=leat.fleet.v1.SessionClient" json:"client,omitempty"`
@@ -742,7 +967,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +979,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +992,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Session) GetId() string {
@@ -839,7 +1064,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1076,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1089,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSessionsRequest) GetPerson() string {
@@ -894,7 +1119,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1131,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1144,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -949,7 +1174,7 @@ type RevokeSessionRequest struct {
 
 func (x *RevokeSessionRequest) Reset() {
 	*x = RevokeSessionRequest{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1186,7 @@ func (x *RevokeSessionRequest) String() string {
 func (*RevokeSessionRequest) ProtoMessage() {}
 
 func (x *RevokeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1199,7 @@ func (x *RevokeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeSessionRequest.ProtoReflect.Descriptor instead.
 func (*RevokeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeSessionRequest) GetId() string {
@@ -1002,7 +1227,7 @@ type RevokeSessionResponse struct {
 
 func (x *RevokeSessionResponse) Reset() {
 	*x = RevokeSessionResponse{}
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1239,7 @@ func (x *RevokeSessionResponse) String() string {
 func (*RevokeSessionResponse) ProtoMessage() {}
 
 func (x *RevokeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_session_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1252,7 @@ func (x *RevokeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeSessionResponse.ProtoReflect.Descriptor instead.
 func (*RevokeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeSessionResponse) GetRevoked() int32 {
@@ -1067,6 +1292,17 @@ const file_leat_fleet_v1_session_proto_rawDesc = "" +
 	"token_hash\x18\x04 \x01(\fR\ttokenHashB\a\n" +
 	"\x05proof\"I\n" +
 	"\x15CreateSessionResponse\x120\n" +
+	"\asession\x18\x01 \x01(\v2\x16.leat.fleet.v1.SessionR\asession\"\x19\n" +
+	"\x17CreateSignInCodeRequest\"p\n" +
+	"\x18CreateSignInCodeResponse\x12\x17\n" +
+	"\x04code\x18\x01 \x01(\tB\x03\x80\x01\x01R\x04code\x12;\n" +
+	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"W\n" +
+	"\rSignInRequest\x12\x19\n" +
+	"\x04code\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x04code\x12\"\n" +
+	"\tapi_token\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\bapiTokenB\a\n" +
+	"\x05proof\"B\n" +
+	"\x0eSignInResponse\x120\n" +
 	"\asession\x18\x01 \x01(\v2\x16.leat.fleet.v1.SessionR\asession\"\x96\x01\n" +
 	"&SessionServiceCreateAccessTokenRequest\x12\x1a\n" +
 	"\baudience\x18\x01 \x01(\tR\baudience\x12(\n" +
@@ -1106,7 +1342,7 @@ const file_leat_fleet_v1_session_proto_rawDesc = "" +
 	"\x1aSESSION_CLIENT_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SESSION_CLIENT_CLI\x10\x01\x12\x19\n" +
 	"\x15SESSION_CLIENT_DEVICE\x10\x02\x12\x1a\n" +
-	"\x16SESSION_CLIENT_BROWSER\x10\x032\xb6\x06\n" +
+	"\x16SESSION_CLIENT_BROWSER\x10\x032\xf4\a\n" +
 	"\x0eSessionService\x12o\n" +
 	"\x10GetSignInMethods\x12&.leat.fleet.v1.GetSignInMethodsRequest\x1a'.leat.fleet.v1.GetSignInMethodsResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -1114,6 +1350,10 @@ const file_leat_fleet_v1_session_proto_rawDesc = "" +
 	"\x11StartDeviceSignIn\x12'.leat.fleet.v1.StartDeviceSignInRequest\x1a(.leat.fleet.v1.StartDeviceSignInResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x01\x12c\n" +
 	"\rCreateSession\x12#.leat.fleet.v1.CreateSessionRequest\x1a$.leat.fleet.v1.CreateSessionResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12l\n" +
+	"\x10CreateSignInCode\x12&.leat.fleet.v1.CreateSignInCodeRequest\x1a'.leat.fleet.v1.CreateSignInCodeResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x02\x12N\n" +
+	"\x06SignIn\x12\x1c.leat.fleet.v1.SignInRequest\x1a\x1d.leat.fleet.v1.SignInResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x01\x12\x8b\x01\n" +
 	"\x11CreateAccessToken\x125.leat.fleet.v1.SessionServiceCreateAccessTokenRequest\x1a6.leat.fleet.v1.SessionServiceCreateAccessTokenResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x01\x12Q\n" +
@@ -1140,7 +1380,7 @@ func file_leat_fleet_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_leat_fleet_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_leat_fleet_v1_session_proto_goTypes = []any{
 	(SessionClient)(0),                              // 0: leat.fleet.v1.SessionClient
 	(*GetSignInMethodsRequest)(nil),                 // 1: leat.fleet.v1.GetSignInMethodsRequest
@@ -1150,51 +1390,61 @@ var file_leat_fleet_v1_session_proto_goTypes = []any{
 	(*StartDeviceSignInResponse)(nil),               // 5: leat.fleet.v1.StartDeviceSignInResponse
 	(*CreateSessionRequest)(nil),                    // 6: leat.fleet.v1.CreateSessionRequest
 	(*CreateSessionResponse)(nil),                   // 7: leat.fleet.v1.CreateSessionResponse
-	(*SessionServiceCreateAccessTokenRequest)(nil),  // 8: leat.fleet.v1.SessionServiceCreateAccessTokenRequest
-	(*SessionServiceCreateAccessTokenResponse)(nil), // 9: leat.fleet.v1.SessionServiceCreateAccessTokenResponse
-	(*SignOutRequest)(nil),                          // 10: leat.fleet.v1.SignOutRequest
-	(*SignOutResponse)(nil),                         // 11: leat.fleet.v1.SignOutResponse
-	(*Session)(nil),                                 // 12: leat.fleet.v1.Session
-	(*ListSessionsRequest)(nil),                     // 13: leat.fleet.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),                    // 14: leat.fleet.v1.ListSessionsResponse
-	(*RevokeSessionRequest)(nil),                    // 15: leat.fleet.v1.RevokeSessionRequest
-	(*RevokeSessionResponse)(nil),                   // 16: leat.fleet.v1.RevokeSessionResponse
-	(*durationpb.Duration)(nil),                     // 17: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),                   // 18: google.protobuf.Timestamp
-	(*v1.Page)(nil),                                 // 19: leat.type.v1.Page
+	(*CreateSignInCodeRequest)(nil),                 // 8: leat.fleet.v1.CreateSignInCodeRequest
+	(*CreateSignInCodeResponse)(nil),                // 9: leat.fleet.v1.CreateSignInCodeResponse
+	(*SignInRequest)(nil),                           // 10: leat.fleet.v1.SignInRequest
+	(*SignInResponse)(nil),                          // 11: leat.fleet.v1.SignInResponse
+	(*SessionServiceCreateAccessTokenRequest)(nil),  // 12: leat.fleet.v1.SessionServiceCreateAccessTokenRequest
+	(*SessionServiceCreateAccessTokenResponse)(nil), // 13: leat.fleet.v1.SessionServiceCreateAccessTokenResponse
+	(*SignOutRequest)(nil),                          // 14: leat.fleet.v1.SignOutRequest
+	(*SignOutResponse)(nil),                         // 15: leat.fleet.v1.SignOutResponse
+	(*Session)(nil),                                 // 16: leat.fleet.v1.Session
+	(*ListSessionsRequest)(nil),                     // 17: leat.fleet.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),                    // 18: leat.fleet.v1.ListSessionsResponse
+	(*RevokeSessionRequest)(nil),                    // 19: leat.fleet.v1.RevokeSessionRequest
+	(*RevokeSessionResponse)(nil),                   // 20: leat.fleet.v1.RevokeSessionResponse
+	(*durationpb.Duration)(nil),                     // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),                   // 22: google.protobuf.Timestamp
+	(*v1.Page)(nil),                                 // 23: leat.type.v1.Page
 }
 var file_leat_fleet_v1_session_proto_depIdxs = []int32{
 	3,  // 0: leat.fleet.v1.GetSignInMethodsResponse.methods:type_name -> leat.fleet.v1.SignInMethod
-	17, // 1: leat.fleet.v1.StartDeviceSignInResponse.interval:type_name -> google.protobuf.Duration
-	18, // 2: leat.fleet.v1.StartDeviceSignInResponse.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 3: leat.fleet.v1.CreateSessionResponse.session:type_name -> leat.fleet.v1.Session
-	18, // 4: leat.fleet.v1.SessionServiceCreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 5: leat.fleet.v1.SessionServiceCreateAccessTokenResponse.session:type_name -> leat.fleet.v1.Session
-	0,  // 6: leat.fleet.v1.Session.client:type_name -> leat.fleet.v1.SessionClient
-	18, // 7: leat.fleet.v1.Session.create_time:type_name -> google.protobuf.Timestamp
-	18, // 8: leat.fleet.v1.Session.last_used_time:type_name -> google.protobuf.Timestamp
-	18, // 9: leat.fleet.v1.Session.expire_time:type_name -> google.protobuf.Timestamp
-	19, // 10: leat.fleet.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
-	12, // 11: leat.fleet.v1.ListSessionsResponse.sessions:type_name -> leat.fleet.v1.Session
-	1,  // 12: leat.fleet.v1.SessionService.GetSignInMethods:input_type -> leat.fleet.v1.GetSignInMethodsRequest
-	4,  // 13: leat.fleet.v1.SessionService.StartDeviceSignIn:input_type -> leat.fleet.v1.StartDeviceSignInRequest
-	6,  // 14: leat.fleet.v1.SessionService.CreateSession:input_type -> leat.fleet.v1.CreateSessionRequest
-	8,  // 15: leat.fleet.v1.SessionService.CreateAccessToken:input_type -> leat.fleet.v1.SessionServiceCreateAccessTokenRequest
-	10, // 16: leat.fleet.v1.SessionService.SignOut:input_type -> leat.fleet.v1.SignOutRequest
-	13, // 17: leat.fleet.v1.SessionService.ListSessions:input_type -> leat.fleet.v1.ListSessionsRequest
-	15, // 18: leat.fleet.v1.SessionService.RevokeSession:input_type -> leat.fleet.v1.RevokeSessionRequest
-	2,  // 19: leat.fleet.v1.SessionService.GetSignInMethods:output_type -> leat.fleet.v1.GetSignInMethodsResponse
-	5,  // 20: leat.fleet.v1.SessionService.StartDeviceSignIn:output_type -> leat.fleet.v1.StartDeviceSignInResponse
-	7,  // 21: leat.fleet.v1.SessionService.CreateSession:output_type -> leat.fleet.v1.CreateSessionResponse
-	9,  // 22: leat.fleet.v1.SessionService.CreateAccessToken:output_type -> leat.fleet.v1.SessionServiceCreateAccessTokenResponse
-	11, // 23: leat.fleet.v1.SessionService.SignOut:output_type -> leat.fleet.v1.SignOutResponse
-	14, // 24: leat.fleet.v1.SessionService.ListSessions:output_type -> leat.fleet.v1.ListSessionsResponse
-	16, // 25: leat.fleet.v1.SessionService.RevokeSession:output_type -> leat.fleet.v1.RevokeSessionResponse
-	19, // [19:26] is the sub-list for method output_type
-	12, // [12:19] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	21, // 1: leat.fleet.v1.StartDeviceSignInResponse.interval:type_name -> google.protobuf.Duration
+	22, // 2: leat.fleet.v1.StartDeviceSignInResponse.expire_time:type_name -> google.protobuf.Timestamp
+	16, // 3: leat.fleet.v1.CreateSessionResponse.session:type_name -> leat.fleet.v1.Session
+	22, // 4: leat.fleet.v1.CreateSignInCodeResponse.expire_time:type_name -> google.protobuf.Timestamp
+	16, // 5: leat.fleet.v1.SignInResponse.session:type_name -> leat.fleet.v1.Session
+	22, // 6: leat.fleet.v1.SessionServiceCreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	16, // 7: leat.fleet.v1.SessionServiceCreateAccessTokenResponse.session:type_name -> leat.fleet.v1.Session
+	0,  // 8: leat.fleet.v1.Session.client:type_name -> leat.fleet.v1.SessionClient
+	22, // 9: leat.fleet.v1.Session.create_time:type_name -> google.protobuf.Timestamp
+	22, // 10: leat.fleet.v1.Session.last_used_time:type_name -> google.protobuf.Timestamp
+	22, // 11: leat.fleet.v1.Session.expire_time:type_name -> google.protobuf.Timestamp
+	23, // 12: leat.fleet.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
+	16, // 13: leat.fleet.v1.ListSessionsResponse.sessions:type_name -> leat.fleet.v1.Session
+	1,  // 14: leat.fleet.v1.SessionService.GetSignInMethods:input_type -> leat.fleet.v1.GetSignInMethodsRequest
+	4,  // 15: leat.fleet.v1.SessionService.StartDeviceSignIn:input_type -> leat.fleet.v1.StartDeviceSignInRequest
+	6,  // 16: leat.fleet.v1.SessionService.CreateSession:input_type -> leat.fleet.v1.CreateSessionRequest
+	8,  // 17: leat.fleet.v1.SessionService.CreateSignInCode:input_type -> leat.fleet.v1.CreateSignInCodeRequest
+	10, // 18: leat.fleet.v1.SessionService.SignIn:input_type -> leat.fleet.v1.SignInRequest
+	12, // 19: leat.fleet.v1.SessionService.CreateAccessToken:input_type -> leat.fleet.v1.SessionServiceCreateAccessTokenRequest
+	14, // 20: leat.fleet.v1.SessionService.SignOut:input_type -> leat.fleet.v1.SignOutRequest
+	17, // 21: leat.fleet.v1.SessionService.ListSessions:input_type -> leat.fleet.v1.ListSessionsRequest
+	19, // 22: leat.fleet.v1.SessionService.RevokeSession:input_type -> leat.fleet.v1.RevokeSessionRequest
+	2,  // 23: leat.fleet.v1.SessionService.GetSignInMethods:output_type -> leat.fleet.v1.GetSignInMethodsResponse
+	5,  // 24: leat.fleet.v1.SessionService.StartDeviceSignIn:output_type -> leat.fleet.v1.StartDeviceSignInResponse
+	7,  // 25: leat.fleet.v1.SessionService.CreateSession:output_type -> leat.fleet.v1.CreateSessionResponse
+	9,  // 26: leat.fleet.v1.SessionService.CreateSignInCode:output_type -> leat.fleet.v1.CreateSignInCodeResponse
+	11, // 27: leat.fleet.v1.SessionService.SignIn:output_type -> leat.fleet.v1.SignInResponse
+	13, // 28: leat.fleet.v1.SessionService.CreateAccessToken:output_type -> leat.fleet.v1.SessionServiceCreateAccessTokenResponse
+	15, // 29: leat.fleet.v1.SessionService.SignOut:output_type -> leat.fleet.v1.SignOutResponse
+	18, // 30: leat.fleet.v1.SessionService.ListSessions:output_type -> leat.fleet.v1.ListSessionsResponse
+	20, // 31: leat.fleet.v1.SessionService.RevokeSession:output_type -> leat.fleet.v1.RevokeSessionResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_session_proto_init() }
@@ -1206,13 +1456,17 @@ func file_leat_fleet_v1_session_proto_init() {
 		(*CreateSessionRequest_Code)(nil),
 		(*CreateSessionRequest_DeviceCode)(nil),
 	}
+	file_leat_fleet_v1_session_proto_msgTypes[9].OneofWrappers = []any{
+		(*SignInRequest_Code)(nil),
+		(*SignInRequest_ApiToken)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_session_proto_rawDesc), len(file_leat_fleet_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -99,6 +99,9 @@ func identityOf(signIn catalog.SignIn) identity.Identity {
 	}
 }
 
+// CredentialOf returns the credential of an identity that came with the API token of that id.
+func CredentialOf(id string) string { return apiTokenID + id }
+
 // APITokenOf returns the id of the API token that a credential stands for, if it is one.
 func APITokenOf(credential string) (id string, ok bool) {
 	return strings.CutPrefix(credential, apiTokenID)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
 )
 
@@ -78,8 +79,12 @@ func (s *Pages) transaction(r *http.Request) (t transaction, err error) {
 }
 
 func setSession(w http.ResponseWriter, begun session.Begun) {
-	value := begun.Session.ID + "." + begun.Token.Reveal()
-	http.SetCookie(w, strictCookie(SessionCookie, value, int(time.Until(begun.Session.EndsAt)/time.Second)))
+	http.SetCookie(w, KeepSession(begun.Session.ID, begun.Token, begun.Session.EndsAt))
+}
+
+// KeepSession returns the cookie that makes a browser keep a session until it ends.
+func KeepSession(id string, token secret.Text, ends time.Time) *http.Cookie {
+	return strictCookie(SessionCookie, id+"."+token.Reveal(), int(time.Until(ends)/time.Second))
 }
 
 // ClearSession returns the cookie that makes a browser forget its session.

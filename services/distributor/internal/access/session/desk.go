@@ -22,9 +22,9 @@ const (
 	// TokenPrefix begins the tokens of sessions, so that people and scanners recognise them.
 	TokenPrefix = "leatses_"
 
-	// browserTokenLife is how long access tokens of browsers are valid. A page holds them in
+	// BrowserTokenLife is how long access tokens of browsers are valid. A page holds them in
 	// memory.
-	browserTokenLife = 5 * time.Minute
+	BrowserTokenLife = 5 * time.Minute
 	// browserIdle is how long a browser's session lives without use.
 	browserIdle = time.Hour
 	// withoutRefresh is the longest life of a session whose claims cannot be read again.
@@ -254,7 +254,7 @@ func tokenLife(held Held, every time.Duration, at time.Time) time.Duration {
 		}
 	}
 	if held.Client == catalog.ClientBrowser {
-		life = min(life, browserTokenLife)
+		life = min(life, BrowserTokenLife)
 	}
 	return min(life, held.EndsAt.Sub(at))
 }

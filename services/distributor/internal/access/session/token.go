@@ -5,6 +5,7 @@ package session
 
 import (
 	"context"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -66,7 +67,11 @@ func hash(text string) []byte {
 
 // Codes makes and reads the codes of sign-ins. A code is sealed, so that what strangers make up is
 // refused without a look into the store. It is safe for concurrent use.
-type Codes struct{ sealer *seal.Sealer }
+type Codes struct {
+	sealer *seal.Sealer
+	// derive makes the tokens of browsers from their codes.
+	derive []byte
+}
 
 // NewCodes returns the codes of a hub. The secret is the same at all replicas.
 func NewCodes(secret []byte) (*Codes, error) {
@@ -74,7 +79,8 @@ func NewCodes(secret []byte) (*Codes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Codes{sealer: sealer}, nil
+	derive, err := hkdf.Key(sha256.New, secret, nil, "leat token of a browser", hashBytes)
+	return &Codes{sealer: sealer, derive: derive}, err
 }
 
 // ticket is the content of a code.

@@ -4,10 +4,10 @@
 // Package sessions answers SessionService: how people sign in, and what they do with their
 // sessions.
 //
-// Five of its calls need no access token, because a proof or a session authenticates them. A
+// Six of its calls need no access token, because a proof or a session authenticates them. A
 // session is presented in the request, or in the cookie of the hub's own pages. The cookie counts
 // in CreateAccessToken and SignOut alone, and only in a request that the browser itself marks as
-// one of this origin.
+// one of this origin. SignIn sets it for such requests alone, too.
 package sessions
 
 import (
@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
 	"github.com/leatdev/leat/services/distributor/internal/access/session"
@@ -54,6 +55,10 @@ type Deps struct {
 	View   *fleet.View
 	Desk   *session.Desk
 	Issuer *identity.Issuer
+	// Codes, People and Tokens sign users of the hub in, in browsers.
+	Codes  *session.Codes
+	People catalog.People
+	Tokens identity.Verifier
 	Logger *slog.Logger
 	// PublicURL is the hub's, without a slash at its end. Empty: sign-in by a provider is off.
 	PublicURL string
@@ -70,7 +75,7 @@ func Public() []string {
 	return []string{
 		fleetv1connect.SessionServiceGetSignInMethodsProcedure, fleetv1connect.SessionServiceStartDeviceSignInProcedure,
 		fleetv1connect.SessionServiceCreateSessionProcedure, fleetv1connect.SessionServiceCreateAccessTokenProcedure,
-		fleetv1connect.SessionServiceSignOutProcedure,
+		fleetv1connect.SessionServiceSignInProcedure, fleetv1connect.SessionServiceSignOutProcedure,
 	}
 }
 
@@ -156,6 +161,9 @@ func (s *Service) CreateAccessToken(
 	if err != nil {
 		return nil, err
 	}
+	if presented.ID == apiCookie {
+		return s.exchangeToken(ctx, presented.Token, audience)
+	}
 	if req.GetSessionToken() != "" {
 		if err := checkHash("next_token_hash", req.GetNextTokenHash()); err != nil {
 			return nil, err
@@ -185,7 +193,12 @@ func (s *Service) SignOut(ctx context.Context, req *fleetv1.SignOutRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.d.Desk.SignOut(recorder.Anonymous(ctx), presented); err != nil {
+	if presented.ID == apiCookie {
+		err = s.endToken(ctx, presented.Token)
+	} else {
+		err = s.d.Desk.SignOut(recorder.Anonymous(ctx), presented)
+	}
+	if err != nil {
 		return nil, mapped(err)
 	}
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok && req.GetSessionToken() == "" {
@@ -305,27 +318,32 @@ func (s *Service) denied(ctx context.Context, c caller) error {
 }
 
 // present returns the session that the caller presents: in the request as ID.TOKEN, or in the
-// cookie of the hub's own pages.
+// cookie of the hub's own pages. Its ID is apiCookie if it is the token of a browser, which counts in
+// the cookie alone.
 func present(ctx context.Context, token string) (session.Presented, error) {
+	prefixOf := func(string) string { return session.TokenPrefix }
 	if token == "" {
 		info, ok := connect.CallInfoForHandlerContext(ctx)
 		if !ok {
 			return session.Presented{}, ended()
 		}
-		request := http.Request{Header: info.RequestHeader()}
-		kept, err := request.Cookie(loginpages.SessionCookie)
-		if err != nil {
+		kept := cookieOf(info.RequestHeader())
+		if kept == nil {
 			return session.Presented{}, rpcerr.Field("session_token", "is required outside of the hub's own pages")
 		}
-		// Every browser that keeps such a cookie sends it. A request that does not is no browser's, or
-		// none of our pages'.
-		if info.RequestHeader().Get("Sec-Fetch-Site") != "same-origin" {
-			return session.Presented{}, wire.Denied("only the hub's own pages may use the session of a browser")
+		if _, err := ownPage(ctx); err != nil {
+			return session.Presented{}, err
 		}
 		token = kept.Value
+		prefixOf = func(id string) string {
+			if id == apiCookie {
+				return admission.APITokenPrefix
+			}
+			return session.TokenPrefix
+		}
 	}
 	id, text, ok := loginpages.ParseSession(token)
-	if !ok || !strings.HasPrefix(text, session.TokenPrefix) {
+	if !ok || !strings.HasPrefix(text, prefixOf(id)) {
 		return session.Presented{}, ended()
 	}
 	return session.Presented{ID: id, Token: secret.Text(text)}, nil

@@ -48,7 +48,8 @@ type Token struct {
 	ExpiresAt time.Time
 	// Limit is the most that it gives. Nil: all that its owner may do.
 	Limit *TokenLimit
-	// MadeWith is the id of the token with a limit that it was made with, and ends with. Empty: none.
+	// MadeWith is the id of the token that it was made with, and ends with: that of a browser has one,
+	// and one that was made with a token that has a limit. Empty: none.
 	MadeWith string
 	// LastUsedAt is when it was last used, to about five minutes; zero: never. LastUsedFrom is the
 	// address of that caller, if it is known. The log of changes leaves both out.
@@ -148,9 +149,14 @@ type NewToken struct {
 	ExpiresAt time.Time
 	// Limit is the most that it gives. Nil: all that its owner may do.
 	Limit *TokenLimit
-	// MadeWith is the id of the limited token that it is made with. Empty: none.
+	// MadeWith is the id of the token that it is made with, and ends with. Empty: none.
 	MadeWith string
+	// IsOnce means that the token must not have been there before, not even if it has ended since.
+	IsOnce bool
 }
+
+// ErrTokenUsed means that a token which may be made once was there before. It has ended.
+var ErrTokenUsed = errors.New("the token was made before")
 
 // SignIn is who comes with an API token.
 type SignIn struct {
@@ -180,7 +186,7 @@ type People interface {
 	TouchTokens(ctx context.Context, uses []TokenUse) error
 	// CreateToken stores a token. Tokens of the user that have ended are removed before there are too
 	// many. Errors: *NotFoundError for the user, and for the token that it was made with; a
-	// *fielderr.Error for a user with MaxTokensPerUser of them.
+	// *fielderr.Error for a user with MaxTokensPerUser of them; ErrTokenUsed.
 	CreateToken(ctx context.Context, token NewToken) (Token, error)
 	// ListTokens returns all tokens by user, label and id; of one user if its name is given.
 	ListTokens(ctx context.Context, user string) ([]Token, error)

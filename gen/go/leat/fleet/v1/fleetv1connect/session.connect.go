@@ -46,6 +46,11 @@ const (
 	// SessionServiceCreateSessionProcedure is the fully-qualified name of the SessionService's
 	// CreateSession RPC.
 	SessionServiceCreateSessionProcedure = "/leat.fleet.v1.SessionService/CreateSession"
+	// SessionServiceCreateSignInCodeProcedure is the fully-qualified name of the SessionService's
+	// CreateSignInCode RPC.
+	SessionServiceCreateSignInCodeProcedure = "/leat.fleet.v1.SessionService/CreateSignInCode"
+	// SessionServiceSignInProcedure is the fully-qualified name of the SessionService's SignIn RPC.
+	SessionServiceSignInProcedure = "/leat.fleet.v1.SessionService/SignIn"
 	// SessionServiceCreateAccessTokenProcedure is the fully-qualified name of the SessionService's
 	// CreateAccessToken RPC.
 	SessionServiceCreateAccessTokenProcedure = "/leat.fleet.v1.SessionService/CreateAccessToken"
@@ -69,6 +74,13 @@ type SessionServiceClient interface {
 	// CreateSession redeems the proof of a sign-in for a session. The proof authenticates the call, which needs no token. A proof
 	// that is redeemed a second time, with another token_hash, ends the session.
 	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
+	// CreateSignInCode makes a code that signs the caller in in one browser, which redeems it with SignIn: valid once, for 60 s. Users of
+	// the hub may call it with an API token, and not with an access token, which would outlive itself.
+	CreateSignInCode(context.Context, *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error)
+	// SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
+	// token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
+	// more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+	SignIn(context.Context, *v1.SignInRequest) (*v1.SignInResponse, error)
 	// CreateAccessToken exchanges a session for a short-lived access token. The session's token authenticates the call, or the
 	// cookie.
 	CreateAccessToken(context.Context, *v1.SessionServiceCreateAccessTokenRequest) (*v1.SessionServiceCreateAccessTokenResponse, error)
@@ -112,6 +124,18 @@ func NewSessionServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(sessionServiceMethods.ByName("CreateSession")),
 			connect.WithClientOptions(opts...),
 		),
+		createSignInCode: connect.NewClient[v1.CreateSignInCodeRequest, v1.CreateSignInCodeResponse](
+			httpClient,
+			baseURL+SessionServiceCreateSignInCodeProcedure,
+			connect.WithSchema(sessionServiceMethods.ByName("CreateSignInCode")),
+			connect.WithClientOptions(opts...),
+		),
+		signIn: connect.NewClient[v1.SignInRequest, v1.SignInResponse](
+			httpClient,
+			baseURL+SessionServiceSignInProcedure,
+			connect.WithSchema(sessionServiceMethods.ByName("SignIn")),
+			connect.WithClientOptions(opts...),
+		),
 		createAccessToken: connect.NewClient[v1.SessionServiceCreateAccessTokenRequest, v1.SessionServiceCreateAccessTokenResponse](
 			httpClient,
 			baseURL+SessionServiceCreateAccessTokenProcedure,
@@ -145,6 +169,8 @@ type sessionServiceClient struct {
 	getSignInMethods  *connect.Client[v1.GetSignInMethodsRequest, v1.GetSignInMethodsResponse]
 	startDeviceSignIn *connect.Client[v1.StartDeviceSignInRequest, v1.StartDeviceSignInResponse]
 	createSession     *connect.Client[v1.CreateSessionRequest, v1.CreateSessionResponse]
+	createSignInCode  *connect.Client[v1.CreateSignInCodeRequest, v1.CreateSignInCodeResponse]
+	signIn            *connect.Client[v1.SignInRequest, v1.SignInResponse]
 	createAccessToken *connect.Client[v1.SessionServiceCreateAccessTokenRequest, v1.SessionServiceCreateAccessTokenResponse]
 	signOut           *connect.Client[v1.SignOutRequest, v1.SignOutResponse]
 	listSessions      *connect.Client[v1.ListSessionsRequest, v1.ListSessionsResponse]
@@ -172,6 +198,24 @@ func (c *sessionServiceClient) StartDeviceSignIn(ctx context.Context, req *v1.St
 // CreateSession calls leat.fleet.v1.SessionService.CreateSession.
 func (c *sessionServiceClient) CreateSession(ctx context.Context, req *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error) {
 	response, err := c.createSession.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateSignInCode calls leat.fleet.v1.SessionService.CreateSignInCode.
+func (c *sessionServiceClient) CreateSignInCode(ctx context.Context, req *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error) {
+	response, err := c.createSignInCode.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SignIn calls leat.fleet.v1.SessionService.SignIn.
+func (c *sessionServiceClient) SignIn(ctx context.Context, req *v1.SignInRequest) (*v1.SignInResponse, error) {
+	response, err := c.signIn.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -224,6 +268,13 @@ type SessionServiceHandler interface {
 	// CreateSession redeems the proof of a sign-in for a session. The proof authenticates the call, which needs no token. A proof
 	// that is redeemed a second time, with another token_hash, ends the session.
 	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
+	// CreateSignInCode makes a code that signs the caller in in one browser, which redeems it with SignIn: valid once, for 60 s. Users of
+	// the hub may call it with an API token, and not with an access token, which would outlive itself.
+	CreateSignInCode(context.Context, *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error)
+	// SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
+	// token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
+	// more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+	SignIn(context.Context, *v1.SignInRequest) (*v1.SignInResponse, error)
 	// CreateAccessToken exchanges a session for a short-lived access token. The session's token authenticates the call, or the
 	// cookie.
 	CreateAccessToken(context.Context, *v1.SessionServiceCreateAccessTokenRequest) (*v1.SessionServiceCreateAccessTokenResponse, error)
@@ -263,6 +314,18 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 		connect.WithSchema(sessionServiceMethods.ByName("CreateSession")),
 		connect.WithHandlerOptions(opts...),
 	)
+	sessionServiceCreateSignInCodeHandler := connect.NewUnaryHandlerSimple(
+		SessionServiceCreateSignInCodeProcedure,
+		svc.CreateSignInCode,
+		connect.WithSchema(sessionServiceMethods.ByName("CreateSignInCode")),
+		connect.WithHandlerOptions(opts...),
+	)
+	sessionServiceSignInHandler := connect.NewUnaryHandlerSimple(
+		SessionServiceSignInProcedure,
+		svc.SignIn,
+		connect.WithSchema(sessionServiceMethods.ByName("SignIn")),
+		connect.WithHandlerOptions(opts...),
+	)
 	sessionServiceCreateAccessTokenHandler := connect.NewUnaryHandlerSimple(
 		SessionServiceCreateAccessTokenProcedure,
 		svc.CreateAccessToken,
@@ -296,6 +359,10 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 			sessionServiceStartDeviceSignInHandler.ServeHTTP(w, r)
 		case SessionServiceCreateSessionProcedure:
 			sessionServiceCreateSessionHandler.ServeHTTP(w, r)
+		case SessionServiceCreateSignInCodeProcedure:
+			sessionServiceCreateSignInCodeHandler.ServeHTTP(w, r)
+		case SessionServiceSignInProcedure:
+			sessionServiceSignInHandler.ServeHTTP(w, r)
 		case SessionServiceCreateAccessTokenProcedure:
 			sessionServiceCreateAccessTokenHandler.ServeHTTP(w, r)
 		case SessionServiceSignOutProcedure:
@@ -323,6 +390,14 @@ func (UnimplementedSessionServiceHandler) StartDeviceSignIn(context.Context, *v1
 
 func (UnimplementedSessionServiceHandler) CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.SessionService.CreateSession is not implemented"))
+}
+
+func (UnimplementedSessionServiceHandler) CreateSignInCode(context.Context, *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.SessionService.CreateSignInCode is not implemented"))
+}
+
+func (UnimplementedSessionServiceHandler) SignIn(context.Context, *v1.SignInRequest) (*v1.SignInResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.SessionService.SignIn is not implemented"))
 }
 
 func (UnimplementedSessionServiceHandler) CreateAccessToken(context.Context, *v1.SessionServiceCreateAccessTokenRequest) (*v1.SessionServiceCreateAccessTokenResponse, error) {

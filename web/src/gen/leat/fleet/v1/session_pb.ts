@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/session.proto.
  */
 export const file_leat_fleet_v1_session: GenFile = /*@__PURE__*/
-  fileDesc("ChtsZWF0L2ZsZWV0L3YxL3Nlc3Npb24ucHJvdG8SDWxlYXQuZmxlZXQudjEiGQoXR2V0U2lnbkluTWV0aG9kc1JlcXVlc3QiWwoYR2V0U2lnbkluTWV0aG9kc1Jlc3BvbnNlEiwKB21ldGhvZHMYASADKAsyGy5sZWF0LmZsZWV0LnYxLlNpZ25Jbk1ldGhvZBIRCglsb2dpbl91cmwYAiABKAkiKwoMU2lnbkluTWV0aG9kEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkiGgoYU3RhcnREZXZpY2VTaWduSW5SZXF1ZXN0IsABChlTdGFydERldmljZVNpZ25JblJlc3BvbnNlEhgKC2RldmljZV9jb2RlGAEgASgJQgOAAQESEQoJdXNlcl9jb2RlGAIgASgJEhgKEHZlcmlmaWNhdGlvbl91cmwYAyABKAkSKwoIaW50ZXJ2YWwYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoABChRDcmVhdGVTZXNzaW9uUmVxdWVzdBITCgRjb2RlGAEgASgJQgOAAQFIABIaCgtkZXZpY2VfY29kZRgCIAEoCUIDgAEBSAASGgoNY29kZV92ZXJpZmllchgDIAEoCUIDgAEBEhIKCnRva2VuX2hhc2gYBCABKAxCBwoFcHJvb2YiQAoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEicKB3Nlc3Npb24YASABKAsyFi5sZWF0LmZsZWV0LnYxLlNlc3Npb24ibwomU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkSGgoNc2Vzc2lvbl90b2tlbhgCIAEoCUIDgAEBEhcKD25leHRfdG9rZW5faGFzaBgDIAEoDCKeAQonU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlEhkKDGFjY2Vzc190b2tlbhgBIAEoCUIDgAEBEi8KC2V4cGlyZV90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgdzZXNzaW9uGAMgASgLMhYubGVhdC5mbGVldC52MS5TZXNzaW9uIiwKDlNpZ25PdXRSZXF1ZXN0EhoKDXNlc3Npb25fdG9rZW4YASABKAlCA4ABASIRCg9TaWduT3V0UmVzcG9uc2UiiwIKB1Nlc3Npb24SCgoCaWQYASABKAkSDgoGcGVyc29uGAIgASgJEg4KBmdyb3VwcxgDIAMoCRIQCghwcm92aWRlchgEIAEoCRIsCgZjbGllbnQYBSABKA4yHC5sZWF0LmZsZWV0LnYxLlNlc3Npb25DbGllbnQSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDmxhc3RfdXNlZF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoTTGlzdFNlc3Npb25zUmVxdWVzdBIOCgZwZXJzb24YASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlkKFExpc3RTZXNzaW9uc1Jlc3BvbnNlEigKCHNlc3Npb25zGAEgAygLMhYubGVhdC5mbGVldC52MS5TZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIyChRSZXZva2VTZXNzaW9uUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZwZXJzb24YAiABKAkiKAoVUmV2b2tlU2Vzc2lvblJlc3BvbnNlEg8KB3Jldm9rZWQYASABKAUqfgoNU2Vzc2lvbkNsaWVudBIeChpTRVNTSU9OX0NMSUVOVF9VTlNQRUNJRklFRBAAEhYKElNFU1NJT05fQ0xJRU5UX0NMSRABEhkKFVNFU1NJT05fQ0xJRU5UX0RFVklDRRACEhoKFlNFU1NJT05fQ0xJRU5UX0JST1dTRVIQAzK2BgoOU2Vzc2lvblNlcnZpY2USbwoQR2V0U2lnbkluTWV0aG9kcxImLmxlYXQuZmxlZXQudjEuR2V0U2lnbkluTWV0aG9kc1JlcXVlc3QaJy5sZWF0LmZsZWV0LnYxLkdldFNpZ25Jbk1ldGhvZHNSZXNwb25zZSIKkAIBop8ZAwoBARJvChFTdGFydERldmljZVNpZ25JbhInLmxlYXQuZmxlZXQudjEuU3RhcnREZXZpY2VTaWduSW5SZXF1ZXN0GigubGVhdC5mbGVldC52MS5TdGFydERldmljZVNpZ25JblJlc3BvbnNlIgeinxkDCgEBEmMKDUNyZWF0ZVNlc3Npb24SIy5sZWF0LmZsZWV0LnYxLkNyZWF0ZVNlc3Npb25SZXF1ZXN0GiQubGVhdC5mbGVldC52MS5DcmVhdGVTZXNzaW9uUmVzcG9uc2UiB6KfGQMKAQESiwEKEUNyZWF0ZUFjY2Vzc1Rva2VuEjUubGVhdC5mbGVldC52MS5TZXNzaW9uU2VydmljZUNyZWF0ZUFjY2Vzc1Rva2VuUmVxdWVzdBo2LmxlYXQuZmxlZXQudjEuU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlIgeinxkDCgEBElEKB1NpZ25PdXQSHS5sZWF0LmZsZWV0LnYxLlNpZ25PdXRSZXF1ZXN0Gh4ubGVhdC5mbGVldC52MS5TaWduT3V0UmVzcG9uc2UiB6KfGQMKAQESfAoMTGlzdFNlc3Npb25zEiIubGVhdC5mbGVldC52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GiMubGVhdC5mbGVldC52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZSIjkAIBop8ZHAoBAhIVCgRsaXN0Eg1sb2dpbnNlc3Npb25zGAESfgoNUmV2b2tlU2Vzc2lvbhIjLmxlYXQuZmxlZXQudjEuUmV2b2tlU2Vzc2lvblJlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLlJldm9rZVNlc3Npb25SZXNwb25zZSIiop8ZHgoBAhIXCgZkZWxldGUSDWxvZ2luc2Vzc2lvbnMYAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_options_v1_access, file_leat_type_v1_metadata]);
+  fileDesc("ChtsZWF0L2ZsZWV0L3YxL3Nlc3Npb24ucHJvdG8SDWxlYXQuZmxlZXQudjEiGQoXR2V0U2lnbkluTWV0aG9kc1JlcXVlc3QiWwoYR2V0U2lnbkluTWV0aG9kc1Jlc3BvbnNlEiwKB21ldGhvZHMYASADKAsyGy5sZWF0LmZsZWV0LnYxLlNpZ25Jbk1ldGhvZBIRCglsb2dpbl91cmwYAiABKAkiKwoMU2lnbkluTWV0aG9kEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkiGgoYU3RhcnREZXZpY2VTaWduSW5SZXF1ZXN0IsABChlTdGFydERldmljZVNpZ25JblJlc3BvbnNlEhgKC2RldmljZV9jb2RlGAEgASgJQgOAAQESEQoJdXNlcl9jb2RlGAIgASgJEhgKEHZlcmlmaWNhdGlvbl91cmwYAyABKAkSKwoIaW50ZXJ2YWwYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoABChRDcmVhdGVTZXNzaW9uUmVxdWVzdBITCgRjb2RlGAEgASgJQgOAAQFIABIaCgtkZXZpY2VfY29kZRgCIAEoCUIDgAEBSAASGgoNY29kZV92ZXJpZmllchgDIAEoCUIDgAEBEhIKCnRva2VuX2hhc2gYBCABKAxCBwoFcHJvb2YiQAoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEicKB3Nlc3Npb24YASABKAsyFi5sZWF0LmZsZWV0LnYxLlNlc3Npb24iGQoXQ3JlYXRlU2lnbkluQ29kZVJlcXVlc3QiXgoYQ3JlYXRlU2lnbkluQ29kZVJlc3BvbnNlEhEKBGNvZGUYASABKAlCA4ABARIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoNU2lnbkluUmVxdWVzdBITCgRjb2RlGAEgASgJQgOAAQFIABIYCglhcGlfdG9rZW4YAiABKAlCA4ABAUgAQgcKBXByb29mIjkKDlNpZ25JblJlc3BvbnNlEicKB3Nlc3Npb24YASABKAsyFi5sZWF0LmZsZWV0LnYxLlNlc3Npb24ibwomU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkSGgoNc2Vzc2lvbl90b2tlbhgCIAEoCUIDgAEBEhcKD25leHRfdG9rZW5faGFzaBgDIAEoDCKeAQonU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlEhkKDGFjY2Vzc190b2tlbhgBIAEoCUIDgAEBEi8KC2V4cGlyZV90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgdzZXNzaW9uGAMgASgLMhYubGVhdC5mbGVldC52MS5TZXNzaW9uIiwKDlNpZ25PdXRSZXF1ZXN0EhoKDXNlc3Npb25fdG9rZW4YASABKAlCA4ABASIRCg9TaWduT3V0UmVzcG9uc2UiiwIKB1Nlc3Npb24SCgoCaWQYASABKAkSDgoGcGVyc29uGAIgASgJEg4KBmdyb3VwcxgDIAMoCRIQCghwcm92aWRlchgEIAEoCRIsCgZjbGllbnQYBSABKA4yHC5sZWF0LmZsZWV0LnYxLlNlc3Npb25DbGllbnQSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDmxhc3RfdXNlZF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoTTGlzdFNlc3Npb25zUmVxdWVzdBIOCgZwZXJzb24YASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlkKFExpc3RTZXNzaW9uc1Jlc3BvbnNlEigKCHNlc3Npb25zGAEgAygLMhYubGVhdC5mbGVldC52MS5TZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIyChRSZXZva2VTZXNzaW9uUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZwZXJzb24YAiABKAkiKAoVUmV2b2tlU2Vzc2lvblJlc3BvbnNlEg8KB3Jldm9rZWQYASABKAUqfgoNU2Vzc2lvbkNsaWVudBIeChpTRVNTSU9OX0NMSUVOVF9VTlNQRUNJRklFRBAAEhYKElNFU1NJT05fQ0xJRU5UX0NMSRABEhkKFVNFU1NJT05fQ0xJRU5UX0RFVklDRRACEhoKFlNFU1NJT05fQ0xJRU5UX0JST1dTRVIQAzL0BwoOU2Vzc2lvblNlcnZpY2USbwoQR2V0U2lnbkluTWV0aG9kcxImLmxlYXQuZmxlZXQudjEuR2V0U2lnbkluTWV0aG9kc1JlcXVlc3QaJy5sZWF0LmZsZWV0LnYxLkdldFNpZ25Jbk1ldGhvZHNSZXNwb25zZSIKkAIBop8ZAwoBARJvChFTdGFydERldmljZVNpZ25JbhInLmxlYXQuZmxlZXQudjEuU3RhcnREZXZpY2VTaWduSW5SZXF1ZXN0GigubGVhdC5mbGVldC52MS5TdGFydERldmljZVNpZ25JblJlc3BvbnNlIgeinxkDCgEBEmMKDUNyZWF0ZVNlc3Npb24SIy5sZWF0LmZsZWV0LnYxLkNyZWF0ZVNlc3Npb25SZXF1ZXN0GiQubGVhdC5mbGVldC52MS5DcmVhdGVTZXNzaW9uUmVzcG9uc2UiB6KfGQMKAQESbAoQQ3JlYXRlU2lnbkluQ29kZRImLmxlYXQuZmxlZXQudjEuQ3JlYXRlU2lnbkluQ29kZVJlcXVlc3QaJy5sZWF0LmZsZWV0LnYxLkNyZWF0ZVNpZ25JbkNvZGVSZXNwb25zZSIHop8ZAwoBAhJOCgZTaWduSW4SHC5sZWF0LmZsZWV0LnYxLlNpZ25JblJlcXVlc3QaHS5sZWF0LmZsZWV0LnYxLlNpZ25JblJlc3BvbnNlIgeinxkDCgEBEosBChFDcmVhdGVBY2Nlc3NUb2tlbhI1LmxlYXQuZmxlZXQudjEuU2Vzc2lvblNlcnZpY2VDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QaNi5sZWF0LmZsZWV0LnYxLlNlc3Npb25TZXJ2aWNlQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZSIHop8ZAwoBARJRCgdTaWduT3V0Eh0ubGVhdC5mbGVldC52MS5TaWduT3V0UmVxdWVzdBoeLmxlYXQuZmxlZXQudjEuU2lnbk91dFJlc3BvbnNlIgeinxkDCgEBEnwKDExpc3RTZXNzaW9ucxIiLmxlYXQuZmxlZXQudjEuTGlzdFNlc3Npb25zUmVxdWVzdBojLmxlYXQuZmxlZXQudjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiI5ACAaKfGRwKAQISFQoEbGlzdBINbG9naW5zZXNzaW9ucxgBEn4KDVJldm9rZVNlc3Npb24SIy5sZWF0LmZsZWV0LnYxLlJldm9rZVNlc3Npb25SZXF1ZXN0GiQubGVhdC5mbGVldC52MS5SZXZva2VTZXNzaW9uUmVzcG9uc2UiIqKfGR4KAQISFwoGZGVsZXRlEg1sb2dpbnNlc3Npb25zGAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_options_v1_access, file_leat_type_v1_metadata]);
 
 /**
  * GetSignInMethodsRequest is empty.
@@ -231,6 +231,107 @@ export const CreateSessionResponseSchema: GenMessage<CreateSessionResponse> = /*
   messageDesc(file_leat_fleet_v1_session, 6);
 
 /**
+ * CreateSignInCodeRequest is empty.
+ *
+ * @generated from message leat.fleet.v1.CreateSignInCodeRequest
+ */
+export type CreateSignInCodeRequest = Message<"leat.fleet.v1.CreateSignInCodeRequest"> & {
+};
+
+/**
+ * Describes the message leat.fleet.v1.CreateSignInCodeRequest.
+ * Use `create(CreateSignInCodeRequestSchema)` to create a new message.
+ */
+export const CreateSignInCodeRequestSchema: GenMessage<CreateSignInCodeRequest> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_session, 7);
+
+/**
+ * CreateSignInCodeResponse carries the code.
+ *
+ * @generated from message leat.fleet.v1.CreateSignInCodeResponse
+ */
+export type CreateSignInCodeResponse = Message<"leat.fleet.v1.CreateSignInCodeResponse"> & {
+  /**
+   * The code. The web UI takes it from the fragment of its address, /ui/sign-in#code=CODE, which browsers send to no server.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * When it ends.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 2;
+   */
+  expireTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message leat.fleet.v1.CreateSignInCodeResponse.
+ * Use `create(CreateSignInCodeResponseSchema)` to create a new message.
+ */
+export const CreateSignInCodeResponseSchema: GenMessage<CreateSignInCodeResponse> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_session, 8);
+
+/**
+ * SignInRequest carries the proof.
+ *
+ * @generated from message leat.fleet.v1.SignInRequest
+ */
+export type SignInRequest = Message<"leat.fleet.v1.SignInRequest"> & {
+  /**
+   * The proof. Required.
+   *
+   * @generated from oneof leat.fleet.v1.SignInRequest.proof
+   */
+  proof: {
+    /**
+     * A code of CreateSignInCode.
+     *
+     * @generated from field: string code = 1;
+     */
+    value: string;
+    case: "code";
+  } | {
+    /**
+     * An API token of a user of the hub.
+     *
+     * @generated from field: string api_token = 2;
+     */
+    value: string;
+    case: "apiToken";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message leat.fleet.v1.SignInRequest.
+ * Use `create(SignInRequestSchema)` to create a new message.
+ */
+export const SignInRequestSchema: GenMessage<SignInRequest> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_session, 9);
+
+/**
+ * SignInResponse carries the session.
+ *
+ * @generated from message leat.fleet.v1.SignInResponse
+ */
+export type SignInResponse = Message<"leat.fleet.v1.SignInResponse"> & {
+  /**
+   * The session, which CreateAccessToken exchanges by the cookie for access tokens.
+   *
+   * @generated from field: leat.fleet.v1.Session session = 1;
+   */
+  session?: Session | undefined;
+};
+
+/**
+ * Describes the message leat.fleet.v1.SignInResponse.
+ * Use `create(SignInResponseSchema)` to create a new message.
+ */
+export const SignInResponseSchema: GenMessage<SignInResponse> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_session, 10);
+
+/**
  * SessionServiceCreateAccessTokenRequest asks for an access token.
  *
  * @generated from message leat.fleet.v1.SessionServiceCreateAccessTokenRequest
@@ -264,7 +365,7 @@ export type SessionServiceCreateAccessTokenRequest = Message<"leat.fleet.v1.Sess
  * Use `create(SessionServiceCreateAccessTokenRequestSchema)` to create a new message.
  */
 export const SessionServiceCreateAccessTokenRequestSchema: GenMessage<SessionServiceCreateAccessTokenRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 7);
+  messageDesc(file_leat_fleet_v1_session, 11);
 
 /**
  * SessionServiceCreateAccessTokenResponse carries the token.
@@ -299,7 +400,7 @@ export type SessionServiceCreateAccessTokenResponse = Message<"leat.fleet.v1.Ses
  * Use `create(SessionServiceCreateAccessTokenResponseSchema)` to create a new message.
  */
 export const SessionServiceCreateAccessTokenResponseSchema: GenMessage<SessionServiceCreateAccessTokenResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 8);
+  messageDesc(file_leat_fleet_v1_session, 12);
 
 /**
  * SignOutRequest names the caller's session.
@@ -320,7 +421,7 @@ export type SignOutRequest = Message<"leat.fleet.v1.SignOutRequest"> & {
  * Use `create(SignOutRequestSchema)` to create a new message.
  */
 export const SignOutRequestSchema: GenMessage<SignOutRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 9);
+  messageDesc(file_leat_fleet_v1_session, 13);
 
 /**
  * SignOutResponse is empty.
@@ -335,16 +436,16 @@ export type SignOutResponse = Message<"leat.fleet.v1.SignOutResponse"> & {
  * Use `create(SignOutResponseSchema)` to create a new message.
  */
 export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 10);
+  messageDesc(file_leat_fleet_v1_session, 14);
 
 /**
- * Session is a person's sign-in with an identity provider.
+ * Session is a person's sign-in with an identity provider, or that of a user of the hub in a browser.
  *
  * @generated from message leat.fleet.v1.Session
  */
 export type Session = Message<"leat.fleet.v1.Session"> & {
   /**
-   * Identifies it. The audit log prefixes it with "session.".
+   * Identifies it. The audit log prefixes it with "session."; that of a user of the hub is "api." and the id of the browser's token.
    *
    * @generated from field: string id = 1;
    */
@@ -365,7 +466,7 @@ export type Session = Message<"leat.fleet.v1.Session"> & {
   groups: string[];
 
   /**
-   * Name of the IdentityProvider.
+   * Name of the IdentityProvider. Empty for a user of the hub.
    *
    * @generated from field: string provider = 4;
    */
@@ -405,7 +506,7 @@ export type Session = Message<"leat.fleet.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 11);
+  messageDesc(file_leat_fleet_v1_session, 15);
 
 /**
  * ListSessionsRequest asks for a page.
@@ -433,7 +534,7 @@ export type ListSessionsRequest = Message<"leat.fleet.v1.ListSessionsRequest"> &
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 12);
+  messageDesc(file_leat_fleet_v1_session, 16);
 
 /**
  * ListSessionsResponse is one page.
@@ -461,7 +562,7 @@ export type ListSessionsResponse = Message<"leat.fleet.v1.ListSessionsResponse">
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema: GenMessage<ListSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 13);
+  messageDesc(file_leat_fleet_v1_session, 17);
 
 /**
  * RevokeSessionRequest names the sessions to end: exactly one of the two.
@@ -489,7 +590,7 @@ export type RevokeSessionRequest = Message<"leat.fleet.v1.RevokeSessionRequest">
  * Use `create(RevokeSessionRequestSchema)` to create a new message.
  */
 export const RevokeSessionRequestSchema: GenMessage<RevokeSessionRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 14);
+  messageDesc(file_leat_fleet_v1_session, 18);
 
 /**
  * RevokeSessionResponse counts what ended.
@@ -510,7 +611,7 @@ export type RevokeSessionResponse = Message<"leat.fleet.v1.RevokeSessionResponse
  * Use `create(RevokeSessionResponseSchema)` to create a new message.
  */
 export const RevokeSessionResponseSchema: GenMessage<RevokeSessionResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_session, 15);
+  messageDesc(file_leat_fleet_v1_session, 19);
 
 /**
  * SessionClient is a kind of holder of a session.
@@ -593,6 +694,29 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof CreateSessionRequestSchema;
     output: typeof CreateSessionResponseSchema;
+  },
+  /**
+   * CreateSignInCode makes a code that signs the caller in in one browser, which redeems it with SignIn: valid once, for 60 s. Users of
+   * the hub may call it with an API token, and not with an access token, which would outlive itself.
+   *
+   * @generated from rpc leat.fleet.v1.SessionService.CreateSignInCode
+   */
+  createSignInCode: {
+    methodKind: "unary";
+    input: typeof CreateSignInCodeRequestSchema;
+    output: typeof CreateSignInCodeResponseSchema;
+  },
+  /**
+   * SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
+   * token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
+   * more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+   *
+   * @generated from rpc leat.fleet.v1.SessionService.SignIn
+   */
+  signIn: {
+    methodKind: "unary";
+    input: typeof SignInRequestSchema;
+    output: typeof SignInResponseSchema;
   },
   /**
    * CreateAccessToken exchanges a session for a short-lived access token. The session's token authenticates the call, or the
