@@ -15,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leatdev/leat/cli/internal/command/access"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/terminal"
 	upcmd "github.com/leatdev/leat/cli/internal/up"
 	"github.com/leatdev/leat/cli/internal/up/report"
 )
@@ -40,6 +42,9 @@ cluster at its start and deletes it at its end; the next start makes another one
 
 With --kubeconfig it uses your own cluster instead. There it makes three ClusterRoleBindings, so that people who connect
 through the tunnel have rights: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
+
+It prints the address of the web UI, which signs one browser in, once, within a minute, and opens it if you would see it. leat ui
+prints another one.
 
 Everything is kept in --data-dir, which Git ignores. Ctrl-C stops everything, a second Ctrl-C kills it; the next start
 continues from there. To start over, remove the folder. Your own leat config does not change: the hub has a config file of
@@ -96,6 +101,8 @@ func runUp(ctx context.Context, s *session.Session, o upcmd.Options, output outp
 	reporter := report.Text(s.Out, s.Style(s.Out))
 	if output == outputJSON {
 		reporter = report.JSON(s.Out)
+	} else if terminal.IsTerminal(s.Out) && access.HasDisplay(s.LookupEnv) {
+		reporter = opening(ctx, s, reporter)
 	}
 	err = upcmd.Run(ctx, upcmd.Params{
 		Options: o, Report: reporter, Command: executable, LookupEnv: s.LookupEnv, LookPath: exec.LookPath, LogOutput: s.Err,
@@ -107,6 +114,16 @@ func runUp(ctx context.Context, s *session.Session, o upcmd.Options, output outp
 		return f
 	}
 	return failure.From(err, "the hub")
+}
+
+// opening returns a reporter that also opens the web UI.
+func opening(ctx context.Context, s *session.Session, next report.Reporter) report.Reporter {
+	return func(e report.Event) {
+		next(e)
+		if e.Kind == report.Ready && e.Summary.UI != "" {
+			access.OpenBrowser(ctx, s.LookupEnv, e.Summary.UI)
+		}
+	}
 }
 
 // outputFormat is the form in which leat up reports its progress.

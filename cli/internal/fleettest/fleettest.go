@@ -188,7 +188,7 @@ func (h *Hub) AccessTokens() int {
 func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}}, nil
+	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}, UiUrl: "/ui/"}, nil
 }
 
 // Healthy returns the status of a running service.

@@ -86,6 +86,11 @@ func (s *signIns) GetSignInMethods(context.Context, *fleetv1.GetSignInMethodsReq
 	}, nil
 }
 
+// CreateSignInCode implements SessionService.
+func (*signIns) CreateSignInCode(context.Context, *fleetv1.CreateSignInCodeRequest) (*fleetv1.CreateSignInCodeResponse, error) {
+	return &fleetv1.CreateSignInCodeResponse{Code: "one-time", ExpireTime: timestamppb.New(time.Now().Add(time.Minute))}, nil
+}
+
 // StartDeviceSignIn implements SessionService.
 func (s *signIns) StartDeviceSignIn(context.Context, *fleetv1.StartDeviceSignInRequest) (*fleetv1.StartDeviceSignInResponse, error) {
 	s.mu.Lock()

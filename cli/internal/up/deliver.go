@@ -6,6 +6,8 @@ package up
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -67,7 +69,7 @@ func (d *deliveries) follow(ctx context.Context, changes <-chan *fleetv1.WatchRe
 		}
 		if now := time.Now(); !ready && complete && (t.judged(now) || now.After(deadline)) {
 			ready = true
-			d.report(report.Event{Kind: report.Ready, Summary: d.summary(t)})
+			d.report(report.Event{Kind: report.Ready, Summary: d.summary(ctx, t)})
 		}
 	}
 }
@@ -112,10 +114,28 @@ func (d *deliveries) tellChange(t *tracker, change *fleetv1.WatchResponse) {
 	}
 }
 
-func (d *deliveries) summary(t *tracker) *report.Summary {
+// linkTimeout bounds how long the summary waits for the address of the web UI.
+const linkTimeout = 5 * time.Second
+
+// link returns the address of the web UI; empty if there is none.
+func (d *deliveries) link(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	link, err := client.LinkOfUI(ctx, d.client, d.hub.url())
+	if err != nil {
+		if !errors.Is(err, client.ErrNoUI) {
+			d.tell("web UI", fmt.Sprintf("no address to sign in: %v", err))
+		}
+		return ""
+	}
+	return link.URL
+}
+
+func (d *deliveries) summary(ctx context.Context, t *tracker) *report.Summary {
 	origins, kubectl := d.kube.shown()
 	return &report.Summary{
 		Server:     d.hub.url(),
+		UI:         d.link(ctx),
 		Tunnel:     d.hub.tunnelURL(),
 		Repository: d.hub.repositoryURL(),
 		Pushable:   d.Options.RepoURL == "",

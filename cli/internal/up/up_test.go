@@ -166,6 +166,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("replicas after the push: got %q, want %q", got, "3")
 	}
 
+	servesUI(t, summary)
 	notifiesHere(t, leat, summary)
 	refusesSecond(t, leat, dataDir)
 	uid := serviceUID(t, leat, summary)
@@ -504,6 +505,26 @@ func refusesSecond(t *testing.T, leat, dataDir string) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "another leat up is running") {
 		t.Errorf("second leat up on the same folder: got %v, want exit code 1 with an explanation\n%s", err, output)
+	}
+}
+
+// servesUI asks the front for the web UI, and compares its link with what the program embeds.
+func servesUI(t *testing.T, summary *report.Summary) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, summary.Server+"/ui/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	isBuilt := response.StatusCode == http.StatusOK
+	_, port, _ := strings.Cut(strings.TrimPrefix(summary.Server, "http://"), ":")
+	isLinked := strings.HasPrefix(summary.UI, "http://leat.localhost:"+port+"/ui/sign-in#code=")
+	if response.Header.Get("Content-Security-Policy") == "" || isBuilt != isLinked || !isBuilt && summary.UI != "" {
+		t.Errorf("got %s with %v, and the address %q", response.Status, response.Header, summary.UI)
 	}
 }
 

@@ -6,7 +6,6 @@ package access
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/runtime/crossorigin"
 )
 
 // page returns the address of a page that the hub named, to be opened in a browser. The hub may be
@@ -25,7 +25,8 @@ func (i *signIn) page(address string) (*url.URL, error) {
 	if err != nil {
 		return nil, failure.New(fmt.Sprintf("the hub names %q as its page: %v", address, err), "Ask the hub's operator for its address.")
 	}
-	if strings.EqualFold(page.Hostname(), i.server.Hostname()) {
+	if strings.EqualFold(page.Hostname(), i.server.Hostname()) ||
+		page.Port() == i.server.Port() && crossorigin.IsOwnMachine(page.Hostname()) && crossorigin.IsOwnMachine(i.server.Hostname()) {
 		return page, nil
 	}
 	isConfirmed, err := i.session.Confirm(fmt.Sprintf("The hub's page is at another host: %s. Is that the hub's?", page.Host))
@@ -44,15 +45,10 @@ func parsePage(address string) (*url.URL, error) {
 		return nil, errors.New("it is not an address")
 	case page.Host == "" || page.User != nil:
 		return nil, errors.New("want https://HOST/…")
-	case page.Scheme == "https", page.Scheme == "http" && isLoopback(page.Hostname()):
+	case page.Scheme == "https", page.Scheme == "http" && crossorigin.IsOwnMachine(page.Hostname()):
 		return page, nil
 	}
 	return nil, errors.New("want https, or http at a loopback address")
-}
-
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // signIn is one sign-in with an identity provider.

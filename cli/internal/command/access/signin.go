@@ -36,7 +36,7 @@ func (i *signIn) run(ctx context.Context, device bool) (*fleetv1.Session, string
 	if i.provider != "" && !slices.ContainsFunc(i.methods.GetMethods(), func(m *fleetv1.SignInMethod) bool { return m.GetName() == i.provider }) {
 		return nil, "", failure.New(fmt.Sprintf("the hub has no identity provider %q", i.provider), "It has: "+strings.Join(i.names(), ", ")+".")
 	}
-	if device || !hasDisplay(i.session.LookupEnv) {
+	if device || !HasDisplay(i.session.LookupEnv) {
 		return i.byDevice(ctx)
 	}
 	return i.byBrowser(ctx)
@@ -67,7 +67,7 @@ func (i *signIn) byBrowser(ctx context.Context) (*fleetv1.Session, string, error
 	if _, err := fmt.Fprintf(i.session.Err, "Sign in with your browser. If none opens, open this address on this machine:\n\n  %s\n\n", c.url); err != nil {
 		return nil, "", err
 	}
-	openBrowser(ctx, i.session.LookupEnv, c.url)
+	OpenBrowser(ctx, i.session.LookupEnv, c.url)
 	select {
 	case <-ctx.Done():
 		return nil, "", failure.New("nobody signed in in time", "Try again, or on a machine without a browser: leat login --device.")
@@ -154,8 +154,8 @@ func (i *signIn) byDevice(ctx context.Context) (*fleetv1.Session, string, error)
 	}
 }
 
-// hasDisplay reports whether a browser that is opened here would be seen by the person.
-func hasDisplay(lookupEnv func(string) (string, bool)) bool {
+// HasDisplay reports whether a browser that is opened here would be seen by the person.
+func HasDisplay(lookupEnv func(string) (string, bool)) bool {
 	isSet := func(name string) bool {
 		value, ok := lookupEnv(name)
 		return ok && value != ""
@@ -171,8 +171,8 @@ func hasDisplay(lookupEnv func(string) (string, bool)) bool {
 	return isSet("DISPLAY") || isSet("WAYLAND_DISPLAY")
 }
 
-// openBrowser opens an address that page has checked: it begins with http. A failure is not reported, because the address was printed.
-func openBrowser(ctx context.Context, lookupEnv func(string) (string, bool), address string) {
+// OpenBrowser opens an address that page has checked: it begins with http. A failure is not reported, because the address was printed.
+func OpenBrowser(ctx context.Context, lookupEnv func(string) (string, bool), address string) {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
 	case "darwin":

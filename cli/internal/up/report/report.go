@@ -74,6 +74,7 @@ type Cluster struct {
 // Summary is everything that a user or script needs to continue.
 type Summary struct {
 	Server     string    `json:"server"`               // base URL of the hub
+	UI         string    `json:"ui,omitempty"`         // address of the web UI, which signs one browser in, within a minute; empty: there is none
 	Tunnel     string    `json:"tunnel"`               // base URL of the tunnel
 	Repository string    `json:"repository"`           // URL of the delivered repository
 	Pushable   bool      `json:"pushable"`             // the repository is the local demo

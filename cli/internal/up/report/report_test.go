@@ -31,7 +31,7 @@ func events() []report.Event {
 		{Time: at.Add(1500 * time.Millisecond), Kind: report.Delivery, Service: &healthy},
 		{Time: at.Add(2 * time.Second), Kind: report.Delivery, Service: &failed},
 		{Time: at.Add(3 * time.Second), Kind: report.Ready, Summary: &report.Summary{
-			Server: "http://127.0.0.1:8700", Tunnel: "https://127.0.0.1:8701", Repository: "http://127.0.0.1:8703/demo.git", Pushable: true,
+			Server: "http://127.0.0.1:8700", UI: "http://leat.localhost:8700/ui/sign-in#code=abc", Tunnel: "https://127.0.0.1:8701", Repository: "http://127.0.0.1:8703/demo.git", Pushable: true,
 			Config: "/home/me/my work/config.yaml", CAFile: "/home/me/my work/ca.pem", DataDir: "/home/me/my work", Namespace: "demo", SearchPath: "/opt/leat", Kubectl: "kubectl",
 			Clusters: []report.Cluster{{Name: "demo", Kubernetes: "v1.36.3", Kubeconfig: "/home/me/my work/kubeconfig/demo", Simulated: true}},
 			Services: []report.Service{healthy, failed},

@@ -82,6 +82,9 @@ func (t *text) summary(s *Summary) {
 		t.service(&s.Services[i])
 	}
 	t.print("\n  hub         %s\n  tunnel      %s\n  repository  %s\n  data, logs  %s\n", s.Server, s.Tunnel, s.Repository, s.DataDir)
+	if s.UI != "" {
+		t.print("  web UI      %s\n              (signs one browser in, within a minute; leat ui prints another one)\n", s.UI)
+	}
 	if s.CAFile != "" {
 		t.print("  log in      leat login %s --ca-file %s\n", s.Server, quote(s.CAFile))
 	}
