@@ -367,7 +367,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             methods: [{ name: "corp", title: "Example Corp" }],
             loginUrl: "https://leat.example.com/login",
           }),
-          createSession: () => ({ session: { id: "s2", person: "ada" } }),
+          signIn: () => ({}),
           signOut: () => ({}),
           ...answers.sessions,
         });

@@ -30,8 +30,8 @@ export interface Tokens {
   resume(): Promise<boolean>;
   /** Signs in with an API token, which stays in memory to renew the access token. */
   signInWithApiToken(apiToken: string): Promise<void>;
-  /** Redeems the one-time code of a signed-in link. */
-  redeem(code: string, verifier: string): Promise<void>;
+  /** Redeems the one-time code of a signed-in link: the browser has a session then. */
+  redeem(code: string): Promise<void>;
   signOut(): Promise<void>;
   /** Forgets the token, because the hub has refused it. */
   expire(): void;
@@ -56,15 +56,6 @@ export interface TokenDeps {
 
 // The share of its life after which a token is renewed.
 const renewAt = 0.8;
-
-async function sha256(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-}
-
-function randomToken(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(32));
-  return `leatses_${btoa(String.fromCharCode(...bytes)).replace(/[+/=]/g, (c) => (c === "+" ? "-" : c === "/" ? "_" : ""))}`;
-}
 
 export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps): Tokens {
   let access: Access | undefined;
@@ -125,6 +116,15 @@ export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps)
     groups: session?.groups ?? [],
   });
 
+  // Exchanges the cookie of the browser's session, which no script can read.
+  async function begin() {
+    const answer = await sessions.createAccessToken({});
+    renew = async () => accessOf(await sessions.createAccessToken({}));
+    end = () => sessions.signOut({});
+    plan(accessOf(answer));
+    set({ state: "in", person: personOf(answer.session) });
+  }
+
   return {
     async token() {
       if (access && access.endsAt > now() + 5000) return access.token;
@@ -133,11 +133,7 @@ export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps)
 
     async resume() {
       try {
-        const answer = await sessions.createAccessToken({});
-        renew = async () => accessOf(await sessions.createAccessToken({}));
-        end = () => sessions.signOut({});
-        plan(accessOf(answer));
-        set({ state: "in", person: personOf(answer.session) });
+        await begin();
         return true;
       } catch (error) {
         const { code } = ConnectError.from(error);
@@ -160,31 +156,9 @@ export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps)
       set({ state: "in", person: { name: info.subject.replace(/^user:/, ""), groups: info.groups } });
     },
 
-    async redeem(code, verifier) {
-      let held = randomToken();
-      const { session } = await sessions.createSession({
-        proof: { case: "code", value: code },
-        codeVerifier: verifier,
-        tokenHash: await sha256(held),
-      });
-      const id = session?.id ?? "";
-      // A token counts once. The next one is chosen before the call and kept until an answer comes, because the same
-      // request may be repeated after a lost answer, and another one would look like theft.
-      let next = randomToken();
-      const exchange = async () => {
-        const answer = await sessions.createAccessToken({
-          sessionToken: `${id}.${held}`,
-          nextTokenHash: await sha256(next),
-        });
-        held = next;
-        next = randomToken();
-        return accessOf(answer);
-      };
-      const first = await exchange();
-      renew = exchange;
-      end = () => sessions.signOut({ sessionToken: `${id}.${held}` });
-      plan(first);
-      set({ state: "in", person: personOf(session) });
+    async redeem(code) {
+      await sessions.signIn({ proof: { case: "code", value: code } });
+      await begin();
     },
 
     async signOut() {

@@ -16,11 +16,10 @@ import styles from "./page.module.css";
  * Takes the one-time code of a signed-in link out of the address, before anything else reads it. The history and a
  * reload do not have it, and the fragment never went to a server.
  */
-function takeCode(): { code: string; verifier: string } | undefined {
-  const fragment = new URLSearchParams(location.hash.slice(1));
-  const code = fragment.get("code");
+function takeCode(): string | undefined {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (location.hash !== "") history.replaceState(history.state, "", location.pathname + location.search);
-  return code ? { code, verifier: fragment.get("verifier") ?? "" } : undefined;
+  return code ?? undefined;
 }
 
 /** SignInPage has every way in: a link with a code, a provider, an API token. */
@@ -53,7 +52,7 @@ export function SignInPage() {
     if (redeemed.current) return;
     redeemed.current = true;
     if (code) {
-      hub.tokens.redeem(code.code, code.verifier).catch((error: unknown) => {
+      hub.tokens.redeem(code).catch((error: unknown) => {
         setBusy(false);
         const why = failureOf(error);
         if (why.kind === "unreachable" || why.kind === "busy") setFailure(why);
