@@ -36,9 +36,9 @@ type service struct {
 // and the fields that the connection's lock guards. It ends when the handler returns, at the
 // latest.
 type exchange struct {
-	stream
 	answer
 
+	stream   stream
 	service  *service
 	handler  http.Handler
 	context  context.Context //nolint:containedctx // it is the request's, which has it, too
@@ -65,7 +65,7 @@ func (x *exchange) prepare(d *headerDecoder) error {
 		}
 		req.Body = &requestBody{exchange: x, expectsContinue: expects}
 	}
-	x.req, x.in.declared = req, req.ContentLength
+	x.req, x.stream.in.declared = req, req.ContentLength
 	x.handler = x.service.handler
 	if d.isTooLarge() {
 		x.handler = http.HandlerFunc(refuseHeader)
@@ -88,17 +88,17 @@ func (x *exchange) finish() {
 	if !x.returned {
 		x.abort(recover())
 	} else if err := x.complete(); err != nil && !errors.Is(err, io.EOF) {
-		x.fail(http2.ErrCodeInternal, err)
+		x.stream.fail(http2.ErrCodeInternal, err)
 	}
-	m := x.mux
+	m := x.stream.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopLocked(&x.readTimer)
 	stopLocked(&x.writeTimer)
-	if !x.in.isDone { // the client should not send the rest
-		x.resetLocked(http2.ErrCodeNo, errHandlerDone)
+	if !x.stream.in.isDone { // the client should not send the rest
+		x.stream.resetLocked(http2.ErrCodeNo, errHandlerDone)
 	}
-	x.dropLocked()
+	x.stream.dropLocked()
 	x.freeLocked()
 	m.out.flushLocked()
 }
@@ -107,7 +107,7 @@ func (x *exchange) finish() {
 // in the budget.
 func (x *exchange) freeLocked() {
 	x.cancel()
-	x.releaseLocked()
+	x.stream.releaseLocked()
 	x.freePlaceLocked()
 }
 
@@ -121,7 +121,7 @@ func (x *exchange) freePlaceLocked() {
 
 // abort resets a stream whose handler has not returned: its answer is not complete.
 func (x *exchange) abort(reason any) {
-	x.fail(http2.ErrCodeInternal, errHandlerDone)
+	x.stream.fail(http2.ErrCodeInternal, errHandlerDone)
 	if reason == nil || reason == http.ErrAbortHandler { //nolint:errorlint // it is not wrapped
 		return
 	}
@@ -159,7 +159,7 @@ type requestBody struct {
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
 	b.request()
-	n, err := b.exchange.read(p)
+	n, err := b.exchange.stream.read(p)
 	if errors.Is(err, io.EOF) {
 		b.exchange.setTrailer()
 	}
@@ -169,7 +169,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // WriteTo implements io.WriterTo. It writes bytes without copying them first.
 func (b *requestBody) WriteTo(w io.Writer) (int64, error) {
 	b.request()
-	n, err := b.exchange.writeTo(w)
+	n, err := b.exchange.stream.writeTo(w)
 	if err == nil {
 		b.exchange.setTrailer()
 	}
@@ -186,10 +186,10 @@ func (b *requestBody) request() {
 
 // setTrailer sets the request's trailer after its body was read.
 func (x *exchange) setTrailer() {
-	x.mux.mu.Lock()
-	defer x.mux.mu.Unlock()
+	x.stream.mux.mu.Lock()
+	defer x.stream.mux.mu.Unlock()
 	for name := range x.req.Trailer {
-		if values, ok := x.in.trailer[name]; ok {
+		if values, ok := x.stream.in.trailer[name]; ok {
 			x.req.Trailer[name] = values
 		}
 	}
@@ -197,17 +197,17 @@ func (x *exchange) setTrailer() {
 
 // Close implements io.Closer. Later bytes are dropped.
 func (b *requestBody) Close() error {
-	b.exchange.mux.mu.Lock()
-	defer b.exchange.mux.mu.Unlock()
-	b.exchange.dropLocked()
+	b.exchange.stream.mux.mu.Lock()
+	defer b.exchange.stream.mux.mu.Unlock()
+	b.exchange.stream.dropLocked()
 	return nil
 }
 
 // SetReadDeadline is called by http.ResponseController.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	return x.setTimer(&x.readTimer, t, func() {
-		x.in.expired = errDeadline
-		x.in.readable.Broadcast()
+		x.stream.in.expired = errDeadline
+		x.stream.in.readable.Broadcast()
 	})
 }
 
@@ -215,16 +215,16 @@ func (x *exchange) SetReadDeadline(t time.Time) error {
 // passed.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
 	return x.setTimer(&x.writeTimer, t, func() {
-		x.resetLocked(http2.ErrCodeInternal, errDeadline)
-		x.mux.out.flushSoonLocked()
+		x.stream.resetLocked(http2.ErrCodeInternal, errDeadline)
+		x.stream.mux.out.flushSoonLocked()
 	})
 }
 
 // setTimer calls expire with the lock at a time, or never at the zero time. It replaces an earlier
 // timer.
 func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) error {
-	x.mux.mu.Lock()
-	defer x.mux.mu.Unlock()
+	x.stream.mux.mu.Lock()
+	defer x.stream.mux.mu.Unlock()
 	stopLocked(timer)
 	left := time.Until(t)
 	switch {
@@ -236,8 +236,8 @@ func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) erro
 	}
 	var this *time.Timer
 	this = time.AfterFunc(left, func() {
-		x.mux.mu.Lock()
-		defer x.mux.mu.Unlock()
+		x.stream.mux.mu.Lock()
+		defer x.stream.mux.mu.Unlock()
 		if *timer == this { // it was not replaced meanwhile
 			expire()
 		}

@@ -139,11 +139,11 @@ func (s *Server) openStream(id uint32, d *headerDecoder) error {
 	err = x.prepare(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil || d.endsStream && x.in.declared > 0 {
+	if err != nil || d.endsStream && x.stream.in.declared > 0 {
 		x.freeLocked()
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol, Cause: err}
 	}
-	x.in.isDone = d.endsStream
+	x.stream.in.isDone = d.endsStream
 	s.next = x
 	return nil
 }
@@ -167,9 +167,9 @@ func (s *Server) admit(x *exchange, id uint32, d *headerDecoder) (isRefused bool
 	if s.service.running >= s.settings.MaxStreams || !s.account.budget.streams.take(1) {
 		return false, refusal
 	}
-	x.initLocked(&s.mux, x)
-	if !x.holdLocked(d.heldBytes()) {
-		x.releaseLocked()
+	x.stream.initLocked(&s.mux, x)
+	if !x.stream.holdLocked(d.heldBytes()) {
+		x.stream.releaseLocked()
 		return false, refusal
 	}
 	x.hasPlace = true
