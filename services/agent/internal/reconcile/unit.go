@@ -61,6 +61,15 @@ func (s *shared) nextRefresh(now time.Time) time.Time {
 	return now.Add(backoff.Jitter(time.Duration(s.refresh.Load()), refreshJitter))
 }
 
+// missing returns the reasons for which the newest entry of a service must wait. The followed
+// prerequisites are nil if no change waits for objects.
+func (s *shared) missing(service string, newest plan.Service, followed *prerequisites) []string {
+	services := s.relations.unmet(service, newest.Spec.ServicesNeeded())
+	wanted := prerequisitesOf(newest)
+	_, bounds, _ := readerOf(s.executor, newest, wanted) // look reports the error
+	return append(services, followed.missing(wanted, bounds)...)
+}
+
 // unit is one service. Only its goroutine works on the cluster. All other callers change its state
 // and wake it.
 //
@@ -135,9 +144,9 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 		u.saveOnce(ctx, time.Now())
 		switch what, until := u.next(time.Now()); what {
 		case decide.Apply:
-			u.apply(ctx)
+			u.work(ctx, decide.Apply, u.shared.executor.Sync)
 		case decide.Remove:
-			if u.remove(ctx) && forget(u) {
+			if isEmpty := u.work(ctx, decide.Remove, u.shared.executor.Remove); isEmpty && forget(u) {
 				u.end(ctx)
 				return
 			}
@@ -183,21 +192,13 @@ func (u *unit) look(ctx context.Context, now time.Time) {
 // admitLocked makes the newest entry the desired one if it may be applied now. Otherwise the
 // applied entry stays desired, so that drift is corrected to it and not to a change that waits.
 func (u *unit) admitLocked(now time.Time) {
-	if u.state.Admit(now, u.cancel != nil, u.missingLocked) {
+	missing := func() []string { return u.shared.missing(u.name, u.state.Newest, u.prerequisites) }
+	if u.state.Admit(now, u.cancel != nil, missing) {
 		u.supersedeLocked()
 		u.rules = submit.NewRules(u.state.Desired.Spec.Policy)
 		u.objects.SetDriftMode(u.state.Desired.Spec.Policy.Drift, now)
 	}
 	u.state.DeferRefresh(u.factsLocked(now), u.shared.nextRefresh(now))
-}
-
-// missingLocked returns the reasons for which the newest entry must wait.
-func (u *unit) missingLocked() []string {
-	newest := u.state.Newest
-	services := u.shared.relations.unmet(u.name, newest.Spec.ServicesNeeded())
-	wanted := prerequisitesOf(newest)
-	_, bounds, _ := readerOf(u.shared.executor, newest, wanted) // look reports the error
-	return append(services, u.prerequisites.missing(wanted, bounds)...)
 }
 
 // supersedeLocked ends a run whose entry is no longer desired.

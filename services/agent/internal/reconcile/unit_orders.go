@@ -60,7 +60,7 @@ func (u *unit) request() {
 }
 
 // retryHeld has a prune that waits for a person's agreement tried again.
-func retryHeld(u *unit) {
+func (u *unit) retryHeld() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.state.RetryHeld() {

@@ -28,16 +28,6 @@ import (
 // runFunc carries out a run.
 type runFunc func(ctx context.Context, job execute.Job) (execute.Outcome, error)
 
-// apply carries out one run when a slot is free.
-func (u *unit) apply(ctx context.Context) {
-	u.work(ctx, decide.Apply, u.shared.executor.Sync)
-}
-
-// remove removes the service, and reports whether nothing is left of it.
-func (u *unit) remove(ctx context.Context) bool {
-	return u.work(ctx, decide.Remove, u.shared.executor.Remove)
-}
-
 // release hands over the objects that other services want. If nothing is left, the removal of the
 // service needs no confirmation: it cannot delete anything.
 func (u *unit) release(ctx context.Context) {
@@ -126,13 +116,13 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 	return execute.Job{
 		Name: u.name, Service: s, Rules: u.rules, Record: record, Objects: u.objects, Member: u.member,
 		Arrived: u.state.Change.Arrived, Timings: u.state.Change.Timings,
-		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u, Rendered: rendered(u),
+		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u, Rendered: u.rendered(),
 	}
 }
 
-// rendered returns the function that is called after each render of a unit: the unit runs again
+// rendered returns the function that is called after each render of the unit: it runs again
 // when an object changes that the render has read.
-func rendered(u *unit) func(ctx context.Context, manifests manifest.Manifests, err error) {
+func (u *unit) rendered() func(ctx context.Context, manifests manifest.Manifests, err error) {
 	return func(ctx context.Context, manifests manifest.Manifests, err error) {
 		u.mu.Lock()
 		u.state.Attempt.Notice = manifests.Notice
@@ -243,7 +233,6 @@ func (u *unit) storedRecord() inventory.Record {
 
 // Saved implements execute.Progress. An inventory was stored, so observations of its objects count
 // from now on.
-// now on.
 func (u *unit) Saved(record inventory.Record) {
 	u.objects.List(record.Objects.Clone(), record.Once)
 	hide(u.objects, u.shared.kinds.set(u.name, record))

@@ -77,8 +77,8 @@ func (s *known) nextCorrectionLocked(now time.Time) (at time.Time) {
 func (s *Objects) SetDriftMode(mode syncpolicy.DriftMode, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drift = mode
-	s.correctionDue = s.nextCorrectionLocked(now)
+	s.known.drift = mode
+	s.known.correctionDue = s.known.nextCorrectionLocked(now)
 }
 
 // Schedule returns when changed objects are to be corrected, and when the latest contested object
@@ -86,14 +86,14 @@ func (s *Objects) SetDriftMode(mode syncpolicy.DriftMode, now time.Time) {
 func (s *Objects) Schedule() (correctionDue, contestExpires time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.correctionDue, s.contestExpires
+	return s.known.correctionDue, s.known.contestExpires
 }
 
 // AreUndisturbed reports whether every object is in the state in which the latest run left it.
 func (s *Objects) AreUndisturbed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.tracks.All() {
+	for _, t := range s.known.tracks.All() {
 		if !t.isSeen || t.isUnknown() || t.isTerminating || t.hasDrifted() {
 			return false
 		}
@@ -106,14 +106,14 @@ func (s *Objects) AreUndisturbed() bool {
 func (s *Objects) Drift(now time.Time) []report.ObjectDrift {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !now.Before(s.contestExpires) {
-		s.contestExpires = time.Time{}
+	if !now.Before(s.known.contestExpires) {
+		s.known.contestExpires = time.Time{}
 	}
 	var all []report.ObjectDrift
-	for key, found := range s.reports {
-		t := s.tracks.At(key)
-		if t == nil || !t.isContested(now) && (!t.hasDrifted() || !s.isExplainedLocked(key, t)) {
-			delete(s.reports, key)
+	for key, found := range s.known.reports {
+		t := s.known.tracks.At(key)
+		if t == nil || !t.isContested(now) && (!t.hasDrifted() || !s.known.isExplainedLocked(key, t)) {
+			delete(s.known.reports, key)
 			continue
 		}
 		all = append(all, found.ObjectDrift)
@@ -126,14 +126,14 @@ func (s *Objects) Drift(now time.Time) []report.ObjectDrift {
 func (s *Objects) DriftState(k inventory.Key) DriftState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tracks.ensure(k).driftState()
+	return s.known.tracks.ensure(k).driftState()
 }
 
 // ReportDrift records the changes that others have made in the object's given state.
 func (s *Objects) ReportDrift(found report.ObjectDrift, state DriftState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reportDriftLocked(driftReport{found, state})
+	s.known.reportDriftLocked(driftReport{found, state})
 }
 
 func (s *known) reportDriftLocked(found driftReport) {
@@ -148,7 +148,7 @@ func (s *known) reportDriftLocked(found driftReport) {
 func (s *Objects) MayBeContested(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.At(k)
+	t := s.known.tracks.At(k)
 	return t != nil && t.contest().count >= freeCorrections
 }
 
@@ -157,9 +157,9 @@ func (s *Objects) MayBeContested(k inventory.Key) bool {
 func (s *Objects) ReportContest(found report.ObjectDrift, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tracks.ensure(found.Ref.Key).isContested(now) {
-		s.reportDriftLocked(driftReport{ObjectDrift: found})
-		s.contestExpires = now.Add(contestWindow + time.Second)
+	if s.known.tracks.ensure(found.Ref.Key).isContested(now) {
+		s.known.reportDriftLocked(driftReport{ObjectDrift: found})
+		s.known.contestExpires = now.Add(contestWindow + time.Second)
 	}
 }
 

@@ -74,8 +74,8 @@ type Observation struct {
 
 // Objects is the known state of the objects of one service. Its methods may be called concurrently.
 type Objects struct {
-	mu sync.Mutex
-	known
+	mu    sync.Mutex
+	known known // mu guards it
 }
 
 // known is the state of Objects, which the lock of Objects guards.
@@ -96,7 +96,7 @@ type known struct {
 func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *Objects {
 	s := &Objects{known: known{listed: listed, once: newOnce(once)}}
 	for _, o := range listed.Objects() {
-		s.tracks.ensure(o.Key).Kept = table[o.Key]
+		s.known.tracks.ensure(o.Key).Kept = table[o.Key]
 	}
 	return s
 }
@@ -106,7 +106,7 @@ func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *
 func (s *Objects) HasUnknown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.tracks.All() {
+	for _, t := range s.known.tracks.All() {
 		if t.isUnknown() {
 			return true
 		}
@@ -130,31 +130,31 @@ type Effect struct {
 func (s *Objects) Observe(o Observation) Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, isListed := s.listed.Get(o.Object.Key)
-	if !isListed || o.Deleted && known.UID != o.Object.UID {
+	entry, isListed := s.known.listed.Get(o.Object.Key)
+	if !isListed || o.Deleted && entry.UID != o.Object.UID {
 		return Effect{}
 	}
-	t, version, now := s.tracks.ensure(known.Key), versionOf(o.ResourceVersion), time.Now()
+	t, version, now := s.known.tracks.ensure(entry.Key), versionOf(o.ResourceVersion), time.Now()
 	if t.isSeen && isOlder(version, t.Version) {
 		return Effect{}
 	}
 	if o.Deleted {
-		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + s.restorationLocked()}
+		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + s.known.restorationLocked()}
 	}
-	before, due, hadDrifted, wasUnsaved := t.health(), s.correctionDue, t.hasDrifted(), s.once.isUnsaved
-	s.isUnsaved = t.see(o, version, known.UID) || s.isUnsaved
+	before, due, hadDrifted, wasUnsaved := t.health(), s.known.correctionDue, t.hasDrifted(), s.known.once.isUnsaved
+	s.known.isUnsaved = t.see(o, version, entry.UID) || s.known.isUnsaved
 	if o.Completed && !t.isReplaced {
-		s.completeLocked(known.Key, t, o.Object.UID)
+		s.known.completeLocked(entry.Key, t, o.Object.UID)
 	}
-	if o.Deleted && s.once.isDone(known.Key) {
+	if o.Deleted && s.known.once.isDone(entry.Key) {
 		o.Health = health.Verdict{State: health.Healthy}
-		s.finishLocked(t)
+		s.known.finishLocked(t)
 	}
-	s.scheduleLocked(known.Key, t, now)
+	s.known.scheduleLocked(entry.Key, t, now)
 	isNew := before != o.Health
 	return Effect{
-		Ref: known.Ref, Health: o.Health, HasNewHealth: isNew,
-		HasNews: isNew || !due.Equal(s.correctionDue) || hadDrifted != t.hasDrifted() || wasUnsaved != s.once.isUnsaved,
+		Ref: entry.Ref, Health: o.Health, HasNewHealth: isNew,
+		HasNews: isNew || !due.Equal(s.known.correctionDue) || hadDrifted != t.hasDrifted() || wasUnsaved != s.known.once.isUnsaved,
 	}
 }
 
@@ -163,18 +163,18 @@ func (s *Objects) Observe(o Observation) Effect {
 func (s *Objects) SetSynced(kind schema.GroupKind, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.listed.Objects() {
-		t := s.tracks.ensure(o.Key)
+	for _, o := range s.known.listed.Objects() {
+		t := s.known.tracks.ensure(o.Key)
 		if t.isSeen || o.UID == "" || !isIn(o, kind, namespace) {
 			continue
 		}
-		if s.once.isDone(o.Key) {
-			s.finishLocked(t)
+		if s.known.once.isDone(o.Key) {
+			s.known.finishLocked(t)
 			continue
 		}
 		t.presence = isDeleted
-		t.setHealth(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + s.restorationLocked()})
-		s.scheduleLocked(o.Key, t, time.Now())
+		t.setHealth(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + s.known.restorationLocked()})
+		s.known.scheduleLocked(o.Key, t, time.Now())
 	}
 }
 
@@ -196,11 +196,11 @@ func isIn(o inventory.Object, kind schema.GroupKind, namespace string) bool {
 func (s *Objects) SetUnobservable(kind schema.GroupKind, namespace, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.listed.Objects() {
+	for _, o := range s.known.listed.Objects() {
 		if !isIn(o, kind, namespace) {
 			continue
 		}
-		if t := s.tracks.ensure(o.Key); !t.isSeen {
+		if t := s.known.tracks.ensure(o.Key); !t.isSeen {
 			t.exception = &exception{verdict: health.Verdict{State: health.Unknown, Message: why}}
 		}
 	}
@@ -218,8 +218,8 @@ func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatu
 	defer s.mu.Unlock()
 	var all []report.ObjectStatus
 	var counts health.Counts
-	for _, o := range s.listed.Objects() {
-		status := report.ObjectStatus{Ref: o.Ref, Health: s.tracks.At(o.Key).health(), Problem: problems[o.Key].Problem}
+	for _, o := range s.known.listed.Objects() {
+		status := report.ObjectStatus{Ref: o.Ref, Health: s.known.tracks.At(o.Key).health(), Problem: problems[o.Key].Problem}
 		delete(problems, o.Key)
 		all = append(all, status)
 		counts.Add(status.HealthState())
@@ -238,7 +238,7 @@ func (s *Objects) Unhealthy(refs []inventory.Ref) (all []report.ObjectStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ref := range refs {
-		if verdict := s.tracks.At(ref.Key).health(); verdict.State != health.Healthy {
+		if verdict := s.known.tracks.At(ref.Key).health(); verdict.State != health.Healthy {
 			all = append(all, report.ObjectStatus{Ref: ref, Health: verdict})
 		}
 	}
@@ -249,8 +249,8 @@ func (s *Objects) Unhealthy(refs []inventory.Ref) (all []report.ObjectStatus) {
 func (s *Objects) AreHealthy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.listed.Objects() {
-		if s.tracks.At(o.Key).health().State != health.Healthy {
+	for _, o := range s.known.listed.Objects() {
+		if s.known.tracks.At(o.Key).health().State != health.Healthy {
 			return false
 		}
 	}
@@ -261,21 +261,21 @@ func (s *Objects) AreHealthy() bool {
 func (s *Objects) Get(k inventory.Key) (inventory.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listed.Get(k)
+	return s.known.listed.Get(k)
 }
 
 // Len returns the number of listed objects.
 func (s *Objects) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listed.Len()
+	return s.known.listed.Len()
 }
 
 // Listed returns the objects that the inventory lists. The set belongs to the caller.
 func (s *Objects) Listed() inventory.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listed.Clone()
+	return s.known.listed.Clone()
 }
 
 // Signature returns the sum of the known state of the objects, except for their health. It changes
@@ -284,9 +284,9 @@ func (s *Objects) Signature() fingerprint.Sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var text []byte
-	for _, o := range s.listed.Objects() {
+	for _, o := range s.known.listed.Objects() {
 		text = fmt.Append(text, o.Key, o.UID)
-		if t := s.tracks.At(o.Key); t != nil {
+		if t := s.known.tracks.At(o.Key); t != nil {
 			text = fmt.Append(append(text, t.Server[:]...), t.isGone(), t.isReplaced)
 		}
 	}
@@ -297,11 +297,11 @@ func (s *Objects) Signature() fingerprint.Sum {
 // applies the service again, so Save does not retry.
 func (s *Objects) Save(ctx context.Context, service string, store fingerprint.Store) error {
 	s.mu.Lock()
-	isUnsaved := s.isUnsaved
-	s.isUnsaved = false
+	isUnsaved := s.known.isUnsaved
+	s.known.isUnsaved = false
 	var table fingerprint.Table
 	if isUnsaved {
-		table = s.tracks.table()
+		table = s.known.tracks.table()
 	}
 	s.mu.Unlock()
 	if !isUnsaved {

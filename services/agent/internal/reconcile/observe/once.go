@@ -72,15 +72,15 @@ func (o *once) all() []inventory.Once {
 func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, isKnown := s.once.runs[k]
-	if isKnown && before.Content == content || !isKnown && len(s.once.runs) >= MaxOnce {
+	before, isKnown := s.known.once.runs[k]
+	if isKnown && before.Content == content || !isKnown && len(s.known.once.runs) >= MaxOnce {
 		return
 	}
 	run := inventory.Once{Key: k, Content: content}
 	if isApplied {
-		_, run.Done = s.once.completed[k]
+		_, run.Done = s.known.once.completed[k]
 	}
-	s.once.set(run)
+	s.known.once.set(run)
 }
 
 // completeLocked records that the object with that UID has completed. While another manifest is
@@ -97,7 +97,7 @@ func (s *known) completeLocked(k inventory.Key, t *track, uid string) {
 func (s *Objects) IsDone(k inventory.Key, content string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isDoneLocked(k, content)
+	return s.known.isDoneLocked(k, content)
 }
 
 func (s *known) isDoneLocked(k inventory.Key, content string) bool {
@@ -109,14 +109,14 @@ func (s *known) isDoneLocked(k inventory.Key, content string) bool {
 func (s *Objects) Once() []inventory.Once {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.once.all()
+	return s.known.once.all()
 }
 
 // HasUnsavedOnce reports whether Once differs from the stored data.
 func (s *Objects) HasUnsavedOnce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.once.isUnsaved
+	return s.known.once.isUnsaved
 }
 
 // finishLocked records that an object is gone after it has completed.

@@ -16,8 +16,8 @@ import (
 func (s *Objects) BeginRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.correctionDue = time.Time{}
-	s.run++
+	s.known.correctionDue = time.Time{}
+	s.known.run++
 }
 
 // EndRun records that the run has ended with these objects, and schedules corrections of changes
@@ -25,8 +25,8 @@ func (s *Objects) BeginRun() {
 func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed = listed
-	s.correctionDue = s.nextCorrectionLocked(now)
+	s.known.listed = listed
+	s.known.correctionDue = s.known.nextCorrectionLocked(now)
 }
 
 // List replaces the listed objects by the objects of a stored inventory. From now on observations
@@ -34,25 +34,25 @@ func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 func (s *Objects) List(listed inventory.Set, once []inventory.Once) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed = listed
-	s.once.isUnsaved = !slices.Equal(once, s.once.all())
+	s.known.listed = listed
+	s.known.once.isUnsaved = !slices.Equal(once, s.known.once.all())
 }
 
 // Put updates one listed object, such as its UID.
 func (s *Objects) Put(o inventory.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed.Put(o)
+	s.known.listed.Put(o)
 }
 
 // Remove removes an object from the list, with its state.
 func (s *Objects) Remove(k inventory.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed.Remove(k)
-	s.tracks.Remove(k)
-	s.once.remove(k)
-	s.isUnsaved = true
+	s.known.listed.Remove(k)
+	s.known.tracks.Remove(k)
+	s.known.once.remove(k)
+	s.known.isUnsaved = true
 }
 
 // Verdict is the action of a run for one object.
@@ -81,23 +81,23 @@ type Mode struct {
 func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, content string, isListed bool, mode Mode) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if isListed && s.keepDoneLocked(k, manifest, content) {
+	if isListed && s.known.keepDoneLocked(k, manifest, content) {
 		return Keep
 	}
-	t := s.tracks.At(k)
+	t := s.known.tracks.At(k)
 	switch {
 	case t == nil || !isListed:
 		return Install
 	case t.isTerminating: // the deletion would remove the result of an apply; its end causes a run
 		if t.Manifest != manifest {
-			s.setUnknownLocked(t)
+			s.known.setUnknownLocked(t)
 		}
 		return Keep
 	case t.Manifest != manifest:
 		return Install
 	case t.hasDrifted() && mode.corrects(t, time.Now()):
 		return Repair
-	case t.hasDrifted() && mode.Drift == syncpolicy.DriftReport && !s.isExplainedLocked(k, t):
+	case t.hasDrifted() && mode.Drift == syncpolicy.DriftReport && !s.known.isExplainedLocked(k, t):
 		return Explain
 	default:
 		return Keep
@@ -113,7 +113,7 @@ func (m Mode) corrects(t *track, now time.Time) bool {
 func (s *Objects) IsRepair(k inventory.Key, manifest fingerprint.Sum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.At(k)
+	t := s.known.tracks.At(k)
 	return t != nil && t.Manifest == manifest
 }
 
@@ -123,15 +123,15 @@ func (s *Objects) IsRepair(k inventory.Key, manifest fingerprint.Sum) bool {
 func (s *Objects) SetUnknown(k inventory.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setUnknownLocked(s.tracks.ensure(k))
+	s.known.setUnknownLocked(s.known.tracks.ensure(k))
 }
 
 // BeginApply is SetUnknown unless the manifest is the last applied one.
 func (s *Objects) BeginApply(k inventory.Key, manifest fingerprint.Sum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.tracks.ensure(k); t.Manifest != manifest {
-		s.setUnknownLocked(t)
+	if t := s.known.tracks.ensure(k); t.Manifest != manifest {
+		s.known.setUnknownLocked(t)
 	}
 }
 
@@ -145,18 +145,18 @@ func (s *known) setUnknownLocked(t *track) {
 func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, now := s.tracks.ensure(object.Key), time.Now()
+	t, now := s.known.tracks.ensure(object.Key), time.Now()
 	if t.Manifest == manifest {
 		t.recordCorrection(now)
 	}
 	before := t.Kept
 	t.answer(manifest, o)
-	if uid, hasCompleted := s.once.completed[object.Key]; hasCompleted && uid == object.UID {
-		s.once.finish(object.Key) // it has completed, and was changed in place
+	if uid, hasCompleted := s.known.once.completed[object.Key]; hasCompleted && uid == object.UID {
+		s.known.once.finish(object.Key) // it has completed, and was changed in place
 	}
-	s.isUnsaved = s.isUnsaved || t.Kept != before
-	s.listed.Put(object)
-	s.scheduleLocked(object.Key, t, now) // others may have changed it since
+	s.known.isUnsaved = s.known.isUnsaved || t.Kept != before
+	s.known.listed.Put(object)
+	s.known.scheduleLocked(object.Key, t, now) // others may have changed it since
 }
 
 // IsKnownDeleted reports whether the object's deletion was observed. Another client may have
@@ -164,7 +164,7 @@ func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o 
 func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.At(k)
+	t := s.known.tracks.At(k)
 	return t != nil && t.isGone()
 }
 
@@ -172,7 +172,7 @@ func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 func (s *Objects) IsSeen(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.At(k)
+	t := s.known.tracks.At(k)
 	return t != nil && t.isSeen
 }
 
@@ -182,7 +182,7 @@ func (s *Objects) Remaining(objects []inventory.Object) []inventory.Object {
 	defer s.mu.Unlock()
 	var left []inventory.Object
 	for _, o := range objects {
-		if t := s.tracks.At(o.Key); t == nil || !t.isGone() && !t.isReplaced {
+		if t := s.known.tracks.At(o.Key); t == nil || !t.isGone() && !t.isReplaced {
 			left = append(left, o)
 		}
 	}
