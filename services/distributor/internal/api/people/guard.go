@@ -95,13 +95,13 @@ func (g guard) editing(ctx context.Context, find catalog.Finder) editing {
 
 // editing decides about the objects of one edit.
 type editing struct {
-	*caller
+	caller    *caller
 	directory authz.Directory
 }
 
 func (e editing) allows(verb string, object catalog.Object) bool {
 	p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
-	return e.rights.Allows(p, authz.ObjectOf(e.directory, object))
+	return e.caller.rights.Allows(p, authz.ObjectOf(e.directory, object))
 }
 
 // checkPlace returns, for a service that the caller may not create, that there is no such cluster if
@@ -162,10 +162,10 @@ func (e editing) checkNeed(edit permission.Edit, current, next catalog.Object) e
 		return e.mustAdminister(catalog.AccessBindingSpec{Hub: true})
 	case optionsv1.Edit_EDIT_HUB_CLUSTERS:
 		all := catalog.Permission{Verb: catalog.VerbUpdate, Resource: catalog.ResourceClusters}
-		if e.rights.Allows(all, authz.Object{}) {
+		if e.caller.rights.Allows(all, authz.Object{}) {
 			return nil
 		}
-		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which %s needs", all, edit.Path), Limit: e.rights.LimitText()}
+		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which %s needs", all, edit.Path), Limit: e.caller.rights.LimitText()}
 	case optionsv1.Edit_EDIT_FOREIGN_CLUSTER, optionsv1.Edit_EDIT_PROJECT_SERVICES, optionsv1.Edit_EDIT_SHARE, optionsv1.Edit_EDIT_LOOSEN,
 		optionsv1.Edit_EDIT_ALL_PROJECTS, optionsv1.Edit_EDIT_GIVE, optionsv1.Edit_EDIT_DEFINE, optionsv1.Edit_EDIT_BECOME, optionsv1.Edit_EDIT_DIRECT:
 		return e.checkKind(edit, current, next)
@@ -177,12 +177,12 @@ func (e editing) checkNeed(edit permission.Edit, current, next catalog.Object) e
 // mustAdminister returns an error unless the caller could give the role admin in that scope.
 func (e editing) mustAdminister(scope catalog.AccessBindingSpec) error {
 	admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
-	return e.rights.MayGive(scope, admin)
+	return e.caller.rights.MayGive(scope, admin)
 }
 
 // undecided returns the error for a field without an option in the protocol.
 func (e editing) undecided(edit permission.Edit) error {
-	return &authz.EscalationError{Missing: "a right to edit " + edit.Path + ", because this version of the hub has none for it", Limit: e.rights.LimitText()}
+	return &authz.EscalationError{Missing: "a right to edit " + edit.Path + ", because this version of the hub has none for it", Limit: e.caller.rights.LimitText()}
 }
 
 // checkKind decides about needs that depend on what kind of object is edited.
@@ -196,24 +196,26 @@ func (e editing) checkKind(edit permission.Edit, current, next catalog.Object) e
 // mayWriteBinding returns an error unless the caller holds what the binding gives.
 func (e editing) mayWriteBinding(_, next *catalog.AccessBinding) error {
 	role, _ := e.directory.Role(next.Spec.Role)
-	return e.rights.MayGive(next.Spec, role)
+	return e.caller.rights.MayGive(next.Spec, role)
 }
 
 func (e editing) mayWriteProject(current, next *catalog.Project) error {
-	return e.rights.MayChangeProject(current, next)
+	return e.caller.rights.MayChangeProject(current, next)
 }
 
 // mayWriteRole returns an error unless the caller holds what the role is made of.
-func (e editing) mayWriteRole(_, next *catalog.Role) error { return e.rights.MayDefine(next.Spec) }
+func (e editing) mayWriteRole(_, next *catalog.Role) error {
+	return e.caller.rights.MayDefine(next.Spec)
+}
 
 // mayWriteRule returns an error unless the caller holds what the users of the rule do, who are whom its editor lets in.
 func (e editing) mayWriteRule(_, next *catalog.TrustRule) error {
-	return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(next))
+	return e.caller.rights.MayBecome(fleet.TrustRules{View: e.caller.view}.RightsByRule(next))
 }
 
 // mayWriteUser returns an error unless the caller holds what the user does.
 func (e editing) mayWriteUser(_, next *catalog.User) error {
-	return e.rights.MayBecome(e.view.Rights(fleet.Named(next.Name, next.Spec.Groups)))
+	return e.caller.rights.MayBecome(e.caller.view.Rights(fleet.Named(next.Name, next.Spec.Groups)))
 }
 
 func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {
@@ -226,7 +228,7 @@ func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	if current == nil {
 		return nil
 	}
-	return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.view}.FleetSources(), func(f *catalog.FleetSource) bool {
+	return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.caller.view}.FleetSources(), func(f *catalog.FleetSource) bool {
 		return f.Spec.Source.Repository != next.Name
 	})...)
 }
@@ -240,7 +242,7 @@ func (e editing) mayDirect(sources ...*catalog.FleetSource) error {
 		}
 		spec := source.Rights()
 		role, _ := catalog.BuiltinRole(spec.Role)
-		if err := e.rights.MayGive(spec, role); err != nil {
+		if err := e.caller.rights.MayGive(spec, role); err != nil {
 			return err
 		}
 	}
@@ -253,9 +255,9 @@ func (e editing) mayWriteGlobal(_, next *catalog.GlobalService) error {
 	project := authz.OfProject(objectname.Project(next.Name))
 	for _, verb := range []string{catalog.VerbCreate, catalog.VerbUpdate, catalog.VerbDelete} {
 		p := catalog.Permission{Verb: verb, Resource: catalog.ResourceServices}
-		if !e.rights.Allows(p, project) {
+		if !e.caller.rights.Allows(p, project) {
 			return &authz.EscalationError{
-				Missing: fmt.Sprintf("the permission %q in the whole project %s, which a global service needs", p, project.Project), Limit: e.rights.LimitText(),
+				Missing: fmt.Sprintf("the permission %q in the whole project %s, which a global service needs", p, project.Project), Limit: e.caller.rights.LimitText(),
 			}
 		}
 	}
@@ -269,10 +271,10 @@ func (e editing) mayWriteService(current, next *catalog.Service) error {
 	project := objectname.Project(next.Name)
 	create := catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceServices}
 	inProject := authz.Object{Project: project, Service: next.Name, Namespace: next.Spec.Wanted().NamespaceOrDefault()}
-	if current != nil || objectname.Project(next.Spec.Cluster) == project || e.rights.Allows(create, inProject) {
+	if current != nil || objectname.Project(next.Spec.Cluster) == project || e.caller.rights.Allows(create, inProject) {
 		return nil
 	}
-	return e.denied(catalog.VerbCreate, next)
+	return e.caller.denied(catalog.VerbCreate, next)
 }
 
 // editDirectory also finds the objects that the edit has made.

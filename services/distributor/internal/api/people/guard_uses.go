@@ -60,7 +60,7 @@ func usesIn(document protoreflect.Message, project string) ([]catalog.Use, error
 // with that project.
 func (e editing) mayUse(use catalog.Use) bool {
 	p := use.Permission()
-	return e.rights.Allows(p, ownerOf(use)) || use.IsForeign() && e.rights.Allows(p, authz.OfProject(use.Project))
+	return e.caller.rights.Allows(p, ownerOf(use)) || use.IsForeign() && e.caller.rights.Allows(p, authz.OfProject(use.Project))
 }
 
 // ownerOf returns where the permission for a use counts. Back ends belong to no project: they are open
@@ -79,10 +79,10 @@ func ownerOf(use catalog.Use) authz.Object {
 // For a back end it is the same whether it exists or not.
 func (e editing) refusedUse(use catalog.Use) error {
 	if use.Key.Kind == catalog.KindConfigBackend {
-		return e.rights.Denied(use.Permission(), catalog.Key{Kind: catalog.KindProject, Name: use.Project})
+		return e.caller.rights.Denied(use.Permission(), catalog.Key{Kind: catalog.KindProject, Name: use.Project})
 	}
-	if record, ok := e.view.Get(use.Key); ok && e.sees(record.Object) {
-		return e.rights.Denied(use.Permission(), use.Key)
+	if record, ok := e.caller.view.Get(use.Key); ok && e.caller.sees(record.Object) {
+		return e.caller.rights.Denied(use.Permission(), use.Key)
 	}
 	return &catalog.ReferenceError{Key: use.Key, Path: use.Field}
 }

@@ -27,8 +27,7 @@ var ErrFailed = errors.New("the store fails")
 // Memory is a hub in memory. An edit of objects settles all services and variants, and an answer of a
 // back end the ones that refer to it. It is for one goroutine.
 type Memory struct {
-	state
-
+	state      state
 	at         time.Time // of the last change
 	isNumbered bool      // the present edit is a change of the catalog
 	calls      int       // of the present edit
@@ -89,7 +88,7 @@ func (m *Memory) call() error {
 
 // Edit calls fn as one transaction, a second after the last one.
 func (m *Memory) Edit(fn func() error) error {
-	before := m.clone()
+	before := m.state.clone()
 	m.at, m.isNumbered, m.calls = m.at.Add(time.Second), false, 0
 	err := fn()
 	if m.failing = 0; err != nil {
@@ -101,19 +100,19 @@ func (m *Memory) Edit(fn func() error) error {
 // number makes the edit a change of the catalog.
 func (m *Memory) number() {
 	if !m.isNumbered {
-		m.revision, m.isNumbered = m.revision+1, true
+		m.state.revision, m.isNumbered = m.state.revision+1, true
 	}
 }
 
 // settle settles services and variants, by uid or id, of which that is true.
 func (m *Memory) settle(ctx context.Context, isAffected func(id string) bool) (isChanged bool, err error) {
 	var uids, ids []string
-	for _, object := range m.objects {
+	for _, object := range m.state.objects {
 		if service, ok := object.(*catalog.Service); ok && isAffected(service.UID) {
 			uids = append(uids, service.UID)
 		}
 	}
-	for id := range m.variants {
+	for id := range m.state.variants {
 		if isAffected(id) {
 			ids = append(ids, id)
 		}
@@ -136,7 +135,7 @@ func (m *Memory) Apply(ctx context.Context, objects ...catalog.Object) error {
 		m.number()
 		for _, object := range objects {
 			object.Meta().UID = string(object.Key().Kind) + "-" + object.Key().Name
-			m.objects[object.Key()] = object
+			m.state.objects[object.Key()] = object
 		}
 		_, err := m.settle(ctx, everything)
 		return err
@@ -174,15 +173,15 @@ func (m *Memory) Fail(t *testing.T, backend, path string, failed configs.Failed)
 func (m *Memory) change(t *testing.T, backend, path string, change func(*compose.Entry)) (isChanged bool) {
 	t.Helper()
 	err := m.Edit(func() error {
-		key := compose.EntryKey{BackendUID: m.objects[catalog.Key{Kind: catalog.KindConfigBackend, Name: backend}].Meta().UID, Path: path}
-		entry, isKnown := m.entries[key]
+		key := compose.EntryKey{BackendUID: m.state.objects[catalog.Key{Kind: catalog.KindConfigBackend, Name: backend}].Meta().UID, Path: path}
+		entry, isKnown := m.state.entries[key]
 		if !isKnown {
 			return nil
 		}
 		change(&entry)
-		m.entries[key] = entry
+		m.state.entries[key] = entry
 		var err error
-		isChanged, err = m.settle(t.Context(), func(id string) bool { return slices.Contains(m.links[id], key) })
+		isChanged, err = m.settle(t.Context(), func(id string) bool { return slices.Contains(m.state.links[id], key) })
 		return err
 	})
 	if err != nil {
@@ -207,9 +206,9 @@ func (m *Memory) Hold(t *testing.T, service string) {
 
 // HoldAt holds a service at a configuration. Without the configuration the name alone is stored.
 func (m *Memory) HoldAt(uid string, staged *compose.Held) {
-	m.holds[uid] = staged.Name
+	m.state.holds[uid] = staged.Name
 	if staged.Literals != nil && staged.Name != catalog.NoConfig {
-		m.held[staged.Name] = staged
+		m.state.held[staged.Name] = staged
 	}
 }
 
@@ -217,7 +216,7 @@ func (m *Memory) HoldAt(uid string, staged *compose.Held) {
 func (m *Memory) Release(t *testing.T, service string) {
 	t.Helper()
 	m.editHolds(t, func(uid string) error {
-		delete(m.holds, uid)
+		delete(m.state.holds, uid)
 		return nil
 	}, service)
 }
@@ -247,7 +246,7 @@ func (m *Memory) Keep(ctx context.Context, variants []catalog.ConfigVariant) (ma
 // Variant implements Hub.
 func (m *Memory) Variant(t *testing.T, id string) catalog.VariantState {
 	t.Helper()
-	v := m.variants[id]
+	v := m.state.variants[id]
 	if v == nil {
 		t.Fatalf("there is no variant %s", id)
 	}
@@ -255,7 +254,7 @@ func (m *Memory) Variant(t *testing.T, id string) catalog.VariantState {
 }
 
 func (m *Memory) service(name string) *catalog.Service {
-	service, _ := m.objects[catalog.Key{Kind: catalog.KindService, Name: name}].(*catalog.Service)
+	service, _ := m.state.objects[catalog.Key{Kind: catalog.KindService, Name: name}].(*catalog.Service)
 	return service
 }
 
@@ -264,7 +263,7 @@ func (m *Memory) Service(t *testing.T, name string) *catalog.Service {
 	t.Helper()
 	service := *m.service(name)
 	state := compose.State{}
-	if decided := m.decided[service.UID]; decided != nil {
+	if decided := m.state.decided[service.UID]; decided != nil {
 		state = decided.State
 	}
 	service.ConfigDigest, service.ConfigName, service.HeldConfig = state.Digest, state.Name, state.Held
@@ -306,23 +305,23 @@ func (m *Memory) Explain(t *testing.T, name string) map[string]configs.Explained
 }
 
 // Revision implements Hub.
-func (m *Memory) Revision(*testing.T) int64 { return m.revision }
+func (m *Memory) Revision(*testing.T) int64 { return m.state.revision }
 
 // Services implements compose.Reader.
 func (m *Memory) Services(_ context.Context, uids []string) ([]*compose.Service, error) {
 	var all []*compose.Service
-	for _, object := range m.objects {
+	for _, object := range m.state.objects {
 		service, ok := object.(*catalog.Service)
 		if !ok || !slices.Contains(uids, service.UID) {
 			continue
 		}
 		next := compose.Service{}
-		if last := m.decided[service.UID]; last != nil {
+		if last := m.state.decided[service.UID]; last != nil {
 			next = *last
 		}
 		next.UID, next.Name, next.Sets, next.Own = service.UID, service.Name, service.Spec.ConfigSets, service.Spec.Config
-		next.Cluster, _ = m.objects[catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster}].(*catalog.Cluster)
-		next.HeldName = m.holds[service.UID]
+		next.Cluster, _ = m.state.objects[catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster}].(*catalog.Cluster)
+		next.HeldName = m.state.holds[service.UID]
 		all = append(all, &next)
 	}
 	return all, m.call()
@@ -330,7 +329,7 @@ func (m *Memory) Services(_ context.Context, uids []string) ([]*compose.Service,
 
 // Project implements compose.Reader.
 func (m *Memory) Project(_ context.Context, name string) (*catalog.Project, error) {
-	project, ok := m.objects[catalog.Key{Kind: catalog.KindProject, Name: name}].(*catalog.Project)
+	project, ok := m.state.objects[catalog.Key{Kind: catalog.KindProject, Name: name}].(*catalog.Project)
 	switch {
 	case ok:
 		return project, m.call()
@@ -342,13 +341,13 @@ func (m *Memory) Project(_ context.Context, name string) (*catalog.Project, erro
 
 // Set implements compose.Reader.
 func (m *Memory) Set(_ context.Context, path string) (*catalog.ConfigSet, error) {
-	set, _ := m.objects[catalog.Key{Kind: catalog.KindConfigSet, Name: path}].(*catalog.ConfigSet)
+	set, _ := m.state.objects[catalog.Key{Kind: catalog.KindConfigSet, Name: path}].(*catalog.ConfigSet)
 	return set, m.call()
 }
 
 // Backends implements compose.Reader.
 func (m *Memory) Backends(context.Context) (all []*catalog.ConfigBackend, err error) {
-	for _, object := range m.objects {
+	for _, object := range m.state.objects {
 		if backend, ok := object.(*catalog.ConfigBackend); ok {
 			all = append(all, backend)
 		}
@@ -360,7 +359,7 @@ func (m *Memory) Backends(context.Context) (all []*catalog.ConfigBackend, err er
 func (m *Memory) Entries(_ context.Context, keys []compose.EntryKey) (map[compose.EntryKey]compose.Entry, error) {
 	found := map[compose.EntryKey]compose.Entry{}
 	for _, key := range keys {
-		if entry, ok := m.entries[key]; ok {
+		if entry, ok := m.state.entries[key]; ok {
 			found[key] = entry
 		}
 	}
@@ -371,7 +370,7 @@ func (m *Memory) Entries(_ context.Context, keys []compose.EntryKey) (map[compos
 func (m *Memory) Held(_ context.Context, names []string) (map[string]*compose.Held, error) {
 	found := map[string]*compose.Held{}
 	for _, name := range names {
-		if held, ok := m.held[name]; ok {
+		if held, ok := m.state.held[name]; ok {
 			found[name] = held
 		}
 	}
@@ -388,7 +387,7 @@ func (m *Memory) Digest(content []byte) string {
 func (m *Memory) Links(_ context.Context, uids []string) (map[string]compose.Links, error) {
 	links := map[string]compose.Links{}
 	for _, uid := range uids {
-		links[uid] = compose.Links{Sets: m.sets[uid], Entries: m.links[uid]}
+		links[uid] = compose.Links{Sets: m.state.sets[uid], Entries: m.state.links[uid]}
 	}
 	return links, m.call()
 }
@@ -397,9 +396,9 @@ func (m *Memory) Links(_ context.Context, uids []string) (map[string]compose.Lin
 func (m *Memory) Variants(_ context.Context, ids []string) ([]*compose.Variant, error) {
 	var all []*compose.Variant
 	for _, id := range ids {
-		if stored := m.variants[id]; stored != nil {
+		if stored := m.state.variants[id]; stored != nil {
 			variant := stored.Variant
-			variant.Entries = m.links[id]
+			variant.Entries = m.state.links[id]
 			all = append(all, &variant)
 		}
 	}
@@ -410,20 +409,20 @@ func (m *Memory) Variants(_ context.Context, ids []string) ([]*compose.Variant, 
 func (m *Memory) Paths(_ context.Context, project string) (most int, err error) {
 	used := map[compose.EntryKey]struct{}{}
 	if project == "" {
-		for key := range m.entries {
+		for key := range m.state.entries {
 			used[key] = struct{}{}
 		}
 	}
-	for _, object := range m.objects {
+	for _, object := range m.state.objects {
 		if service, ok := object.(*catalog.Service); ok && objectname.Project(service.Name) == project {
-			for _, key := range m.links[service.UID] {
+			for _, key := range m.state.links[service.UID] {
 				used[key] = struct{}{}
 			}
 		}
 	}
-	for id, variant := range m.variants {
+	for id, variant := range m.state.variants {
 		if variant.Project == project {
-			for _, key := range m.links[id] {
+			for _, key := range m.state.links[id] {
 				used[key] = struct{}{}
 			}
 		}
@@ -439,13 +438,13 @@ func (m *Memory) Paths(_ context.Context, project string) (most int, err error) 
 // Link implements compose.Store.
 func (m *Memory) Link(_ context.Context, changed compose.Linking) (added int, err error) {
 	m.number()
-	maps.Copy(m.sets, changed.Sets)
+	maps.Copy(m.state.sets, changed.Sets)
 	for _, owners := range []map[string][]compose.EntryKey{changed.Services, changed.Variants} {
 		for owner, keys := range owners {
-			m.links[owner] = keys
+			m.state.links[owner] = keys
 			for _, key := range keys {
-				if _, isKnown := m.entries[key]; !isKnown {
-					m.entries[key] = compose.Entry{DueAt: m.at}
+				if _, isKnown := m.state.entries[key]; !isKnown {
+					m.state.entries[key] = compose.Entry{DueAt: m.at}
 					added++
 				}
 			}
@@ -461,30 +460,30 @@ func (m *Memory) Save(_ context.Context, next compose.Settlement) error {
 	change := func(services []*compose.Service, set func(stored, next *compose.Service)) {
 		for _, service := range services {
 			stored := compose.Service{}
-			if last := m.decided[service.UID]; last != nil {
+			if last := m.state.decided[service.UID]; last != nil {
 				stored = *last
 			}
 			set(&stored, service)
-			m.decided[service.UID] = &stored
+			m.state.decided[service.UID] = &stored
 		}
 	}
 	change(next.States, func(stored, next *compose.Service) { stored.State = next.State })
 	change(next.Given, func(stored, next *compose.Service) { stored.Given = next.Given })
 	change(next.HeldGiven, func(stored, next *compose.Service) { stored.HeldGiven = next.HeldGiven })
-	m.putVariants(next.Variants)
+	m.state.putVariants(next.Variants)
 	return m.call()
 }
 
-func (m *Memory) putVariants(variants []*compose.Variant) {
+func (s *state) putVariants(variants []*compose.Variant) {
 	for _, variant := range variants {
-		m.variants[variant.ID] = &storedVariant{*variant, m.revision}
+		s.variants[variant.ID] = &storedVariant{*variant, s.revision}
 	}
 }
 
 // Missing implements compose.VariantStore.
 func (m *Memory) Missing(_ context.Context, wanted []catalog.ConfigVariant) (missing []catalog.ConfigVariant, err error) {
 	for _, variant := range wanted {
-		if m.variants[variant.ID] == nil && m.global(variant.GlobalUID) != nil {
+		if m.state.variants[variant.ID] == nil && m.global(variant.GlobalUID) != nil {
 			missing = append(missing, variant)
 		}
 	}
@@ -492,7 +491,7 @@ func (m *Memory) Missing(_ context.Context, wanted []catalog.ConfigVariant) (mis
 }
 
 func (m *Memory) global(uid string) *catalog.GlobalService {
-	for _, object := range m.objects {
+	for _, object := range m.state.objects {
 		if global, ok := object.(*catalog.GlobalService); ok && global.UID == uid {
 			return global
 		}
@@ -503,7 +502,7 @@ func (m *Memory) global(uid string) *catalog.GlobalService {
 // Given implements compose.VariantStore.
 func (m *Memory) Given(_ context.Context, globalUID string, limit int) ([]map[string]configs.Value, error) {
 	var found []*storedVariant
-	for _, variant := range m.variants {
+	for _, variant := range m.state.variants {
 		if variant.GlobalUID == globalUID {
 			found = append(found, variant)
 		}
@@ -521,14 +520,14 @@ func (m *Memory) Given(_ context.Context, globalUID string, limit int) ([]map[st
 // Add implements compose.VariantStore.
 func (m *Memory) Add(_ context.Context, variants []*compose.Variant) error {
 	m.number()
-	m.putVariants(variants)
+	m.state.putVariants(variants)
 	return m.call()
 }
 
 // Numbers implements compose.VariantStore.
 func (m *Memory) Numbers(context.Context) (map[string]int, error) {
 	numbers := map[string]int{}
-	for _, variant := range m.variants {
+	for _, variant := range m.state.variants {
 		numbers[m.global(variant.GlobalUID).Name]++
 	}
 	return numbers, m.call()
