@@ -63,6 +63,13 @@ func (s *spine) openDelivery() (*delivery, error) {
 	return &d, measure(s.tel, s.view, s.plans)
 }
 
+// board joins the parts of the view that sources are resolved by.
+type board struct {
+	*fleet.View
+	*fleet.Catalog
+	*fleet.BundleBooks
+}
+
 func (s *spine) openSource(d *delivery) error {
 	ca, err := rpc.ReadCA(s.cfg.GitCacheCAFile)
 	if err != nil {
@@ -78,7 +85,7 @@ func (s *spine) openSource(d *delivery) error {
 		Definitions: s.store, Logger: s.logger, ReconcileEvery: s.cfg.Intervals.Reconcile,
 	})
 	d.loop = resolve.New(resolve.Params{
-		Board: s.view, Upstream: d.source, Store: s.store, Logger: s.logger,
+		Board: board{s.view, s.view.Catalog, s.view.BundleBooks}, Upstream: d.source, Store: s.store, Logger: s.logger,
 		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: s.cfg.Intervals.Resync,
 	})
 	return nil

@@ -17,7 +17,7 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 	set := instrument.New(tel.Meter(scope))
 	set.Int64ObservableGauge("leat.fleet.objects", "{object}", "Catalogued objects, by kind.",
 		func(observe func(int64, ...attribute.KeyValue)) {
-			totals := view.Totals()
+			totals := view.Catalog.Totals()
 			for kind, n := range map[string]int{"cluster": totals.Clusters, "repository": totals.Repositories, "service": totals.Services} {
 				observe(int64(n), attribute.String("kind", kind))
 			}
@@ -30,7 +30,7 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		})
 	bundles := func(value func(used, quota int64) int64) func(func(int64, ...attribute.KeyValue)) {
 		return func(observe func(int64, ...attribute.KeyValue)) {
-			view.EachBoundedProject(func(project string, used, quota int64) {
+			view.BundleBooks.EachBoundedProject(func(project string, used, quota int64) {
 				observe(value(used, quota), attribute.String("project", project))
 			})
 		}
@@ -40,7 +40,7 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 	set.Int64ObservableGauge("leat.project.bundle.limit", "By", "The quota that leat.project.bundle.usage counts against.",
 		bundles(func(_, quota int64) int64 { return quota }))
 	set.Int64ObservableGauge("leat.agent.connected", "{agent}", "Agents that hold a plan stream of this replica open.",
-		instrument.Value(func() int64 { return int64(view.Connected()) }))
+		instrument.Value(func() int64 { return int64(view.Presence.Connected()) }))
 	set.Int64ObservableGauge("leat.plan.watchers", "{watcher}", "Open plan streams of this replica.",
 		instrument.Value(func() int64 { return int64(plans.Watchers()) }))
 	return set.Err()

@@ -17,6 +17,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
+// signInView joins the parts of the view by which people sign in.
+type signInView struct {
+	*fleet.View
+	*fleet.Catalog
+}
+
 // openSignIn signs people in with identity providers, keeps their sessions, and gives workloads access tokens.
 func (s *spine) openSignIn() (wing, error) {
 	secret := []byte(s.cfg.Service.Secret.Reveal())
@@ -30,11 +36,12 @@ func (s *spine) openSignIn() (wing, error) {
 	if err != nil {
 		return wing{}, err
 	}
+	view := signInView{s.view, s.view.Catalog}
 	desk := session.NewDesk(session.Params{
-		Store: s.store.SignIns(), View: s.view, Provider: provider, Codes: codes, Metrics: metrics, Logger: s.logger,
+		Store: s.store.SignIns(), View: view, Provider: provider, Codes: codes, Metrics: metrics, Logger: s.logger,
 	})
 	pages, err := loginpages.New(loginpages.Params{
-		View: s.view, Provider: provider, Desk: desk, Journal: s.records, Metrics: metrics, Secret: secret, Logger: s.logger,
+		View: view, Provider: provider, Desk: desk, Journal: s.records, Metrics: metrics, Secret: secret, Logger: s.logger,
 	})
 	if err != nil {
 		return wing{}, err

@@ -210,7 +210,7 @@ func (s *spine) run(ctx context.Context, wings []wing, server serve.Params) erro
 		}
 	}
 	served := serve.Run(serving, server)
-	if err := s.view.StorePresence(work); err != nil {
+	if err := s.view.Presence.StorePresence(work); err != nil {
 		s.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
 	}
 	stop()

@@ -49,7 +49,7 @@ var ErrIdentityEnded = errors.New("the cluster's identity has ended; obtain a ne
 // cluster that is not known here, does not answer.
 func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, error) {
 	find := func() (*catalog.Cluster, bool) {
-		c, ok := v.Cluster(name)
+		c, ok := v.Catalog.Cluster(name)
 		return c, ok && c.Agent.Enrolled() && identityUID == admission.IdentityUID(c.UID, c.Agent.KeyGeneration)
 	}
 	if c, ok := find(); ok {
@@ -85,7 +85,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 		return Person{id: id}, !isToken // an API token is always a user's
 	}
 	return LookTwice(ctx, v, func() (Person, bool) {
-		user, ok := v.User(id.Name)
+		user, ok := v.Catalog.User(id.Name)
 		if !ok || user.UID != id.UID {
 			return Person{}, false
 		}
@@ -93,7 +93,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 		if !isToken {
 			return Person{id: id}, true
 		}
-		token, ok := v.token(of, id.UID, time.Now())
+		token, ok := v.Catalog.token(of, id.UID, time.Now())
 		return Person{id: id, limit: token.Limit, ends: token.ExpiresAt}, ok
 	})
 }
@@ -102,8 +102,8 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 // for a session that has ended, and for a name that a user of the hub has by now.
 func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current Person, ok bool) {
 	return LookTwice(ctx, v, func() (Person, bool) {
-		s, ok := v.Session(of)
-		if _, taken := v.User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
+		s, ok := v.Catalog.Session(of)
+		if _, taken := v.Catalog.User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
 			return Person{}, false
 		}
 		id.Groups = s.Groups
@@ -134,15 +134,18 @@ func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
 	if bundle, ok := set.bundle(d); ok {
 		return bundle, true
 	}
-	if found, ok := v.Cluster(cluster); ok {
+	if found, ok := v.Catalog.Cluster(cluster); ok {
 		return v.grants.find(found, d)
 	}
 	return plan.Bundle{}, false
 }
 
 // Downloads is the view for the handler of bundles. It is safe for concurrent use.
-type Downloads struct {
-	*View
+type Downloads struct{ View *View }
+
+// Admit is [View.Admit].
+func (d Downloads) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, error) {
+	return d.View.Admit(ctx, name, identityUID)
 }
 
 // Bundle is [View.Bundle]. Before it refuses it reads the store, at most once a second for a
@@ -153,11 +156,11 @@ func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) 
 	if ok {
 		return bundle, true
 	}
-	found, ok := d.Cluster(cluster)
-	if !ok || !d.lookupsOf(found).misses.Allow() {
+	found, ok := d.View.Catalog.Cluster(cluster)
+	if !ok || !d.View.lookupsOf(found).misses.Allow() {
 		return plan.Bundle{}, false
 	}
-	_ = d.learn(context.Background(), found) // if the store does not answer, memory decides
+	_ = d.View.learn(context.Background(), found) // if the store does not answer, memory decides
 	return d.View.Bundle(cluster, of)
 }
 
@@ -182,7 +185,7 @@ func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
 	if v.plans.recognises(cluster, known) {
 		return nil
 	}
-	found, ok := v.Cluster(cluster)
+	found, ok := v.Catalog.Cluster(cluster)
 	if !ok {
 		return nil
 	}
@@ -210,7 +213,7 @@ func (v *View) learnNow(ctx context.Context, cluster string) error {
 		return err
 	}
 	var sources []catalog.Source
-	_, services := v.servicesOf(cluster)
+	_, services := v.Catalog.servicesOf(cluster)
 	for _, service := range services {
 		for _, source := range service.Spec.Sources {
 			sources = append(sources, source.Normal())
@@ -239,7 +242,7 @@ func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) 
 	seen, _ := set.find(report.PlanVersion)
 	for i := range report.Services {
 		stored := &report.Services[i]
-		if service, ok := v.Service(stored.Service); ok && service.UID == stored.ServiceUID {
+		if service, ok := v.Catalog.Service(stored.Service); ok && service.UID == stored.ServiceUID {
 			attributeService(stored, service, set.current, seen, v.admitted.isHeld(service))
 		}
 	}

@@ -66,7 +66,7 @@ func BenchmarkCommit(b *testing.B) {
 			case <-time.After(time.Millisecond):
 			}
 			begun := time.Now()
-			v.Cluster("cluster-00000")
+			v.Catalog.Cluster("cluster-00000")
 			longest = max(longest, time.Since(begun))
 		}
 	})
@@ -114,7 +114,7 @@ func newBenchFleet(b *testing.B) (*fleet.View, *log) {
 		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
 	})
 	refresh := func(c catalog.Changes) {
-		c.Revision = v.Revision() + 1
+		c.Revision = v.Catalog.Revision() + 1
 		l.changes = []catalog.Changes{c}
 		if err := v.Refresh(b.Context()); err != nil {
 			b.Fatal(err)

@@ -183,8 +183,8 @@ func TestLooksAreShared(t *testing.T) {
 		var asking sync.WaitGroup
 		ask := func(want int64) {
 			asking.Go(func() {
-				if v.Look(t.Context()); v.Revision() < want {
-					t.Errorf("got revision %d, want %d, which was there when the caller asked", v.Revision(), want)
+				if v.Look(t.Context()); v.Catalog.Revision() < want {
+					t.Errorf("got revision %d, want %d, which was there when the caller asked", v.Catalog.Revision(), want)
 				}
 			})
 		}

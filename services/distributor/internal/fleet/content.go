@@ -28,7 +28,7 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 	if !ok || !hasNewSnapshot && equal(last.Problem, next.Problem) {
 		return
 	}
-	set, readers := newChangeSet(), v.Readers(source)
+	set, readers := newChangeSet(), v.Catalog.Readers(source)
 	if hasNewSnapshot {
 		// Services may be held at specs that name it, although their own do not.
 		set.addObject(catalog.Key{Kind: catalog.KindRepository, Name: source.Repository})
@@ -45,8 +45,8 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 	}
 	if hasNewContent {
 		project := objectname.Project(source.Repository)
-		v.account(set, project, last.Snapshot)
-		v.account(set, project, next.Snapshot)
+		v.BundleBooks.account(set, project, last.Snapshot)
+		v.BundleBooks.account(set, project, next.Snapshot)
 	}
 	changed := v.plans.revise(ctx, set, traceparent)
 	if hasNewSnapshot && !hasNewContent {
@@ -61,7 +61,7 @@ func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog
 	known := v.Resolution(source)
 	if known.Snapshot == nil && stored.Snapshot != nil {
 		// Stored content may be from a time when the project had room for it.
-		release, refusal := v.Reserve(source, stored.Snapshot)
+		release, refusal := v.BundleBooks.Reserve(source, stored.Snapshot)
 		if refusal != "" {
 			return
 		}
@@ -77,16 +77,16 @@ func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog
 // the mirror is gone.
 func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	hasOtherRefs := v.sources.putMirror(repository, mirror)
-	if v.RepositoryUID(repository) == "" {
+	if v.Catalog.RepositoryUID(repository) == "" {
 		return
 	}
 	v.p.Objects.Publish(catalog.Key{Kind: catalog.KindRepository, Name: repository})
 	// A problem of the mirror is a problem of services that wait for its first fetch. Refs that are
 	// held back are of interest to all services that read it.
-	for _, source := range v.SourcesOf(repository) {
+	for _, source := range v.Catalog.SourcesOf(repository) {
 		if hasOtherRefs || v.Resolution(source).Snapshot == nil {
-			for _, service := range v.Readers(source) {
-				v.recount(service.Spec.Cluster, service.Name)
+			for _, service := range v.Catalog.Readers(source) {
+				v.Tallies.recount(service.Spec.Cluster, service.Name)
 				v.p.Objects.Publish(service.Key())
 			}
 		}
@@ -97,7 +97,7 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 // memory or not: a source that a service names holds it now.
 func (v *View) Pinned(d digest.Digest) bool {
 	for _, source := range v.sources.holding(d) {
-		if v.Wanted(source) {
+		if v.Catalog.Wanted(source) {
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func BenchmarkDerived(b *testing.B) {
 		derive := sync.OnceFunc(func() { go func() { _ = fleet.NewDeriver(v).Run(b.Context()) }() })
 		commit := func(c catalog.Changes) {
 			b.Helper()
-			c.Revision = v.Revision() + 1
+			c.Revision = v.Catalog.Revision() + 1
 			l.changes = []catalog.Changes{c}
 			if err := v.Refresh(b.Context()); err != nil {
 				b.Fatal(err)

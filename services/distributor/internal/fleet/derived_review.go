@@ -29,7 +29,7 @@ var _ catalog.Derivations = Derivations{}
 
 // Derived implements catalog.Derivations.
 func (d Derivations) Derived(path string) *catalog.Service {
-	if service, ok := d.View.Service(path); ok && service.Derived != nil {
+	if service, ok := d.View.Catalog.Service(path); ok && service.Derived != nil {
 		return service
 	}
 	return nil

@@ -39,7 +39,7 @@ func retryAfter(attempts int) time.Duration {
 // conclusions from the absence of a service or of a report begins after that. The error is the
 // cause of ctx.
 func AwaitSettled(ctx context.Context, v *View) error {
-	for _, settled := range []<-chan struct{}{v.derived.settled, v.reading.done} {
+	for _, settled := range []<-chan struct{}{v.Catalog.derived.settled, v.reading.done} {
 		select {
 		case <-settled:
 		case <-ctx.Done():
@@ -53,7 +53,7 @@ func AwaitSettled(ctx context.Context, v *View) error {
 // derivation has not had its first turn, or reports from which its plan follows. The agent of the cluster is
 // given no plan then. After a time in which it was true, the watchers of the plan are notified.
 func IsUndecided(v *View, cluster string) bool {
-	found, ok := v.Cluster(cluster)
+	found, ok := v.Catalog.Cluster(cluster)
 	return ok && (isAwaited(v.Catalog, found) || v.reading.holdsBack(found))
 }
 
@@ -358,14 +358,14 @@ func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i in
 	s := newChangeSet()
 	v.Catalog.mu.Lock()
 	begun := time.Now()
-	isCurrent := v.derived.jobs[j.global.Name] == j && !j.isAll
+	isCurrent := v.Catalog.derived.jobs[j.global.Name] == j && !j.isAll
 	for isCurrent && from+done < to && (done == 0 || time.Since(begun) < lockedAtOnce) {
 		do(from+done, s)
 		done++
 	}
 	held = time.Since(begun)
 	v.Catalog.mu.Unlock()
-	v.accountWanted(s, j.isFirst)
+	v.BundleBooks.accountWanted(s, j.isFirst)
 	v.reports.forget(s.endedServices)
 	v.revise(ctx, s)
 	return done, held

@@ -208,10 +208,10 @@ func TestSecStartServesBeforeDerivation(t *testing.T) {
 	if err := v.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := v.Cluster("one"); !ok || fleet.IsUndecided(v.View, "free") || !fleet.IsUndecided(v.View, "one") {
+	if _, ok := v.Catalog.Cluster("one"); !ok || fleet.IsUndecided(v.View, "free") || !fleet.IsUndecided(v.View, "one") {
 		t.Error("want that the view answers, and holds back the plans of selected clusters alone")
 	}
-	if !v.Wanted(app) {
+	if !v.Catalog.Wanted(app) {
 		t.Error("what services read that are not derived yet would be pruned")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +230,7 @@ func TestSecStartServesBeforeDerivation(t *testing.T) {
 	if err := fleet.AwaitSettled(t.Context(), v.View); err != nil {
 		t.Error(err)
 	}
-	got, ok := v.Service("web@one")
+	got, ok := v.Catalog.Service("web@one")
 	if !ok || got.UID != uid || v.Describe(got).Service.Report == nil {
 		t.Errorf("got %v, want the derived service with the report that was stored", got)
 	}
@@ -419,7 +419,7 @@ func TestPassesLeaveNothing(t *testing.T) {
 			}
 			next := *before
 			next.ResourceVersion = 7
-			v.log.changes = []catalog.Changes{{Revision: v.Revision() + 1, Clusters: []*catalog.Cluster{&next}}}
+			v.log.changes = []catalog.Changes{{Revision: v.Catalog.Revision() + 1, Clusters: []*catalog.Cluster{&next}}}
 			if err := v.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -449,7 +449,7 @@ func TestMembersHaveWhatIsTheirs(t *testing.T) {
 		return v
 	}
 	service := func(v *derivedView, name string) *catalog.Service {
-		found, ok := v.Service("web@" + name)
+		found, ok := v.Catalog.Service("web@" + name)
 		if !ok {
 			t.Fatalf("no service in %s", name)
 		}

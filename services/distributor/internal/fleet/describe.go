@@ -53,7 +53,7 @@ func plainRow(_ *View, object catalog.Object) *find.Row { return &find.Row{Objec
 
 // Get returns one object.
 func (v *View) Get(key catalog.Key) (Record, bool) {
-	object, place := v.findAt(key)
+	object, place := v.Catalog.findAt(key)
 	if object == nil {
 		return Record{}, false
 	}
@@ -62,8 +62,8 @@ func (v *View) Get(key catalog.Key) (Record, bool) {
 
 // List returns objects by name, and whether there are more.
 func (v *View) List(q Query) (records []Record, more bool) {
-	objects, more := v.list(q)
-	record := tellers[v.byKind[q.Kind].place()].record
+	objects, more := v.Catalog.list(q)
+	record := tellers[v.Catalog.byKind[q.Kind].place()].record
 	records = make([]Record, 0, len(objects))
 	for _, object := range objects {
 		records = append(records, record(v, object))
@@ -74,12 +74,12 @@ func (v *View) List(q Query) (records []Record, more bool) {
 // Describe returns the object with the status that belongs to its name. The object may differ from
 // the catalog's, as in a dry run.
 func (v *View) Describe(object catalog.Object) Record {
-	return tellers[v.byKind[object.Key().Kind].place()].record(v, object)
+	return tellers[v.Catalog.byKind[object.Key().Kind].place()].record(v, object)
 }
 
 // Describe implements find.Fleet.
 func (f Finding) Describe(key catalog.Key) *find.Row {
-	object, place := f.View.findAt(key)
+	object, place := f.View.Catalog.findAt(key)
 	if object == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (f Finding) Describe(key catalog.Key) *find.Row {
 
 // See implements notify.Fleet.
 func (o AllObservations) See(key catalog.Key) (notify.Seen, bool) {
-	object, place := o.View.findAt(key)
+	object, place := o.View.Catalog.findAt(key)
 	if object == nil || tellers[place].seen == nil {
 		return notify.Seen{}, false
 	}

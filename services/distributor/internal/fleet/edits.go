@@ -79,7 +79,7 @@ var edits = map[catalog.Kind]edit{
 }
 
 func (r Rollouts) ofService(service *catalog.Service) Edited {
-	own, _ := r.View.Service(service.Name)
+	own, _ := r.View.Catalog.Service(service.Name)
 	return Edited{Service: own}
 }
 
@@ -139,7 +139,7 @@ func (r Rollouts) heldByProject(project *catalog.Project) *catalog.Service {
 // first by name, or nil.
 func (r Rollouts) configHeld(isMeant func(*catalog.Service) bool) (first *catalog.Service) {
 	for _, known := range r.View.admitted.all() {
-		service, ok := r.View.Service(known.Service)
+		service, ok := r.View.Catalog.Service(known.Service)
 		if ok && service.UID == known.ServiceUID && isConfigHeld(service, known) && (first == nil || service.Name < first.Name) && isMeant(service) {
 			first = service
 		}

@@ -95,7 +95,7 @@ func (s *waveSight) looks() int {
 			together++
 		}
 	}
-	return (s.view.Totals().Services + len(s.applied)) * len(s.policies) * together
+	return (s.view.Catalog.Totals().Services + len(s.applied)) * len(s.policies) * together
 }
 
 // object returns the object of a key, or nil.
@@ -103,7 +103,7 @@ func (s *waveSight) object(key catalog.Key) catalog.Object {
 	if object, ok := s.applied[key]; ok {
 		return object
 	}
-	return s.view.find(key)
+	return s.view.Catalog.find(key)
 }
 
 // cluster returns a cluster by its path, or nil.
@@ -138,7 +138,7 @@ func (s *waveSight) services(yield func(*catalog.Service) bool) {
 		if _, isApplied := s.applied[key]; isApplied {
 			continue
 		}
-		if service, ok := s.view.Service(key.Name); ok && !yield(service) {
+		if service, ok := s.view.Catalog.Service(key.Name); ok && !yield(service) {
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func (s *waveSight) services(yield func(*catalog.Service) bool) {
 func (s *waveSight) clusters(yield func(*catalog.Cluster) bool) {
 	keys := (Observations{s.view}).Keys(catalog.KindCluster)
 	for key := range s.applied {
-		if _, isKnown := s.view.Object(key); key.Kind == catalog.KindCluster && !isKnown {
+		if _, isKnown := s.view.Catalog.Object(key); key.Kind == catalog.KindCluster && !isKnown {
 			keys = append(keys, key)
 		}
 	}

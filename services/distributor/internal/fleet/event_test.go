@@ -92,7 +92,7 @@ func (w *world) edit(t *rapid.T) {
 // event moves a repository to another commit, which changes some of the folders, and has those
 // asked for that the view names.
 func (w *world) event(t *rapid.T, repository, commit string) {
-	for _, source := range w.view.SourcesOf(repository) {
+	for _, source := range w.view.Catalog.SourcesOf(repository) {
 		content := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "content")
 		next := catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: commit, Digest: digest.FromBytes([]byte(content))}}
 		w.resolutions[source] = next

@@ -16,7 +16,7 @@ import (
 type Finding struct{ View *View }
 
 // Keys implements find.Fleet.
-func (f Finding) Keys() []catalog.Key { return f.View.Keys("", nil) }
+func (f Finding) Keys() []catalog.Key { return f.View.Catalog.Keys("", nil) }
 
 // Watch implements find.Fleet.
 func (f Finding) Watch() *fanout.Watcher[catalog.Key] { return f.View.p.Objects.WatchAll() }
@@ -53,7 +53,7 @@ func rowOfService(v *View, service *catalog.Service) *find.Row {
 
 func rowOfCluster(v *View, cluster *catalog.Cluster) *find.Row {
 	row := &find.Row{Object: cluster, Phase: find.Connected}
-	isConnected, at := v.presenceOf(cluster)
+	isConnected, at := v.Presence.presenceOf(cluster)
 	row.LastSeenAt = at
 	switch {
 	case isConnected:

@@ -119,10 +119,10 @@ type Params struct {
 // View is the live view. It is safe for concurrent use. Returned values are shared and must not be
 // changed.
 type View struct {
-	*Catalog
-	*Presence
-	*Tallies
-	*BundleBooks
+	Catalog     *Catalog
+	Presence    *Presence
+	Tallies     *Tallies
+	BundleBooks *BundleBooks
 
 	p       Params
 	sources *sourceStates
@@ -174,7 +174,7 @@ func (v *View) Load(ctx context.Context) error {
 func (v *View) Refresh(ctx context.Context) error {
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
-	since := v.Revision()
+	since := v.Catalog.Revision()
 	changes, err := v.p.Store.Changes(ctx, since)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (v *View) Refresh(ctx context.Context) error {
 		}
 		changes.Reports = append(changes.Reports, reports...)
 		v.p.Logger.WarnContext(ctx, "catalog went back to an older revision; reloaded", slog.Int64("revision", changes.Revision))
-		changes.Deleted = append(changes.Deleted, v.tombstones()...)
+		changes.Deleted = append(changes.Deleted, v.Catalog.tombstones()...)
 		changes.Variants = append(endedVariants(v.Catalog), changes.Variants...)
 	} else if changes.Revision == since {
 		return nil
@@ -220,29 +220,29 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	// reads the new repository is computed from it.
 	forgotten := map[catalog.Source]*catalog.Snapshot{}
 	for _, stone := range changes.Deleted {
-		if stone.Key.Kind == catalog.KindRepository && stone.UID == v.RepositoryUID(stone.Key.Name) {
+		if stone.Key.Kind == catalog.KindRepository && stone.UID == v.Catalog.RepositoryUID(stone.Key.Name) {
 			maps.Copy(forgotten, v.sources.forget(stone.Key.Name))
 		}
 	}
 	for _, repository := range changes.Repositories {
-		if uid := v.RepositoryUID(repository.Name); uid != "" && uid != repository.UID {
+		if uid := v.Catalog.RepositoryUID(repository.Name); uid != "" && uid != repository.UID {
 			maps.Copy(forgotten, v.sources.forget(repository.Name))
 		}
 	}
-	set := v.merge(changes, derived, isFirst)
+	set := v.Catalog.merge(changes, derived, isFirst)
 	if !isFirst { // the first batch holds every service itself
 		spread(v.Catalog, set)
 	}
-	for _, service := range v.Readers(slices.Collect(maps.Keys(forgotten))...) {
+	for _, service := range v.Catalog.Readers(slices.Collect(maps.Keys(forgotten))...) {
 		set.addService(service)
 	}
 	for source, snapshot := range forgotten {
-		v.account(set, objectname.Project(source.Repository), snapshot)
+		v.BundleBooks.account(set, objectname.Project(source.Repository), snapshot)
 	}
-	v.accountWanted(set, isFirst)
+	v.BundleBooks.accountWanted(set, isFirst)
 	v.plans.forget(set.endedClusters)
 	v.lookups.forget(set.endedClusters)
-	v.forgetAgents(set.endedClusters)
+	v.Presence.forgetAgents(set.endedClusters)
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
 		takeReport(ctx, v, report, set)
@@ -285,19 +285,19 @@ func (v *View) admit(set *changeSet, changes catalog.Changes, isAll bool) {
 		}
 	}
 	for _, name := range names {
-		if service, ok := v.Service(name); ok {
+		if service, ok := v.Catalog.Service(name); ok {
 			set.addService(service)
 		}
 	}
 	if len(changes.Admissions) > 0 {
-		v.derived.variants.lacking.Set() // a service may be held at a variant that is not stored
+		v.Catalog.derived.variants.lacking.Set() // a service may be held at a variant that is not stored
 	}
 }
 
 // publish notifies the watchers of what a change touched, and of plans that have another version
 // now.
 func (v *View) publish(set *changeSet, changedPlans []string) {
-	v.invalidate(set)
+	v.Tallies.invalidate(set)
 	v.p.Plans.Publish(changedPlans...)
 	for cluster := range set.clusters {
 		v.p.Plans.Publish(cluster)
@@ -339,7 +339,7 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 			return err
 		}
 		v.DropPlans(catalog.Now().Add(-planKept))
-		v.logUnstored(ctx, v.StorePresence(ctx))
+		v.logUnstored(ctx, v.Presence.StorePresence(ctx))
 	}
 }
 
@@ -348,14 +348,14 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 func (v *View) MonitorArrivals(ctx context.Context) error {
 	for {
 		select {
-		case <-v.arrived:
+		case <-v.Presence.arrived:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		if err := backoff.Wait(ctx, arrivalPause); err != nil {
 			return err
 		}
-		v.logUnstored(ctx, v.storeArrivals(ctx))
+		v.logUnstored(ctx, v.Presence.storeArrivals(ctx))
 	}
 }
 
@@ -366,7 +366,7 @@ func (v *View) logUnstored(ctx context.Context, err error) {
 }
 
 // DropPlans drops the plans of clusters that have no stream and did not ask since then from memory.
-func (v *View) DropPlans(since time.Time) { v.plans.drop(since, v.isStreaming) }
+func (v *View) DropPlans(since time.Time) { v.plans.drop(since, v.Presence.isStreaming) }
 
 // NewSources receives a value when there may be sources to resolve that were not wanted before.
 func (v *View) NewSources() <-chan struct{} { return v.newSources }

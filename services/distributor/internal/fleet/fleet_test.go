@@ -221,8 +221,8 @@ func TestPlansAreKeptForThoseWhoAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, _, _ := newView(t)
 		go func() { _ = v.MonitorPresence(t.Context()) }()
-		c, _ := v.Cluster("two")
-		closed := v.Opened(c)
+		c, _ := v.Catalog.Cluster("two")
+		closed := v.Presence.Opened(c)
 		one, _ := v.Plan("one")
 		two, _ := v.Plan("two")
 		kept := func(name string, last *plan.Plan) bool {
@@ -320,7 +320,7 @@ func TestStatus(t *testing.T) {
 				if test.oldPlan {
 					report.PlanVersion = "old"
 				}
-				c, _ := v.Cluster("one")
+				c, _ := v.Catalog.Cluster("one")
 				v.Attribute(c, &report)
 				l.add(catalog.Changes{Reports: report.Services})
 				if err := v.Refresh(t.Context()); err != nil {
@@ -408,7 +408,7 @@ func TestDeletedAndCreatedAnew(t *testing.T) {
 func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, l, _ := newView(t)
-		c, _ := v.Cluster("one")
+		c, _ := v.Catalog.Cluster("one")
 		connected := func() bool {
 			record, _ := v.Get(c.Key())
 			return record.Cluster.Connected
@@ -420,16 +420,16 @@ func TestPresence(t *testing.T) {
 			}
 		}
 		check("never heard of", false)
-		v.Heard(c)
+		v.Presence.Heard(c)
 		check("after a poll", true)
 		<-time.After(2 * time.Minute)
 		check("2 min after a poll", true)
 		<-time.After(2 * time.Minute)
 		check("4 min after a poll", false)
-		closed := v.Opened(c)
+		closed := v.Presence.Opened(c)
 		<-time.After(time.Hour)
 		check("with an open stream", true)
-		if err := v.StorePresence(t.Context()); err != nil || len(l.presence) != 1 || !l.presence[0].ConnectedUntil.After(time.Now()) {
+		if err := v.Presence.StorePresence(t.Context()); err != nil || len(l.presence) != 1 || !l.presence[0].ConnectedUntil.After(time.Now()) {
 			t.Errorf("got %+v, %v, want it stored for other replicas", l.presence, err)
 		}
 		closed()
@@ -447,11 +447,11 @@ func TestArrivalsAreStoredSoon(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- v.MonitorArrivals(ctx) }()
-		one, _ := v.Cluster("one")
-		two, _ := v.Cluster("two")
-		defer v.Opened(one)()
+		one, _ := v.Catalog.Cluster("one")
+		two, _ := v.Catalog.Cluster("two")
+		defer v.Presence.Opened(one)()
 		<-time.After(300 * time.Millisecond)
-		defer v.Opened(two)()
+		defer v.Presence.Opened(two)()
 		<-time.After(time.Second)
 		synctest.Wait()
 		stored := map[string]bool{}
@@ -462,7 +462,7 @@ func TestArrivalsAreStoredSoon(t *testing.T) {
 			t.Errorf("got %+v stored after a second, want both agents connected", l.presence)
 		}
 		for range 30 {
-			v.Heard(one)
+			v.Presence.Heard(one)
 			<-time.After(time.Second)
 		}
 		if len(l.presence) != 2 {

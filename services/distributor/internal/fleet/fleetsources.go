@@ -29,7 +29,7 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 func (s Sources) Managed(source catalog.SourceRef) []catalog.Object {
 	var managed []catalog.Object
 	for _, kind := range catalog.Kinds() {
-		objects, _ := s.View.list(Query{Kind: kind, Limit: math.MaxInt, Keep: func(object catalog.Object) bool {
+		objects, _ := s.View.Catalog.list(Query{Kind: kind, Limit: math.MaxInt, Keep: func(object catalog.Object) bool {
 			return object.Meta().Manager == source
 		}})
 		managed = append(managed, objects...)
@@ -39,7 +39,7 @@ func (s Sources) Managed(source catalog.SourceRef) []catalog.Object {
 
 // Version implements fleetsync.Fleet.
 func (s Sources) Version(key catalog.Key) int64 {
-	object := s.View.find(key)
+	object := s.View.Catalog.find(key)
 	if object == nil {
 		return 0
 	}

@@ -102,8 +102,8 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	}
 	v.Catalog.mu.RLock()
 	defer v.Catalog.mu.RUnlock()
-	s.Forbidden = len(v.derived.forbidden[g.Name])
-	s.HeldDigest = v.derived.departures[g.UID].Digest(g.UID)
+	s.Forbidden = len(v.Catalog.derived.forbidden[g.Name])
+	s.HeldDigest = v.Catalog.derived.departures[g.UID].Digest(g.UID)
 	if p := heldProblemLocked(v.Catalog, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
 		s.Problem = p
 	}
@@ -162,7 +162,7 @@ func behindGlobals(c *Catalog) map[string]bool {
 // isOfPresentGlobal reports whether a derived service is of its global service as that is now. One whose derivation
 // fails keeps what it had.
 func isOfPresentGlobal(v *View, service *catalog.Service) bool {
-	object, ok := v.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
+	object, ok := v.Catalog.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
 	return ok && object.Meta().ResourceVersion == service.ResourceVersion
 }
 
@@ -177,10 +177,10 @@ type DerivedConfigs interface {
 // SeenCluster returns the cluster of a service as the service's project knows it: see
 // [catalog.Cluster.SeenBy].
 func SeenCluster(v *View, service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
-	if cluster, ok = v.Cluster(service.Spec.Cluster); !ok {
+	if cluster, ok = v.Catalog.Cluster(service.Spec.Cluster); !ok {
 		return nil, false
 	}
-	return cluster.SeenBy(v.project(objectname.Project(service.Name)), v.project(objectname.Project(cluster.Name))), true
+	return cluster.SeenBy(v.Catalog.project(objectname.Project(service.Name)), v.Catalog.project(objectname.Project(cluster.Name))), true
 }
 
 // Configs are the configurations of all services, with their secrets, which the view does not keep. It
@@ -195,7 +195,7 @@ type Configs struct {
 // digest. A derived service is derived once more from the stored state, so configuration and digest
 // belong together even if the view is a moment behind.
 func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, string, error) {
-	service, ok := c.View.Service(path)
+	service, ok := c.View.Catalog.Service(path)
 	if !ok || service.Derived == nil || service.UID != uid {
 		return c.Stored.Config(ctx, uid)
 	}

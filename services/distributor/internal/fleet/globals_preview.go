@@ -53,7 +53,7 @@ func PreviewGlobal(v *View, g *catalog.GlobalService, others ...catalog.Object) 
 			continue
 		}
 		s.Clusters++
-		if service, ok := v.Service(g.DerivedPath(cluster.Name)); ok && service.Derived == nil {
+		if service, ok := v.Catalog.Service(g.DerivedPath(cluster.Name)); ok && service.Derived == nil {
 			s.Conflicts++
 			s.Problem = cmp.Or(s.Problem, conflictOf(service))
 			continue

@@ -106,7 +106,7 @@ func hasSets(v *View, service *catalog.Service) bool {
 	if len(service.Spec.ConfigSets) > 0 || service.Spec.Config.NamesSets() {
 		return true
 	}
-	own := v.project(objectname.Project(service.Name))
+	own := v.Catalog.project(objectname.Project(service.Name))
 	return own != nil && len(own.Spec.ConfigSets) > 0
 }
 
@@ -114,7 +114,7 @@ func hasSets(v *View, service *catalog.Service) bool {
 func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
 	project := objectname.Project(service.Name)
 	var listed []string
-	if own := v.project(project); own != nil {
+	if own := v.Catalog.project(project); own != nil {
 		listed = own.Spec.ConfigSets
 	}
 	for set := range sets {
@@ -129,7 +129,7 @@ func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
 // referring returns a set and all sets with references that lead to it.
 func referring(v *View, set string) map[string]bool {
 	v.Catalog.mu.RLock()
-	all := maps.Clone(v.sets.objects)
+	all := maps.Clone(v.Catalog.sets.objects)
 	v.Catalog.mu.RUnlock()
 	found := map[string]bool{set: true}
 	for next := []string{set}; len(next) > 0; next = next[1:] {

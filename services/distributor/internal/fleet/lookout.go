@@ -162,7 +162,7 @@ func (l *lookout) cluster(name string) *seenCluster {
 	known := l.clusters[name]
 	if known == nil {
 		known = &seenCluster{services: map[string]struct{}{}, isOnline: l.isOnline(name)}
-		if cluster, ok := l.view.Cluster(name); ok {
+		if cluster, ok := l.view.Catalog.Cluster(name); ok {
 			known.labels = cluster.Labels
 		}
 		l.clusters[name] = known
@@ -171,11 +171,11 @@ func (l *lookout) cluster(name string) *seenCluster {
 }
 
 func (l *lookout) isOnline(name string) bool {
-	cluster, ok := l.view.Cluster(name)
+	cluster, ok := l.view.Catalog.Cluster(name)
 	if !ok {
 		return false
 	}
-	isConnected, _ := l.view.presenceOf(cluster)
+	isConnected, _ := l.view.Presence.presenceOf(cluster)
 	return isConnected
 }
 
@@ -193,7 +193,7 @@ func (l *lookout) addConnected(name string, again map[string]struct{}) {
 
 // addRelabelled adds the services of a cluster if it has other labels than it was last seen with.
 func (l *lookout) addRelabelled(name string, again map[string]struct{}) {
-	cluster, ok := l.view.Cluster(name)
+	cluster, ok := l.view.Catalog.Cluster(name)
 	known, isKnown := l.clusters[name]
 	switch {
 	case !ok && isKnown:
@@ -206,7 +206,7 @@ func (l *lookout) addRelabelled(name string, again map[string]struct{}) {
 		return
 	}
 	l.cluster(name).labels = cluster.Labels
-	_, services := l.view.servicesOf(name)
+	_, services := l.view.Catalog.servicesOf(name)
 	for _, service := range services {
 		again[service.Name] = struct{}{}
 	}
@@ -234,7 +234,7 @@ func (l *lookout) addReaders(source catalog.Source, again map[string]struct{}) {
 // later.
 func (l *lookout) lookAt(path string, again map[string]struct{}) {
 	l.forget(path)
-	service, ok := l.view.Service(path)
+	service, ok := l.view.Catalog.Service(path)
 	if !ok {
 		return
 	}
@@ -242,7 +242,7 @@ func (l *lookout) lookAt(path string, again map[string]struct{}) {
 		l.addRelabelled(service.Spec.Cluster, again)
 		l.addConnected(service.Spec.Cluster, again)
 	}
-	cluster, ok := l.view.Cluster(service.Spec.Cluster)
+	cluster, ok := l.view.Catalog.Cluster(service.Spec.Cluster)
 	if !ok {
 		return
 	}

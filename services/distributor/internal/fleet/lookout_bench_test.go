@@ -26,7 +26,7 @@ func BenchmarkLook(b *testing.B) {
 		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""), Plans: fanout.NewHub[string](0), Objects: hub, PollInterval: time.Second,
 	})
 	refresh := func(c catalog.Changes) {
-		c.Revision = v.Revision() + 1
+		c.Revision = v.Catalog.Revision() + 1
 		l.changes = []catalog.Changes{c}
 		if err := v.Refresh(b.Context()); err != nil {
 			b.Fatal(err)

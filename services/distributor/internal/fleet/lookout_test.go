@@ -123,7 +123,7 @@ func (o *outlook) connect(t *rapid.T) {
 		closed()
 		return
 	}
-	o.open[cluster.UID] = o.view.Opened(cluster)
+	o.open[cluster.UID] = o.view.Presence.Opened(cluster)
 }
 
 func (o *outlook) deleteCluster(t *rapid.T) {
@@ -370,7 +370,7 @@ func TestLooksSeeWholeEdits(t *testing.T) {
 		PollInterval: time.Second,
 	})
 	edit := func(n int) {
-		c := catalog.Changes{Revision: view.Revision() + 1}
+		c := catalog.Changes{Revision: view.Catalog.Revision() + 1}
 		for i := range services {
 			s := service(fmt.Sprintf("app-%d@one", i), "one", benchSource(0))
 			s.Generation = int64(n)

@@ -80,7 +80,7 @@ func (l *listing) query(t *rapid.T) (got, want []string) {
 		}
 		bindings = append(bindings, &catalog.AccessBinding{Metadata: catalog.Metadata{Name: fmt.Sprint("b", i)}, Spec: spec})
 	}
-	rights := authz.NewRights(l.view, "ada", nil, bindings, time.Now())
+	rights := authz.NewRights(l.view.Catalog, "ada", nil, bindings, time.Now())
 	reads := catalog.Permission{Verb: catalog.VerbList, Resource: catalog.ResourceOf(catalog.KindService)}
 	filter := rights.Filter(reads)
 	scope := rights.ScopeOf(reads)
@@ -88,7 +88,7 @@ func (l *listing) query(t *rapid.T) (got, want []string) {
 		Kind: catalog.KindService, Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Within: &scope,
 		Project: rapid.SampledFrom(append([]string{"", "", "none"}, listedProjects...)).Draw(t, "filter"),
 		Cluster: rapid.SampledFrom([]string{"", "", "one", "none"}).Draw(t, "in cluster"),
-		Keep:    func(o catalog.Object) bool { return filter(authz.ObjectOf(l.view, o)) },
+		Keep:    func(o catalog.Object) bool { return filter(authz.ObjectOf(l.view.Catalog, o)) },
 	}
 	for {
 		records, more := l.view.List(q)
@@ -102,7 +102,7 @@ func (l *listing) query(t *rapid.T) (got, want []string) {
 	}
 	for name, s := range l.services {
 		if (q.Project == "" || objectname.Project(name) == q.Project) && (q.Cluster == "" || s.Spec.Cluster == q.Cluster) &&
-			rights.Allows(reads, authz.ObjectOf(l.view, s)) {
+			rights.Allows(reads, authz.ObjectOf(l.view.Catalog, s)) {
 			want = append(want, name)
 		}
 	}
@@ -127,7 +127,7 @@ func TestListingsEqualTheSlowForm(t *testing.T) {
 				t.Fatalf("listed %q, want %q", got, want)
 			}
 			var keys []string
-			for _, key := range l.view.Keys("a", nil) {
+			for _, key := range l.view.Catalog.Keys("a", nil) {
 				if key.Kind == catalog.KindService {
 					keys = append(keys, key.Name)
 				}

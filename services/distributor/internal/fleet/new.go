@@ -31,7 +31,7 @@ func New(p Params) *View {
 		sharing:     newSharing(),
 	}
 	c.specFor, v.reading = admitted.specFor, newReading(v)
-	v.isHealthy = func(service *catalog.Service) bool { return v.serviceStatus(service).Phase == catalog.PhaseHealthy }
+	v.Tallies.isHealthy = func(service *catalog.Service) bool { return v.serviceStatus(service).Phase == catalog.PhaseHealthy }
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }

@@ -59,7 +59,7 @@ func (o Observations) service(service *catalog.Service) notify.Seen {
 	seen, status := seenOf(service), o.View.serviceStatus(service)
 	seen.Class = classOf(status.Phase)
 	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.LocalName()), objectname.Display(service.Spec.Cluster)
-	if cluster, ok := o.View.Cluster(service.Spec.Cluster); ok {
+	if cluster, ok := o.View.Catalog.Cluster(service.Spec.Cluster); ok {
 		seen.Labels, seen.LabelProject = cluster.Labels, objectname.Project(cluster.Name)
 	}
 	if p := status.Problem; p != nil {
@@ -106,7 +106,7 @@ func (o Observations) cluster(cluster *catalog.Cluster) notify.Seen {
 	seen := seenOf(cluster)
 	seen.Labels, seen.LabelProject = cluster.Labels, seen.Project
 	seen.Event.Cluster = objectname.Display(cluster.Name)
-	isConnected, at := o.View.presenceOf(cluster)
+	isConnected, at := o.View.Presence.presenceOf(cluster)
 	switch {
 	case isConnected:
 		seen.Class = notify.Connected
@@ -119,7 +119,7 @@ func (o Observations) cluster(cluster *catalog.Cluster) notify.Seen {
 func (o Observations) repository(repository *catalog.Repository) notify.Seen {
 	seen := seenOf(repository)
 	seen.Event.Repository = objectname.Display(repository.Name)
-	for _, service := range o.View.Readers(o.View.SourcesOf(repository.Name)...) {
+	for _, service := range o.View.Catalog.Readers(o.View.Catalog.SourcesOf(repository.Name)...) {
 		if project := objectname.Project(service.Name); project != seen.Project && !slices.Contains(seen.Readers, project) {
 			seen.Readers = append(seen.Readers, project)
 		}
@@ -137,11 +137,11 @@ func (o Observations) repository(repository *catalog.Repository) notify.Seen {
 
 // Tally implements notify.Fleet.
 func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally notify.Tally, url string) {
-	if repository, ok := named(o.View.Catalog, o.View.repositories, commit.Repository); ok {
+	if repository, ok := named(o.View.Catalog, o.View.Catalog.repositories, commit.Repository); ok {
 		url = repository.Spec.URL
 	}
 	counted := map[string]bool{}
-	for _, service := range o.View.Readers(o.View.SourcesOf(commit.Repository)...) {
+	for _, service := range o.View.Catalog.Readers(o.View.Catalog.SourcesOf(commit.Repository)...) {
 		if counted[service.Name] {
 			continue
 		}

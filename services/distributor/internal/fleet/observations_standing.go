@@ -47,7 +47,7 @@ func NewObservations(view *View, others Standing) AllObservations {
 func (o AllObservations) Learn(ctx context.Context) error {
 	var objects []catalog.Object
 	for _, key := range o.Keys(catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend, catalog.KindNotifier) {
-		if object := o.View.find(key); object != nil {
+		if object := o.View.Catalog.find(key); object != nil {
 			objects = append(objects, object)
 		}
 	}

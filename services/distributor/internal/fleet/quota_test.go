@@ -76,7 +76,7 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 				}})
 			},
 			"delete": func(t *rapid.T) {
-				if s, ok := v.Service(names.Draw(t, "name")); ok {
+				if s, ok := v.Catalog.Service(names.Draw(t, "name")); ok {
 					change(t, catalog.Changes{Deleted: []catalog.Tombstone{{Key: s.Key(), UID: s.UID}}})
 				}
 			},
@@ -88,10 +88,10 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 			},
 			"resolve": func(t *rapid.T) {
 				source, next := sources.Draw(t, "source"), sizedSnapshot(rapid.IntRange(1, 15).Draw(t, "size"))
-				if !v.Wanted(source) {
+				if !v.Catalog.Wanted(source) {
 					return // it is not asked for
 				}
-				release, refusal := v.Reserve(source, next)
+				release, refusal := v.BundleBooks.Reserve(source, next)
 				if refusal != "" {
 					return
 				}
@@ -102,7 +102,7 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 				for _, project := range []string{"shop", "guest"} {
 					want := map[digest.Digest]int64{}
 					var total, largest int64
-					for _, source := range v.Sources() {
+					for _, source := range v.Catalog.Sources() {
 						if s := v.Resolution(source).Snapshot; s != nil && objectname.Project(source.Repository) == project {
 							want[s.Digest] = s.ContentSize
 						}
@@ -111,7 +111,7 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 						total += size
 						largest = max(largest, size)
 					}
-					use := v.BundleUse(project)
+					use := v.BundleBooks.BundleUse(project)
 					if use.Bytes != total || use.Bundles != len(want) || len(use.Largest) != min(len(want), 5) || total > 0 && use.Largest[0].Bytes != largest {
 						t.Fatalf("%s: got %+v, want %d bytes in %v", project, use, total, want)
 					}
@@ -141,7 +141,7 @@ func TestReservationsCount(t *testing.T) {
 		answers.Go(func() {
 			next := sizedSnapshot(10)
 			next.Digest = digest.FromBytes(fmt.Append(nil, "content ", i))
-			release, refusal := v.Reserve(source, next)
+			release, refusal := v.BundleBooks.Reserve(source, next)
 			if refusal != "" {
 				return
 			}
@@ -150,10 +150,10 @@ func TestReservationsCount(t *testing.T) {
 		})
 	}
 	answers.Wait()
-	if use := v.BundleUse("shop"); use.Bytes != 100 || use.Bundles != 10 {
+	if use := v.BundleBooks.BundleUse("shop"); use.Bytes != 100 || use.Bundles != 10 {
 		t.Errorf("got %+v, want ten bundles of ten bytes", use)
 	}
-	if _, refusal := v.Reserve(all[0], sizedSnapshot(1000)); refusal == "" {
+	if _, refusal := v.BundleBooks.Reserve(all[0], sizedSnapshot(1000)); refusal == "" {
 		t.Error("a reservation was kept: there is room for more than the quota")
 	}
 	// Accepted, and never put up: its room is free again.
@@ -161,7 +161,7 @@ func TestReservationsCount(t *testing.T) {
 		if v.Resolution(source).Snapshot == nil {
 			continue
 		}
-		release, refusal := v.Reserve(source, sizedSnapshot(5))
+		release, refusal := v.BundleBooks.Reserve(source, sizedSnapshot(5))
 		if refusal != "" {
 			t.Fatal(refusal)
 		}
@@ -178,15 +178,15 @@ func TestReservedRoomIsTaken(t *testing.T) {
 	if err := v.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	release, refusal := v.Reserve(first, sizedSnapshot(60))
+	release, refusal := v.BundleBooks.Reserve(first, sizedSnapshot(60))
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	if _, refusal := v.Reserve(second, sizedSnapshot(41)); refusal == "" {
+	if _, refusal := v.BundleBooks.Reserve(second, sizedSnapshot(41)); refusal == "" {
 		t.Error("room was given to two sources")
 	}
 	release()
-	if _, refusal := v.Reserve(second, sizedSnapshot(41)); refusal != "" {
+	if _, refusal := v.BundleBooks.Reserve(second, sizedSnapshot(41)); refusal != "" {
 		t.Errorf("released room is still taken: %s", refusal)
 	}
 }
@@ -211,11 +211,11 @@ func TestReturningContentNeedsRoom(t *testing.T) {
 	change(catalog.Changes{Services: []*catalog.Service{b}})
 	v.Resolved(t.Context(), second, catalog.Resolution{Snapshot: sizedSnapshot(61)}, "")
 	change(catalog.Changes{Services: []*catalog.Service{a}})
-	if use := v.BundleUse("shop"); use.Bytes != 61 || v.Resolution(first).Snapshot != nil {
+	if use := v.BundleBooks.BundleUse("shop"); use.Bytes != 61 || v.Resolution(first).Snapshot != nil {
 		t.Errorf("got %+v and %v, want the second service's alone", use, v.Resolution(first))
 	}
 	v.Stored(t.Context(), first, catalog.Resolution{Snapshot: sizedSnapshot(60)})
-	if use := v.BundleUse("shop"); use.Bytes != 61 {
+	if use := v.BundleBooks.BundleUse("shop"); use.Bytes != 61 {
 		t.Errorf("got %+v: what another replica stored before came back", use)
 	}
 }

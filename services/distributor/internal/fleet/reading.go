@@ -112,7 +112,7 @@ func (r *reading) begin(ctx context.Context) {
 // begins some time after the services are derived, for which all agents wait, and rests most of the time.
 func ReadReports(ctx context.Context, v *View) error {
 	select {
-	case <-v.derived.settled:
+	case <-v.Catalog.derived.settled:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -184,7 +184,7 @@ func (r *reading) holdsBack(cluster *catalog.Cluster) bool {
 	if !r.isLeft(cluster.UID) || len(policies(r.view.Catalog)) == 0 {
 		return false
 	}
-	_, services := r.view.servicesOf(cluster.Name)
+	_, services := r.view.Catalog.servicesOf(cluster.Name)
 	return slices.ContainsFunc(services, r.view.plans.needsReport)
 }
 
@@ -193,14 +193,14 @@ func (r *reading) lacks(service *catalog.Service) bool {
 	if service.Derived == nil || wake.IsClosed(r.done) {
 		return false
 	}
-	cluster, ok := r.view.Cluster(service.Spec.Cluster)
+	cluster, ok := r.view.Catalog.Cluster(service.Spec.Cluster)
 	return ok && r.isLeft(cluster.UID)
 }
 
 // takeReport takes over a report, and returns its service if there is one. The record of a service
 // stays if its stored report is damaged. The caller holds View.refreshing.
 func takeReport(ctx context.Context, v *View, report catalog.StoredReport, set *changeSet) *catalog.Service {
-	service, ok := v.Service(report.Service)
+	service, ok := v.Catalog.Service(report.Service)
 	isCurrent := ok && service.UID == report.ServiceUID
 	switch {
 	case report.Damage != nil:

@@ -44,7 +44,7 @@ func reportOfWeb(c *catalog.Cluster, phase catalog.Phase) catalog.StoredReport {
 // reported returns what the view knows of the report of web in a cluster.
 func reported(t *testing.T, v *derivedView, cluster string) (catalog.Phase, *catalog.Problem) {
 	t.Helper()
-	service, ok := v.Service("web@" + cluster)
+	service, ok := v.Catalog.Service("web@" + cluster)
 	if !ok {
 		t.Fatalf("there is no web in %s", cluster)
 	}

@@ -48,7 +48,7 @@ func (v *View) Withheld(service *catalog.Service) *catalog.Problem {
 
 // agentOf returns the agent of the service's cluster.
 func (v *View) agentOf(service *catalog.Service) catalog.Agent {
-	if cluster, ok := v.Cluster(service.Spec.Cluster); ok {
+	if cluster, ok := v.Catalog.Cluster(service.Spec.Cluster); ok {
 		return cluster.Agent
 	}
 	return catalog.Agent{}
@@ -96,11 +96,11 @@ func recordOfBinding(v *View, binding *catalog.AccessBinding) Record {
 }
 
 func recordOfProject(v *View, project *catalog.Project) Record {
-	return Record{Object: project, Project: v.ProjectTotals(project.Name), Bundles: v.BundleUse(project.Name)}
+	return Record{Object: project, Project: v.Catalog.ProjectTotals(project.Name), Bundles: v.BundleBooks.BundleUse(project.Name)}
 }
 
 func recordOfProvider(v *View, provider *catalog.IdentityProvider) Record {
-	return Record{Object: provider, Provider: v.providerStatus(provider)}
+	return Record{Object: provider, Provider: v.Catalog.providerStatus(provider)}
 }
 
 func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
@@ -109,8 +109,8 @@ func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
 		Report:      cluster.Agent.Report,
 		PlanVersion: cluster.Agent.PlanVersion,
 	}
-	s.Connected, s.LastSeenAt = v.presenceOf(cluster)
-	for _, tally := range v.TalliesOf(cluster.Name) {
+	s.Connected, s.LastSeenAt = v.Presence.presenceOf(cluster)
+	for _, tally := range v.Tallies.TalliesOf(cluster.Name) {
 		s.Services += tally.Total
 		s.ServicesHealthy += tally.Healthy
 	}

@@ -42,7 +42,7 @@ func (r Rollouts) Still(look func()) {
 }
 
 // Revision implements drive.Fleet.
-func (r Rollouts) Revision() int64 { return r.View.Revision() }
+func (r Rollouts) Revision() int64 { return r.View.Catalog.Revision() }
 
 // Behind implements drive.Fleet.
 func (r Rollouts) Behind() func(*catalog.Service) bool {
@@ -72,7 +72,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 	}
 	v := r.View
 	v.Catalog.mu.RLock()
-	sets := maps.Clone(v.sets.objects)
+	sets := maps.Clone(v.Catalog.sets.objects)
 	v.Catalog.mu.RUnlock()
 	projects, references := map[string]struct{}{}, map[layerReference]struct{}{}
 	var open []layerReference
@@ -93,7 +93,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 		project := objectname.Project(service.Name)
 		if _, isKnown := projects[project]; !isKnown {
 			projects[project] = struct{}{}
-			if own := v.project(project); own != nil {
+			if own := v.Catalog.project(project); own != nil {
 				uids = append(uids, own.UID)
 			}
 		}
@@ -147,11 +147,11 @@ func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalo
 		return
 	}
 	for _, key := range (Observations{v}).Keys(catalog.KindService) {
-		service, ok := v.Service(key.Name)
+		service, ok := v.Catalog.Service(key.Name)
 		if !ok {
 			continue
 		}
-		cluster, ok := v.Cluster(service.Spec.Cluster)
+		cluster, ok := v.Catalog.Cluster(service.Spec.Cluster)
 		if !ok {
 			continue
 		}
@@ -163,12 +163,12 @@ func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalo
 
 func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.Seen {
 	v := r.View
-	isConnected, _ := v.presenceOf(cluster)
+	isConnected, _ := v.Presence.presenceOf(cluster)
 	own := service.Spec.Wanted()
 	seen := drive.Seen{
 		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v, service),
-		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.AgentLimits(service.Name),
+		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.Catalog.AgentLimits(service.Name),
 	}
 	seen.ConfigDigest = v.admitted.withConfig(service, seen.Held).ConfigDigest
 	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)

@@ -168,7 +168,7 @@ func TestSecReplacedReportsAreFreed(t *testing.T) {
 	before := heap()
 	for i := range 500 {
 		long := strings.Repeat("x", 32<<10) + fmt.Sprint(i)
-		l.changes = []catalog.Changes{{Revision: v.Revision() + 1, Reports: []catalog.StoredReport{{Service: "app", ServiceUID: "uid-app", Report: &catalog.ServiceReport{
+		l.changes = []catalog.Changes{{Revision: v.Catalog.Revision() + 1, Reports: []catalog.StoredReport{{Service: "app", ServiceUID: "uid-app", Report: &catalog.ServiceReport{
 			Counts: catalog.Counts{Total: int32(i)}, Warnings: []string{long},
 		}}}}}
 		if i%2 == 0 {

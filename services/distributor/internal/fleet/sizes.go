@@ -55,7 +55,7 @@ func (s *Sizes) known() (tooLarge map[string]int, isDue bool) {
 }
 
 func (s *Sizes) count() map[string]int {
-	if s.view.Totals().Services <= s.most {
+	if s.view.Catalog.Totals().Services <= s.most {
 		return nil
 	}
 	covered, _ := Rollouts{s.view}.Count()

@@ -50,7 +50,7 @@ func TestTalliesAreTheCount(t *testing.T) {
 				change(t, catalog.Changes{Services: []*catalog.Service{s}})
 			},
 			"delete": func(t *rapid.T) {
-				if s, ok := v.Service(names.Draw(t, "name")); ok {
+				if s, ok := v.Catalog.Service(names.Draw(t, "name")); ok {
 					change(t, catalog.Changes{Deleted: []catalog.Tombstone{{Key: s.Key(), UID: s.UID}}})
 				}
 			},
@@ -62,7 +62,7 @@ func TestTalliesAreTheCount(t *testing.T) {
 				v.Resolved(t.Context(), catalog.Source{Repository: "demo", Path: paths.Draw(t, "path")}, next, "")
 			},
 			"report": func(t *rapid.T) {
-				s, ok := v.Service(names.Draw(t, "name"))
+				s, ok := v.Catalog.Service(names.Draw(t, "name"))
 				if !ok {
 					return
 				}
@@ -78,7 +78,7 @@ func TestTalliesAreTheCount(t *testing.T) {
 					want, got := map[fleet.Tally]fleet.Tally{}, map[fleet.Tally]fleet.Tally{}
 					records, _ := v.List(fleet.Query{Kind: catalog.KindService, Cluster: cluster, Limit: 10})
 					for _, r := range records {
-						s, _ := v.Service(r.Object.Meta().Name)
+						s, _ := v.Catalog.Service(r.Object.Meta().Name)
 						place := fleet.Tally{Project: objectname.Project(s.Name), Namespace: s.Spec.Wanted().NamespaceOrDefault()}
 						tally := want[place]
 						tally.Project, tally.Namespace = place.Project, place.Namespace
@@ -87,11 +87,11 @@ func TestTalliesAreTheCount(t *testing.T) {
 							tally.Healthy++
 						}
 						want[place] = tally
-						if one := v.TallyOf(cluster, s.Name); one.Total != 1 || one.Healthy == 1 != (r.Service.Phase == catalog.PhaseHealthy) {
+						if one := v.Tallies.TallyOf(cluster, s.Name); one.Total != 1 || one.Healthy == 1 != (r.Service.Phase == catalog.PhaseHealthy) {
 							t.Fatalf("service %s is counted as %+v, want its phase, %s", s.Name, one, r.Service.Phase)
 						}
 					}
-					for _, tally := range v.TalliesOf(cluster) {
+					for _, tally := range v.Tallies.TalliesOf(cluster) {
 						got[fleet.Tally{Project: tally.Project, Namespace: tally.Namespace}] = tally
 					}
 					if len(got) != len(want) {

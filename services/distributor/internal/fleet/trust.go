@@ -18,7 +18,7 @@ type TrustRules struct{ View *View }
 
 // TrustRule returns a trust rule by its name.
 func (r TrustRules) TrustRule(name string) (*catalog.TrustRule, bool) {
-	return named(r.View.Catalog, r.View.rules, name)
+	return named(r.View.Catalog, r.View.Catalog.rules, name)
 }
 
 // TrustRules returns the rules that trust an issuer, by name, and no more than limit of them.

@@ -45,7 +45,7 @@ func (k VariantKeeper) Run(ctx context.Context) error {
 			wait = min(wait, variantRetry)
 		}
 		isAway = err != nil
-		if err := k.View.derived.variants.lacking.Await(ctx, wait); err != nil {
+		if err := k.View.Catalog.derived.variants.lacking.Await(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ func (s *Service) GetDigest(ctx context.Context, req *distributorv1.GetDigestReq
 	if req.GetService() == "" {
 		return nil, rpcerr.Field("service", "is required")
 	}
-	s.d.View.Heard(cluster)
+	s.d.View.Presence.Heard(cluster)
 	known := seen(ctx, req.GetKnownDigest())
 	answer, err := s.digest(cluster.Name, req)
 	if err != nil || answer.GetDigest() != known {

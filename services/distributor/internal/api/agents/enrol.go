@@ -124,7 +124,7 @@ type assertion struct {
 func (s *Service) verify(ctx context.Context, text string) (assertion, bool) {
 	return fleet.LookTwice(ctx, s.d.View, func() (a assertion, ok bool) {
 		_, id, err := identity.VerifyAssertion(ctx, text, func(_ context.Context, name string) (ed25519.PublicKey, error) {
-			c, ok := s.d.View.Cluster(name)
+			c, ok := s.d.View.Catalog.Cluster(name)
 			if !ok || !c.Agent.Enrolled() {
 				return nil, errNoKey
 			}

@@ -24,7 +24,7 @@ func (s *Service) GetPlan(ctx context.Context, req *distributorv1.GetPlanRequest
 	if err != nil {
 		return nil, err
 	}
-	s.d.View.Heard(cluster)
+	s.d.View.Presence.Heard(cluster)
 	if fleet.IsUndecided(s.d.View, cluster.Name) {
 		return nil, undecided()
 	}

@@ -31,7 +31,7 @@ func (s *Service) ReportStatus(ctx context.Context, req *distributorv1.ReportSta
 	if err := validateReport(req); err != nil {
 		return nil, err
 	}
-	s.d.View.Heard(cluster)
+	s.d.View.Presence.Heard(cluster)
 	report := agentReportOf(cluster, req)
 	s.d.View.Attribute(cluster, &report)
 	receipt, err := s.d.Intake.Take(ctx, report)

@@ -49,7 +49,7 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	// The watcher comes first, so that no change falls between the current plan and later ones.
 	w := s.d.Plans.Watch(cluster.Name)
 	defer w.Close()
-	defer s.d.View.Opened(cluster)()
+	defer s.d.View.Presence.Opened(cluster)()
 	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, deltas: req.GetAcceptDelta(), sent: req.GetKnownVersion()}
 	if out.deltas {
 		out.base, _ = s.d.View.Recent(cluster.Name, out.sent)

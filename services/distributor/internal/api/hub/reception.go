@@ -27,7 +27,7 @@ func (s *Reception) ListReceptiveClusters(
 	}
 	res := &distributorv1.ListReceptiveClustersResponse{}
 	version := sha256.New()
-	for _, c := range s.view.Receptive() {
+	for _, c := range s.view.Catalog.Receptive() {
 		row := &distributorv1.ReceptiveCluster{
 			Cluster: c.Name, ClusterUid: c.UID, AgentEndpoint: c.Spec.AgentEndpoint, AgentKey: c.Agent.PublicKey,
 			IdentityUid: admission.IdentityUID(c.UID, c.Agent.KeyGeneration),
@@ -51,7 +51,7 @@ func (s *Reception) CreateHubToken(ctx context.Context, req *distributorv1.Creat
 	if len(req.GetAgentKey()) != ed25519.PublicKeySize {
 		return nil, rpcerr.Field("agent_key", "must be a raw Ed25519 public key of 32 bytes")
 	}
-	cluster, ok := s.view.Cluster(req.GetCluster())
+	cluster, ok := s.view.Catalog.Cluster(req.GetCluster())
 	if !ok || cluster.Spec.AgentEndpoint == "" {
 		return nil, wire.Error(&catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindCluster, Name: req.GetCluster()}})
 	}

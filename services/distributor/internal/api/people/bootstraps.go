@@ -101,7 +101,7 @@ func (c *caller) mayBootstrap(token catalog.BootstrapToken) error {
 			return c.rights.Denied(p, catalog.Key{})
 		}
 	}
-	edit := editing{caller: c, directory: c.view}
+	edit := editing{caller: c, directory: c.view.Catalog}
 	for _, field := range permission.Edits(documentsOf(nil, sample)) {
 		switch field.Needs {
 		case optionsv1.Edit_EDIT_FREE, optionsv1.Edit_EDIT_SERVER:

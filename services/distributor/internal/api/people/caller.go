@@ -33,7 +33,7 @@ func (c *caller) needs() catalog.Permission {
 // may reports whether the caller may do something to an object.
 func (c *caller) may(verb string, object catalog.Object) bool {
 	p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
-	return c.rights.Allows(p, authz.ObjectOf(c.view, object))
+	return c.rights.Allows(p, authz.ObjectOf(c.view.Catalog, object))
 }
 
 // sees reports whether the caller may know of an object. Any other object does not exist for them.
@@ -62,7 +62,7 @@ func (c *caller) allower(verb string) func(catalog.Object) bool {
 			}
 			last = kind
 		}
-		return allows(authz.ObjectOf(c.view, object))
+		return allows(authz.ObjectOf(c.view.Catalog, object))
 	}
 }
 
@@ -88,7 +88,7 @@ type sight struct {
 // isLeft reports whether the limit of the caller's token leaves them what needs no binding.
 func (s sight) isLeft(object catalog.Object) bool {
 	p := catalog.Permission{Verb: s.verb, Resource: catalog.ResourceOf(object.Key().Kind)}
-	return s.rights.LimitAllows(p, authz.ObjectOf(s.view, object))
+	return s.rights.LimitAllows(p, authz.ObjectOf(s.view.Catalog, object))
 }
 
 // user reports whether the user is the caller.
@@ -133,7 +133,7 @@ func (c *caller) reader(verb string, keep func(*catalog.Service) bool) func(repo
 			_, ok := own[repository]
 			return ok
 		}
-		readers := c.view.Readers(c.view.SourcesOf(repository)...)
+		readers := c.view.Catalog.Readers(c.view.Catalog.SourcesOf(repository)...)
 		looked += len(readers)
 		return slices.ContainsFunc(readers, keep)
 	}
@@ -142,7 +142,7 @@ func (c *caller) reader(verb string, keep func(*catalog.Service) bool) func(repo
 // repositoriesOf returns the repositories that the services of a scope are made of which keep selects.
 func (c *caller) repositoriesOf(scope authz.Scope, keep func(*catalog.Service) bool) map[string]struct{} {
 	own := map[string]struct{}{}
-	for _, service := range c.view.ServicesWithin(scope) {
+	for _, service := range c.view.Catalog.ServicesWithin(scope) {
 		if !keep(service) {
 			continue
 		}
@@ -170,7 +170,7 @@ func (c *caller) allows(object catalog.Object) bool {
 	if p.Resource == permission.Each {
 		p.Resource = catalog.ResourceOf(object.Key().Kind)
 	}
-	return c.rights.Allows(p, authz.ObjectOf(c.view, object))
+	return c.rights.Allows(p, authz.ObjectOf(c.view.Catalog, object))
 }
 
 // shown returns the caller's view of a record. The authors of an object and of its changes, and the
@@ -237,7 +237,7 @@ func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
 		total += t.Total
 		healthy += t.Healthy
 	}
-	for _, tally := range c.view.TalliesOf(cluster.Name) {
+	for _, tally := range c.view.Tallies.TalliesOf(cluster.Name) {
 		if allows(tally) {
 			add(tally)
 		}
@@ -250,11 +250,11 @@ func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
 		}
 	}
 	for name := range named {
-		one := c.view.TallyOf(cluster.Name, name)
+		one := c.view.Tallies.TallyOf(cluster.Name, name)
 		if one.Total == 0 || allows(one) {
 			continue
 		}
-		if service, ok := c.view.Service(name); ok && c.may(catalog.VerbGet, service) {
+		if service, ok := c.view.Catalog.Service(name); ok && c.may(catalog.VerbGet, service) {
 			add(one)
 		}
 	}

@@ -170,7 +170,7 @@ var _ fleetsync.Authority = FleetSourceAuthority{}
 func (a FleetSourceAuthority) Guard(source *catalog.FleetSource) catalog.Guard {
 	binding := &catalog.AccessBinding{Metadata: catalog.Metadata{Name: "fleetsource"}, Spec: source.Rights()}
 	binding.Spec.Users = []string{""}
-	return guard{&caller{view: a.View, rights: authz.NewRights(a.View, "", nil, []*catalog.AccessBinding{binding}, time.Now())}}
+	return guard{&caller{view: a.View, rights: authz.NewRights(a.View.Catalog, "", nil, []*catalog.AccessBinding{binding}, time.Now())}}
 }
 
 // FleetDocuments reads documents of fleet sources.

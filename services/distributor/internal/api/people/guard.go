@@ -90,7 +90,7 @@ func (c *caller) denied(verb string, object catalog.Object) error {
 
 // editing returns the guard's view of one edit, which has made objects that no one else sees yet.
 func (g guard) editing(ctx context.Context, find catalog.Finder) editing {
-	return editing{caller: g.caller, directory: editDirectory{Directory: g.view, ctx: ctx, find: find}}
+	return editing{caller: g.caller, directory: editDirectory{Directory: g.view.Catalog, ctx: ctx, find: find}}
 }
 
 // editing decides about the objects of one edit.
@@ -215,7 +215,7 @@ func (e editing) mayWriteRule(_, next *catalog.TrustRule) error {
 
 // mayWriteUser returns an error unless the caller holds what the user does.
 func (e editing) mayWriteUser(_, next *catalog.User) error {
-	return e.caller.rights.MayBecome(e.caller.view.Rights(fleet.Named(next.Name, next.Spec.Groups)))
+	return e.caller.rights.MayBecome(e.caller.view.Catalog.Rights(fleet.Named(next.Name, next.Spec.Groups)))
 }
 
 func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {

@@ -59,7 +59,7 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 	if current, ok := s.d.View.Plan(cluster); ok {
 		res.Facts = wire.FactsMessage(current.Facts.For(entry))
 	}
-	if cluster, ok := s.d.View.Cluster(cluster); ok {
+	if cluster, ok := s.d.View.Catalog.Cluster(cluster); ok {
 		res.KubernetesVersion = cluster.Agent.Report.KubernetesVersion
 	}
 	return res, nil

@@ -41,7 +41,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if !ok {
 		return nil, wire.NotFound(record.Object.Key())
 	}
-	cluster, ok := s.d.View.Cluster(stored.Spec.Cluster)
+	cluster, ok := s.d.View.Catalog.Cluster(stored.Spec.Cluster)
 	if !ok {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: stored.Spec.Cluster})
 	}
@@ -109,7 +109,7 @@ func at(stored *catalog.Service, repository string, ref catalog.Ref) (*catalog.S
 
 // preview resolves the sources, and returns what the plan would hold.
 func (s *Service) preview(ctx context.Context, service *catalog.Service) (plan.Entry, error) {
-	input := plan.Input{Service: service, Limits: s.d.View.AgentLimits(service.Name)}
+	input := plan.Input{Service: service, Limits: s.d.View.Catalog.AgentLimits(service.Name)}
 	for _, source := range service.Spec.Sources {
 		answer, err := s.d.Mirrors.Resolve(ctx, source.Normal())
 		if err != nil {

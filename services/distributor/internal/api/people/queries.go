@@ -186,7 +186,7 @@ func (c *caller) viewer(q *find.Query) find.Viewer {
 	v := find.Viewer{LabelsOf: func(name string) map[string]string {
 		found, ok := labels[name]
 		if !ok {
-			if cluster, ok := c.view.Cluster(name); ok && seesCluster(cluster) {
+			if cluster, ok := c.view.Catalog.Cluster(name); ok && seesCluster(cluster) {
 				found = cluster.Labels
 			}
 			labels[name] = found
@@ -262,7 +262,7 @@ type queryWatch struct {
 // it must look anyway.
 func (w *queryWatch) look(ctx context.Context, must bool) error {
 	generation := w.service.index.Generation()
-	rights := w.caller.view.Rights(w.caller.person)
+	rights := w.caller.view.Catalog.Rights(w.caller.person)
 	must = must || isStanding(w.query.Kind()) && time.Since(w.looked) >= standingPause
 	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
 		return nil
@@ -421,7 +421,7 @@ func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
 // ones.
 func (c *caller) can(object catalog.Object) []string {
 	resource := catalog.ResourceOf(object.Key().Kind)
-	of := authz.ObjectOf(c.view, object)
+	of := authz.ObjectOf(c.view.Catalog, object)
 	var verbs []string
 	for _, p := range c.rights.Permissions(changesOf(resource), of) {
 		verbs = append(verbs, p.Verb)

@@ -92,7 +92,7 @@ func (r *Rollouts) GetRollout(ctx context.Context, req *fleetv1.GetRolloutReques
 				return res, nil
 			}
 			after = m.Place
-			if service, ok := r.people.d.View.Service(m.Name); !ok || !isVisible(service) {
+			if service, ok := r.people.d.View.Catalog.Service(m.Name); !ok || !isVisible(service) {
 				skipped++
 				continue
 			}
@@ -137,7 +137,7 @@ func (r *Rollouts) ApproveRollout(ctx context.Context, req *fleetv1.ApproveRollo
 	if err != nil {
 		return nil, err
 	}
-	isMember := policy.HasApprover(c.Groups) && c.rights.LimitAllows(c.needs(), authz.ObjectOf(c.view, policy))
+	isMember := policy.HasApprover(c.Groups) && c.rights.LimitAllows(c.needs(), authz.ObjectOf(c.view.Catalog, policy))
 	if !isMember && !c.allows(policy) {
 		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
@@ -204,7 +204,7 @@ func (c *caller) cause() func(rollout.Failure) string {
 		if hasCause || f.Why == "" {
 			return name
 		}
-		service, ok := c.view.Service(f.Name)
+		service, ok := c.view.Catalog.Service(f.Name)
 		if !ok || !c.visible(catalog.VerbGet)(service) {
 			return name
 		}

@@ -95,7 +95,7 @@ func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
 // apply has the view follow a batch of changes.
 func (h *hub) apply(tb testing.TB, changes catalog.Changes) {
 	tb.Helper()
-	changes.Revision = h.view.Revision() + 1
+	changes.Revision = h.view.Catalog.Revision() + 1
 	h.feed.next = changes
 	if err := h.view.Refresh(tb.Context()); err != nil {
 		tb.Fatal(err)

@@ -69,7 +69,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 // isUser reports whether the caller is the user of the hub of that name. A person whom others sign
 // in is not.
 func (c *caller) isUser(name string) bool {
-	user, ok := c.view.User(name)
+	user, ok := c.view.Catalog.User(name)
 	return ok && user.Name == c.Name && user.UID == c.UID
 }
 
@@ -79,7 +79,7 @@ func (s *Service) limitOf(ctx context.Context, m *fleetv1.TokenLimit) (*catalog.
 	if err != nil || limit == nil {
 		return nil, err
 	}
-	_, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.RoleSpec, bool) { return s.d.View.Role(limit.Role) })
+	_, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.RoleSpec, bool) { return s.d.View.Catalog.Role(limit.Role) })
 	if !ok {
 		return nil, &catalog.ReferenceError{Key: catalog.Key{Kind: catalog.KindRole, Name: string(limit.Role)}, Path: "limit.role_name"}
 	}
@@ -128,15 +128,15 @@ func (c *caller) endOf(of life, asked *timestamppb.Timestamp, isBounded bool) (t
 // mayIssue returns an error if a token would give more than the caller holds, or its owner does not
 // exist. An owner whom another replica has just stored is looked for: they may be an administrator.
 func (s *Service) mayIssue(ctx context.Context, c *caller, made catalog.NewToken) error {
-	user, ok := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.User(made.User) })
+	user, ok := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.Catalog.User(made.User) })
 	if !ok {
 		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindUser, Name: made.User}}
 	}
 	var limit *authz.Limit
 	if made.Limit != nil {
-		limit = new(authz.NewLimit(s.d.View, *made.Limit, made.ExpiresAt))
+		limit = new(authz.NewLimit(s.d.View.Catalog, *made.Limit, made.ExpiresAt))
 	}
-	return c.rights.MayIssue(s.d.View.Rights(fleet.Named(user.Name, user.Spec.Groups)), limit, c.isUser(user.Name))
+	return c.rights.MayIssue(s.d.View.Catalog.Rights(fleet.Named(user.Name, user.Spec.Groups)), limit, c.isUser(user.Name))
 }
 
 // ListTokens implements FleetService. A page's token is the place of its last item in the order. A

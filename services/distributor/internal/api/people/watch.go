@@ -37,7 +37,7 @@ func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *
 	// The watcher comes first, so that no change falls between the current objects and later changes.
 	watch := &fleetWatch{
 		service: s, caller: c, watchSelection: selection, watcher: selection.watch(s.d.Objects), send: stream.Send,
-		shown: map[catalog.Key]struct{}{}, labelChanges: s.d.View.LabelChanges(),
+		shown: map[catalog.Key]struct{}{}, labelChanges: s.d.View.Catalog.LabelChanges(),
 	}
 	defer watch.watcher.Close()
 	if watch.seesAll() {
@@ -157,7 +157,7 @@ func (w *fleetWatch) keys(scope *authz.Scope) []catalog.Key {
 	if w.one != (catalog.Key{}) {
 		return []catalog.Key{w.one}
 	}
-	return w.service.d.View.Keys(w.project, scope)
+	return w.service.d.View.Catalog.Keys(w.project, scope)
 }
 
 // seesAll reports whether the caller may watch everything that is selected.
@@ -185,7 +185,7 @@ func (w *fleetWatch) read() {
 	w.reading = newReading(func(repository string) bool {
 		return w.has(catalog.Key{Kind: catalog.KindRepository, Name: repository})
 	})
-	for _, service := range w.service.d.View.ServicesWithin(*w.caller.scope(catalog.VerbWatch)) {
+	for _, service := range w.service.d.View.Catalog.ServicesWithin(*w.caller.scope(catalog.VerbWatch)) {
 		if w.allows(service) {
 			w.reading.set(service.Name, service.Spec.Sources)
 		}
@@ -199,8 +199,8 @@ func (w *fleetWatch) changed() error {
 	if lagged {
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
-	labelChanges := w.service.d.View.LabelChanges()
-	rights := w.service.d.View.Rights(w.caller.person)
+	labelChanges := w.service.d.View.Catalog.LabelChanges()
+	rights := w.service.d.View.Catalog.Rights(w.caller.person)
 	isMoved := rights.DependsOnLabels() && labelChanges != w.labelChanges
 	w.labelChanges = labelChanges
 	if isMoved || !rights.Equal(w.caller.rights) {
@@ -229,7 +229,7 @@ func (w *fleetWatch) readAgain(changed []catalog.Key) map[catalog.Key]struct{} {
 			continue
 		}
 		var sources []catalog.Source
-		if service, ok := w.service.d.View.Service(key.Name); ok && w.allows(service) {
+		if service, ok := w.service.d.View.Catalog.Service(key.Name); ok && w.allows(service) {
 			sources = service.Spec.Sources
 		}
 		for _, repository := range w.reading.set(key.Name, sources) {
@@ -245,7 +245,7 @@ func (w *fleetWatch) sendTurned(keys iter.Seq[catalog.Key]) error {
 		if !w.has(key) {
 			continue
 		}
-		object, ok := w.service.d.View.Object(key)
+		object, ok := w.service.d.View.Catalog.Object(key)
 		_, isShown := w.shown[key]
 		if isVisible := ok && w.visible(object); isVisible == isShown {
 			continue
@@ -322,7 +322,7 @@ func (w *fleetWatch) sendEach(keys []catalog.Key) error {
 // sendOne sends an object as the caller sees it, or that it is gone if they have seen it. An object
 // that the caller may not see costs no more than that decision.
 func (w *fleetWatch) sendOne(key catalog.Key) error {
-	if object, ok := w.service.d.View.Object(key); ok && w.visible(object) {
+	if object, ok := w.service.d.View.Catalog.Object(key); ok && w.visible(object) {
 		if w.shown != nil {
 			w.shown[key] = struct{}{}
 		}

@@ -68,7 +68,7 @@ func watched(b *testing.B, isShared bool) *hub {
 		all.Bindings = append(all.Bindings, byProject, byLabel)
 	}
 	h.apply(b, all)
-	for _, source := range h.view.Sources() {
+	for _, source := range h.view.Catalog.Sources() {
 		content := digest.FromBytes([]byte(source.Repository + source.Path))
 		h.view.Resolved(b.Context(), source.Normal(), catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: "c1", Digest: content}}, "")
 	}

@@ -89,7 +89,7 @@ func missingOf(v *fleet.View, binding *catalog.AccessBinding, applied []catalog.
 		for _, name := range names {
 			key := catalog.Key{Kind: kind, Name: name}
 			isApplied := slices.ContainsFunc(applied, func(o catalog.Object) bool { return o.Key() == key })
-			if _, ok := v.Object(key); !ok && !isApplied {
+			if _, ok := v.Catalog.Object(key); !ok && !isApplied {
 				warnings = append(warnings, fmt.Sprintf("%s does not exist; the binding gives nothing there until it does", key))
 			}
 		}
