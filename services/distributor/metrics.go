@@ -24,7 +24,7 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		})
 	set.Int64ObservableGauge("leat.globalservice.unfinished", "{globalservice}", "Global services that this replica has not derived, by state: pending, or late after they took too long.",
 		func(observe func(int64, ...attribute.KeyValue)) {
-			pending, late := fleet.Unfinished(view)
+			pending, late := fleet.Unfinished(view.Catalog)
 			observe(int64(pending), attribute.String("state", "pending"))
 			observe(int64(late), attribute.String("state", "late"))
 		})

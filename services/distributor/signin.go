@@ -32,7 +32,8 @@ func (s *spine) openSignIn() (wing, error) {
 	if err != nil {
 		return wing{}, err
 	}
-	metrics, err := session.NewMetrics(s.tel.Meter(scope), func() map[catalog.SessionClient]int { return fleet.LiveSessions(s.view) })
+	live := func() map[catalog.SessionClient]int { return fleet.LiveSessions(s.view.Catalog) }
+	metrics, err := session.NewMetrics(s.tel.Meter(scope), live)
 	if err != nil {
 		return wing{}, err
 	}

@@ -78,7 +78,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 		return v.admitSession(ctx, id, of)
 	}
 	if catalog.IsTrustCredential(id.Credential) {
-		return v.admitWorkload(ctx, id)
+		return TrustRules{v}.admit(ctx, id)
 	}
 	of, isToken := admission.APITokenOf(id.Credential)
 	if id.UID == "" {

@@ -51,7 +51,7 @@ func TestReadersSeeEditsWhole(t *testing.T) {
 				default:
 				}
 				checkWhole(t, v)
-				v.Get(catalog.Key{Kind: catalog.KindCluster, Name: "one"})
+				v.Records.Get(catalog.Key{Kind: catalog.KindCluster, Name: "one"})
 				v.DropPlans(time.Now().Add(time.Minute))
 			}
 		})

@@ -97,7 +97,7 @@ func BenchmarkDerived(b *testing.B) {
 		}
 
 		start = time.Now()
-		page, _ := v.List(fleet.Query{Kind: catalog.KindService, Cluster: clusterName(3), Limit: 500})
+		page, _ := v.Records.List(fleet.Query{Kind: catalog.KindService, Cluster: clusterName(3), Limit: 500})
 		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "ms/list")
 		if len(page) == 0 {
 			b.Fatal("got no services")
@@ -136,7 +136,7 @@ func derivedGlobal(i int, generation int64) *catalog.GlobalService {
 // settle waits until nothing is left to be derived.
 func settle(v *fleet.View) {
 	for {
-		if pending, _ := fleet.Unfinished(v); pending == 0 {
+		if pending, _ := fleet.Unfinished(v.Catalog); pending == 0 {
 			return
 		}
 		<-time.After(time.Millisecond)
@@ -177,11 +177,11 @@ func BenchmarkWorstGlobalService(b *testing.B) {
 			case <-time.After(time.Millisecond):
 			}
 			at := time.Now()
-			if page, _ := v.List(fleet.Query{Kind: catalog.KindCluster, Limit: 100}); isApplied && len(page) != 100 {
+			if page, _ := v.Records.List(fleet.Query{Kind: catalog.KindCluster, Limit: 100}); isApplied && len(page) != 100 {
 				b.Fatalf("got %d clusters", len(page))
 			}
 			took = append(took, time.Since(at))
-			_, late := fleet.Unfinished(v)
+			_, late := fleet.Unfinished(v.Catalog)
 			isPending = late == 0
 		}
 		slices.Sort(took)

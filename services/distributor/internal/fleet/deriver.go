@@ -59,8 +59,7 @@ func IsUndecided(v *View, cluster string) bool {
 
 // Unfinished counts the global services that are to be derived, and the ones that took too long and
 // wait for another try.
-func Unfinished(v *View) (pending, late int) {
-	c := v.Catalog
+func Unfinished(c *Catalog) (pending, late int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.derived.jobs), len(c.derived.late)

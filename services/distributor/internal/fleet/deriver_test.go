@@ -62,16 +62,16 @@ func (v *derivedView) derive(t *testing.T, timeout time.Duration) {
 }
 
 func (v *derivedView) isDone() bool {
-	pending, _ := fleet.Unfinished(v.View)
+	pending, _ := fleet.Unfinished(v.Catalog)
 	return pending == 0
 }
 
 // problems are the reasons of all global services.
 func (v *derivedView) problems() []reason.Reason {
 	var all []reason.Reason
-	objects, _ := v.List(fleet.Query{Kind: catalog.KindGlobalService, Limit: 1000})
+	objects, _ := v.Records.List(fleet.Query{Kind: catalog.KindGlobalService, Limit: 1000})
 	for _, object := range objects {
-		if p := v.Describe(object.Object).Global.Problem; p != nil {
+		if p := v.Records.Describe(object.Object).Global.Problem; p != nil {
 			all = append(all, p.Reason)
 		}
 	}
@@ -81,7 +81,7 @@ func (v *derivedView) problems() []reason.Reason {
 // namespaces are the namespaces of all services; a service that waits has "waits".
 func (v *derivedView) namespaces() string {
 	var all []string
-	objects, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
+	objects, _ := v.Records.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
 	for _, object := range objects {
 		service, ok := object.Object.(*catalog.Service)
 		switch {
@@ -172,7 +172,7 @@ func TestSecLateDerivationKeepsServices(t *testing.T) {
 		if got := v.problems(); !slices.Equal(got, []reason.Reason{reason.DerivationTooExpensive}) {
 			t.Errorf("got %v, want the reason", got)
 		}
-		for _, member := range fleet.GlobalMembers(v.View, "web", "") {
+		for _, member := range fleet.GlobalMembers(v.View.Catalog, "web", "") {
 			if member.Problem == nil || member.Problem.Reason != reason.DerivationTooExpensive {
 				t.Errorf("%s: got %v, want the reason", member.Cluster, member.Problem)
 			}
@@ -231,7 +231,7 @@ func TestSecStartServesBeforeDerivation(t *testing.T) {
 		t.Error(err)
 	}
 	got, ok := v.Catalog.Service("web@one")
-	if !ok || got.UID != uid || v.Describe(got).Service.Report == nil {
+	if !ok || got.UID != uid || v.Records.Describe(got).Service.Report == nil {
 		t.Errorf("got %v, want the derived service with the report that was stored", got)
 	}
 	if err := review.Review(catalog.Edited{Put: []catalog.Object{global}}); err != nil {
@@ -385,11 +385,11 @@ func TestFirstTurnsAreShared(t *testing.T) {
 	if err := v.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if pending, _ := fleet.Unfinished(v.View); pending != 40 {
+	if pending, _ := fleet.Unfinished(v.Catalog); pending != 40 {
 		t.Fatalf("%d global services are left to the deriver, want all 40", pending)
 	}
 	v.derive(t, time.Minute)
-	services, _ := v.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
+	services, _ := v.Records.List(fleet.Query{Kind: catalog.KindService, Limit: 1000})
 	for _, object := range services {
 		service, ok := object.Object.(*catalog.Service)
 		if !ok || service.ConfigWaits || service.Spec.Wanted().Namespace != "ns-"+service.Spec.Cluster {

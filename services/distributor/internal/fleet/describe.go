@@ -16,8 +16,8 @@ var (
 
 // teller describes the view's objects of one kind for each reader.
 type teller struct {
-	record func(*View, catalog.Object) Record
-	row    func(*View, catalog.Object) *find.Row
+	record func(*Records, catalog.Object) Record
+	row    func(*Records, catalog.Object) *find.Row
 	// seen is nil for kinds without notifications.
 	seen func(AllObservations, catalog.Object) notify.Seen
 }
@@ -48,33 +48,33 @@ func withPlain(known map[catalog.Kind]teller) map[catalog.Kind]teller {
 	return known
 }
 
-func plainRecord(_ *View, object catalog.Object) Record { return Record{Object: object} }
-func plainRow(_ *View, object catalog.Object) *find.Row { return &find.Row{Object: object} }
+func plainRecord(_ *Records, object catalog.Object) Record { return Record{Object: object} }
+func plainRow(_ *Records, object catalog.Object) *find.Row { return &find.Row{Object: object} }
 
 // Get returns one object.
-func (v *View) Get(key catalog.Key) (Record, bool) {
-	object, place := v.Catalog.findAt(key)
+func (r *Records) Get(key catalog.Key) (Record, bool) {
+	object, place := r.catalog.findAt(key)
 	if object == nil {
 		return Record{}, false
 	}
-	return tellers[place].record(v, object), true
+	return tellers[place].record(r, object), true
 }
 
 // List returns objects by name, and whether there are more.
-func (v *View) List(q Query) (records []Record, more bool) {
-	objects, more := v.Catalog.list(q)
-	record := tellers[v.Catalog.byKind[q.Kind].place()].record
+func (r *Records) List(q Query) (records []Record, more bool) {
+	objects, more := r.catalog.list(q)
+	record := tellers[r.catalog.byKind[q.Kind].place()].record
 	records = make([]Record, 0, len(objects))
 	for _, object := range objects {
-		records = append(records, record(v, object))
+		records = append(records, record(r, object))
 	}
 	return records, more
 }
 
 // Describe returns the object with the status that belongs to its name. The object may differ from
 // the catalog's, as in a dry run.
-func (v *View) Describe(object catalog.Object) Record {
-	return tellers[v.Catalog.byKind[object.Key().Kind].place()].record(v, object)
+func (r *Records) Describe(object catalog.Object) Record {
+	return tellers[r.catalog.byKind[object.Key().Kind].place()].record(r, object)
 }
 
 // Describe implements find.Fleet.
@@ -83,7 +83,7 @@ func (f Finding) Describe(key catalog.Key) *find.Row {
 	if object == nil {
 		return nil
 	}
-	return tellers[place].row(f.View, object)
+	return tellers[place].row(f.View.Records, object)
 }
 
 // See implements notify.Fleet.

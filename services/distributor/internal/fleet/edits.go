@@ -113,7 +113,7 @@ func (r Rollouts) heldMember(global *catalog.GlobalService) *catalog.Service {
 
 // members returns the first derived service of a global service, and the first one that a rollout holds. Each may be nil.
 func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.Service) {
-	for _, member := range GlobalMembers(r.View, global.Name, "") {
+	for _, member := range GlobalMembers(r.View.Catalog, global.Name, "") {
 		if service := member.Service; service.Derived != nil {
 			if first = cmp.Or(first, service); r.View.admitted.isHeld(service) {
 				return first, service
@@ -124,8 +124,8 @@ func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.S
 }
 
 func (r Rollouts) heldBySet(set *catalog.ConfigSet) *catalog.Service {
-	sets := referring(r.View, set.Name)
-	return r.configHeld(func(s *catalog.Service) bool { return mayUse(r.View, s, sets) })
+	sets := referring(r.View.Catalog, set.Name)
+	return r.configHeld(func(s *catalog.Service) bool { return mayUse(r.View.Catalog, s, sets) })
 }
 
 func (r Rollouts) heldByProject(project *catalog.Project) *catalog.Service {

@@ -21,12 +21,12 @@ const mostLooks = 1_000_000
 // any cluster that the policy's project may use. applied are the objects that are applied with the
 // policy, which the view does not have if that is a dry run. In a fleet that is too large to check
 // every service there are no warnings, and the first rollout reports it.
-func EmptyWaves(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
+func EmptyWaves(c *Catalog, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
 	waves := slices.DeleteFunc(slices.Clone(policy.Spec.Strategy.Waves), func(w rollout.Wave) bool { return !w.Selects() })
 	if len(waves) == 0 {
 		return nil
 	}
-	s := newWaveSight(v, policy, applied)
+	s := newWaveSight(c, policy, applied)
 	if s.looks() > mostLooks {
 		return nil
 	}
@@ -69,19 +69,19 @@ func without(waves []rollout.Wave, member rollout.Member) []rollout.Wave {
 
 // waveSight is the view when a policy has been applied with other objects.
 type waveSight struct {
-	view     *View
+	catalog  *Catalog
 	policies []*catalog.RolloutPolicy
 	own      *catalog.Project
 	applied  map[catalog.Key]catalog.Object
 }
 
-func newWaveSight(v *View, policy *catalog.RolloutPolicy, applied []catalog.Object) *waveSight {
-	s := &waveSight{view: v, applied: map[catalog.Key]catalog.Object{}}
+func newWaveSight(c *Catalog, policy *catalog.RolloutPolicy, applied []catalog.Object) *waveSight {
+	s := &waveSight{catalog: c, applied: map[catalog.Key]catalog.Object{}}
 	for _, object := range applied {
 		s.applied[object.Key()] = object
 	}
 	s.own = s.project(objectname.Project(policy.Name))
-	s.policies = slices.DeleteFunc(policies(v.Catalog), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
+	s.policies = slices.DeleteFunc(policies(c), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
 	s.policies = append(s.policies, policy)
 	slices.SortStableFunc(s.policies, catalog.ComparePolicies)
 	return s
@@ -95,7 +95,7 @@ func (s *waveSight) looks() int {
 			together++
 		}
 	}
-	return (s.view.Catalog.Totals().Services + len(s.applied)) * len(s.policies) * together
+	return (s.catalog.Totals().Services + len(s.applied)) * len(s.policies) * together
 }
 
 // object returns the object of a key, or nil.
@@ -103,7 +103,7 @@ func (s *waveSight) object(key catalog.Key) catalog.Object {
 	if object, ok := s.applied[key]; ok {
 		return object
 	}
-	return s.view.Catalog.find(key)
+	return s.catalog.find(key)
 }
 
 // cluster returns a cluster by its path, or nil.
@@ -134,11 +134,11 @@ func (s *waveSight) services(yield func(*catalog.Service) bool) {
 			return
 		}
 	}
-	for _, key := range (Observations{s.view}).Keys(catalog.KindService) {
-		if _, isApplied := s.applied[key]; isApplied {
+	for _, name := range namesOf(s.catalog, catalog.KindService) {
+		if _, isApplied := s.applied[catalog.Key{Kind: catalog.KindService, Name: name}]; isApplied {
 			continue
 		}
-		if service, ok := s.view.Catalog.Service(key.Name); ok && !yield(service) {
+		if service, ok := s.catalog.Service(name); ok && !yield(service) {
 			return
 		}
 	}
@@ -146,15 +146,15 @@ func (s *waveSight) services(yield func(*catalog.Service) bool) {
 
 // clusters yields each cluster that the policy's project may use, as it is now. It is an iter.Seq.
 func (s *waveSight) clusters(yield func(*catalog.Cluster) bool) {
-	keys := (Observations{s.view}).Keys(catalog.KindCluster)
+	names := namesOf(s.catalog, catalog.KindCluster)
 	for key := range s.applied {
-		if _, isKnown := s.view.Catalog.Object(key); key.Kind == catalog.KindCluster && !isKnown {
-			keys = append(keys, key)
+		if _, isKnown := s.catalog.Object(key); key.Kind == catalog.KindCluster && !isKnown {
+			names = append(names, key.Name)
 		}
 	}
-	for _, key := range keys {
-		cluster := s.cluster(key.Name)
-		if cluster == nil || s.own == nil || !s.own.MayUseCluster(s.project(objectname.Project(key.Name)), cluster) {
+	for _, name := range names {
+		cluster := s.cluster(name)
+		if cluster == nil || s.own == nil || !s.own.MayUseCluster(s.project(objectname.Project(name)), cluster) {
 			continue
 		}
 		if !yield(cluster) {

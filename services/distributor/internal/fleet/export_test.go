@@ -27,7 +27,9 @@ func (r Rollouts) LookOnce() drive.Sight {
 }
 
 // GlobalProblem returns what lists show to be wrong with a global service, or nil.
-func GlobalProblem(v *View, g *catalog.GlobalService) *catalog.Problem { return globalProblem(v, g) }
+func GlobalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
+	return globalProblem(v.Catalog, g)
+}
 
 // NewSizesOf returns Sizes for rollouts of another size.
 func NewSizesOf(v *View, most int) *Sizes {

@@ -34,8 +34,8 @@ func (f Finding) Candidates(cluster, project string, scope *authz.Scope) []strin
 	return slices.AppendSeq([]string{}, from.seq(""))
 }
 
-func rowOfService(v *View, service *catalog.Service) *find.Row {
-	status := v.serviceStatus(service)
+func rowOfService(r *Records, service *catalog.Service) *find.Row {
+	status := r.serviceStatus(service)
 	row := &find.Row{
 		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
 	}
@@ -51,9 +51,9 @@ func rowOfService(v *View, service *catalog.Service) *find.Row {
 	return row
 }
 
-func rowOfCluster(v *View, cluster *catalog.Cluster) *find.Row {
+func rowOfCluster(r *Records, cluster *catalog.Cluster) *find.Row {
 	row := &find.Row{Object: cluster, Phase: find.Connected}
-	isConnected, at := v.Presence.presenceOf(cluster)
+	isConnected, at := r.presence.presenceOf(cluster)
 	row.LastSeenAt = at
 	switch {
 	case isConnected:
@@ -65,8 +65,8 @@ func rowOfCluster(v *View, cluster *catalog.Cluster) *find.Row {
 	return row
 }
 
-func rowOfRepository(v *View, repository *catalog.Repository) *find.Row {
-	mirror, _ := v.sources.mirror(repository.Name)
+func rowOfRepository(r *Records, repository *catalog.Repository) *find.Row {
+	mirror, _ := r.sources.mirror(repository.Name)
 	row := &find.Row{Object: repository, Phase: string(mirror.Phase), Problem: mirror.Problem, Since: mirror.ChangedAt}
 	if mirror.Problem != nil {
 		row.Since = mirror.Problem.Since
@@ -74,8 +74,8 @@ func rowOfRepository(v *View, repository *catalog.Repository) *find.Row {
 	return row
 }
 
-func rowOfGlobal(v *View, global *catalog.GlobalService) *find.Row {
-	row := &find.Row{Object: global, Problem: globalProblem(v, global)}
+func rowOfGlobal(r *Records, global *catalog.GlobalService) *find.Row {
+	row := &find.Row{Object: global, Problem: globalProblem(r.catalog, global)}
 	if row.Problem != nil {
 		row.Since = row.Problem.Since
 	}

@@ -29,6 +29,7 @@
 //	BundleBooks   the bytes of each project's bundles
 //	admissions    what services have instead of their specs and of what their sources hold
 //	Deriver       derives after the batch of changes that needs it
+//	Records       the descriptions of objects, which join all of them
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
@@ -123,6 +124,7 @@ type View struct {
 	Presence    *Presence
 	Tallies     *Tallies
 	BundleBooks *BundleBooks
+	Records     *Records
 
 	p       Params
 	sources *sourceStates

@@ -327,7 +327,7 @@ func TestStatus(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+			record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
 			got := record.Service
 			var why reason.Reason
 			if got.Problem != nil {
@@ -357,7 +357,7 @@ func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
 			v.Resolved(t.Context(), app, good("one"), "")
 			test.mirror.DefaultBranch = "refs/heads/main" // app is at HEAD
 			v.SetMirror("demo", &test.mirror)
-			record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+			record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
 			if got := record.Service.Sources[0]; got.Problem != test.want || got.Snapshot == nil {
 				t.Errorf("got %+v, want the problem %v beside the snapshot", got, test.want)
 			}
@@ -389,7 +389,7 @@ func TestDeletedAndCreatedAnew(t *testing.T) {
 	if err := v.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	record, ok := v.Get(again.Key())
+	record, ok := v.Records.Get(again.Key())
 	if !ok || record.Object.Meta().UID != "another" {
 		t.Errorf("got %+v, want the new service", record)
 	}
@@ -400,7 +400,7 @@ func TestDeletedAndCreatedAnew(t *testing.T) {
 	if err := v.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if record, ok := v.Get(again.Key()); !ok || record.Object.Meta().UID != "uid-app" {
+	if record, ok := v.Records.Get(again.Key()); !ok || record.Object.Meta().UID != "uid-app" {
 		t.Errorf("got %+v, want what the restored store holds", record)
 	}
 }
@@ -410,7 +410,7 @@ func TestPresence(t *testing.T) {
 		v, l, _ := newView(t)
 		c, _ := v.Catalog.Cluster("one")
 		connected := func() bool {
-			record, _ := v.Get(c.Key())
+			record, _ := v.Records.Get(c.Key())
 			return record.Cluster.Connected
 		}
 		check := func(what string, want bool) {

@@ -38,8 +38,7 @@ type GlobalMember struct {
 
 // GlobalMembers returns the clusters that the global service of that path selects and whose paths sort
 // after a text, by path.
-func GlobalMembers(v *View, global, after string) []GlobalMember {
-	c := v.Catalog
+func GlobalMembers(c *Catalog, global, after string) []GlobalMember {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var members []GlobalMember
@@ -79,9 +78,9 @@ func conflictOf(service *catalog.Service) *catalog.Problem {
 }
 
 // globalStatus sums up the clusters of a global service.
-func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
+func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	var s GlobalStatus
-	for _, member := range GlobalMembers(v, g.Name, "") {
+	for _, member := range GlobalMembers(r.catalog, g.Name, "") {
 		s.Clusters++
 		if s.Problem == nil {
 			s.Problem = member.Problem
@@ -96,18 +95,18 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 		if member.IsHeld {
 			s.Held++
 		}
-		if v.serviceStatus(member.Service).Phase == catalog.PhaseHealthy {
+		if r.serviceStatus(member.Service).Phase == catalog.PhaseHealthy {
 			s.Healthy++
 		}
 	}
-	v.Catalog.mu.RLock()
-	defer v.Catalog.mu.RUnlock()
-	s.Forbidden = len(v.Catalog.derived.forbidden[g.Name])
-	s.HeldDigest = v.Catalog.derived.departures[g.UID].Digest(g.UID)
-	if p := heldProblemLocked(v.Catalog, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
+	r.catalog.mu.RLock()
+	defer r.catalog.mu.RUnlock()
+	s.Forbidden = len(r.catalog.derived.forbidden[g.Name])
+	s.HeldDigest = r.catalog.derived.departures[g.UID].Digest(g.UID)
+	if p := heldProblemLocked(r.catalog, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
 		s.Problem = p
 	}
-	if p := derivationProblemLocked(v.Catalog, g.Name); p != nil {
+	if p := derivationProblemLocked(r.catalog, g.Name); p != nil {
 		s.Problem = p
 	}
 	return s
@@ -116,8 +115,7 @@ func (v *View) globalStatus(g *catalog.GlobalService) GlobalStatus {
 // globalProblem returns the problem of a global service apart from its services: whether its
 // derivation is late, a person has to agree to a removal, or services of its name were written by
 // hand. It visits no service that is well.
-func globalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
-	c := v.Catalog
+func globalProblem(c *Catalog, g *catalog.GlobalService) *catalog.Problem {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if problem := derivationProblemLocked(c, g.Name); problem != nil {
@@ -161,8 +159,8 @@ func behindGlobals(c *Catalog) map[string]bool {
 
 // isOfPresentGlobal reports whether a derived service is of its global service as that is now. One whose derivation
 // fails keeps what it had.
-func isOfPresentGlobal(v *View, service *catalog.Service) bool {
-	object, ok := v.Catalog.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
+func isOfPresentGlobal(c *Catalog, service *catalog.Service) bool {
+	object, ok := c.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
 	return ok && object.Meta().ResourceVersion == service.ResourceVersion
 }
 
@@ -176,11 +174,11 @@ type DerivedConfigs interface {
 
 // SeenCluster returns the cluster of a service as the service's project knows it: see
 // [catalog.Cluster.SeenBy].
-func SeenCluster(v *View, service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
-	if cluster, ok = v.Catalog.Cluster(service.Spec.Cluster); !ok {
+func SeenCluster(c *Catalog, service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
+	if cluster, ok = c.Cluster(service.Spec.Cluster); !ok {
 		return nil, false
 	}
-	return cluster.SeenBy(v.Catalog.project(objectname.Project(service.Name)), v.Catalog.project(objectname.Project(cluster.Name))), true
+	return cluster.SeenBy(c.project(objectname.Project(service.Name)), c.project(objectname.Project(cluster.Name))), true
 }
 
 // Configs are the configurations of all services, with their secrets, which the view does not keep. It
@@ -199,7 +197,7 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if !ok || service.Derived == nil || service.UID != uid {
 		return c.Stored.Config(ctx, uid)
 	}
-	cluster, ok := SeenCluster(c.View, service)
+	cluster, ok := SeenCluster(c.View.Catalog, service)
 	if !ok {
 		return catalog.Config{}, "", &catalog.NotFoundError{Key: service.Key()}
 	}

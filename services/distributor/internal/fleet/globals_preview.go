@@ -19,9 +19,8 @@ import (
 // PreviewGlobal returns what a global service would select and derive if it were stored with the
 // other objects, for a dry run. It evaluates at most as much as a review does: beyond that the
 // problem reports it, and the counts are of the clusters until then.
-func PreviewGlobal(v *View, g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
+func PreviewGlobal(c *Catalog, g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
 	changes := &catalog.Changes{Clusters: only[*catalog.Cluster](others), Projects: only[*catalog.Project](others)}
-	c := v.Catalog
 	c.mu.RLock()
 	on := basisLocked(c)
 	c.mu.RUnlock()
@@ -53,7 +52,7 @@ func PreviewGlobal(v *View, g *catalog.GlobalService, others ...catalog.Object) 
 			continue
 		}
 		s.Clusters++
-		if service, ok := v.Catalog.Service(g.DerivedPath(cluster.Name)); ok && service.Derived == nil {
+		if service, ok := c.Service(g.DerivedPath(cluster.Name)); ok && service.Derived == nil {
 			s.Conflicts++
 			s.Problem = cmp.Or(s.Problem, conflictOf(service))
 			continue

@@ -102,19 +102,19 @@ func (a *admissions) heldVariants() map[string]catalog.ConfigVariant {
 }
 
 // hasSets reports whether the configuration of a service has layers or references that other services may share.
-func hasSets(v *View, service *catalog.Service) bool {
+func hasSets(c *Catalog, service *catalog.Service) bool {
 	if len(service.Spec.ConfigSets) > 0 || service.Spec.Config.NamesSets() {
 		return true
 	}
-	own := v.Catalog.project(objectname.Project(service.Name))
+	own := c.project(objectname.Project(service.Name))
 	return own != nil && len(own.Spec.ConfigSets) > 0
 }
 
 // mayUse reports whether the configuration of a service is made of a set, or of one of others that refer to it.
-func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
+func mayUse(c *Catalog, service *catalog.Service, sets map[string]bool) bool {
 	project := objectname.Project(service.Name)
 	var listed []string
-	if own := v.Catalog.project(project); own != nil {
+	if own := c.project(project); own != nil {
 		listed = own.Spec.ConfigSets
 	}
 	for set := range sets {
@@ -127,10 +127,10 @@ func mayUse(v *View, service *catalog.Service, sets map[string]bool) bool {
 }
 
 // referring returns a set and all sets with references that lead to it.
-func referring(v *View, set string) map[string]bool {
-	v.Catalog.mu.RLock()
-	all := maps.Clone(v.Catalog.sets.objects)
-	v.Catalog.mu.RUnlock()
+func referring(c *Catalog, set string) map[string]bool {
+	c.mu.RLock()
+	all := maps.Clone(c.sets.objects)
+	c.mu.RUnlock()
 	found := map[string]bool{set: true}
 	for next := []string{set}; len(next) > 0; next = next[1:] {
 		for name, other := range all {

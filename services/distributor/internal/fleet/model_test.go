@@ -288,7 +288,7 @@ func (m *machine) drop(t *rapid.T) {
 func (m *machine) status(t *rapid.T) {
 	for _, name := range slices.Sorted(maps.Keys(m.model.services)) {
 		s := m.model.services[name]
-		record, ok := m.view.Get(s.Key())
+		record, ok := m.view.Records.Get(s.Key())
 		entry, _ := m.model.plan(s.Spec.Cluster).Entry(name)
 		want := catalog.PhasePending
 		if slices.ContainsFunc(s.Spec.Sources, func(source catalog.Source) bool { return m.model.resolutions[source.Normal()].Problem != nil }) {

@@ -91,7 +91,7 @@ func (l *listing) query(t *rapid.T) (got, want []string) {
 		Keep:    func(o catalog.Object) bool { return filter(authz.ObjectOf(l.view.Catalog, o)) },
 	}
 	for {
-		records, more := l.view.List(q)
+		records, more := l.view.Records.List(q)
 		for _, record := range records {
 			got = append(got, record.Object.Key().Name)
 		}
@@ -174,7 +174,7 @@ func TestListingsLookAtTheirScope(t *testing.T) {
 		looks := 0
 		test.query.Kind, test.query.Limit = catalog.KindService, 1
 		test.query.Keep = func(catalog.Object) bool { looks++; return false }
-		if v.List(test.query); looks != test.looks {
+		if v.Records.List(test.query); looks != test.looks {
 			t.Errorf("%s: looked at %d services, want %d", name, looks, test.looks)
 		}
 	}

@@ -31,7 +31,11 @@ func New(p Params) *View {
 		sharing:     newSharing(),
 	}
 	c.specFor, v.reading = admitted.specFor, newReading(v)
-	v.Tallies.isHealthy = func(service *catalog.Service) bool { return v.serviceStatus(service).Phase == catalog.PhaseHealthy }
+	v.Records = &Records{
+		catalog: c, presence: v.Presence, tallies: v.Tallies, bundleBooks: v.BundleBooks, sources: sources,
+		plans: v.plans, reports: reported, reading: v.reading, admitted: admitted,
+	}
+	v.Tallies.isHealthy = v.Records.isHealthy
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }

@@ -56,7 +56,7 @@ func seenOf(object catalog.Object) notify.Seen {
 }
 
 func (o Observations) service(service *catalog.Service) notify.Seen {
-	seen, status := seenOf(service), o.View.serviceStatus(service)
+	seen, status := seenOf(service), o.View.Records.serviceStatus(service)
 	seen.Class = classOf(status.Phase)
 	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.LocalName()), objectname.Display(service.Spec.Cluster)
 	if cluster, ok := o.View.Catalog.Cluster(service.Spec.Cluster); ok {

@@ -53,7 +53,7 @@ func TestOverviewsTouchNoPlan(t *testing.T) {
 	if keys, lagged := people.Take(); !slices.Equal(keys, []catalog.Key{key}) || lagged {
 		t.Errorf("got changes of %v, want of the cluster, once", keys)
 	}
-	record, _ := v.Get(key)
+	record, _ := v.Records.Get(key)
 	if diff := cmp.Diff(catalog.ClusterOverview{Pods: &catalog.PodsOverview{Running: 99}}, record.Cluster.Report.Overview); diff != "" {
 		t.Errorf("overview differs (-want +got):\n%s", diff)
 	}

@@ -48,7 +48,7 @@ func reported(t *testing.T, v *derivedView, cluster string) (catalog.Phase, *cat
 	if !ok {
 		t.Fatalf("there is no web in %s", cluster)
 	}
-	status := v.Describe(service).Service
+	status := v.Records.Describe(service).Service
 	if status.Report == nil {
 		return "none", status.Problem
 	}

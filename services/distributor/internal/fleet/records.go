@@ -30,9 +30,22 @@ type Record struct {
 	Global GlobalStatus
 }
 
+// Records describes objects: each with the status that the parts of the view make together, which
+// may be a moment older in one of them. It has no lock of its own, and is safe for concurrent use.
+type Records struct {
+	catalog     *Catalog
+	presence    *Presence
+	tallies     *Tallies
+	bundleBooks *BundleBooks
+	sources     *sourceStates
+	plans       *planBook
+	reports     *reports
+	reading     *reading
+	admitted    *admissions
+}
+
 // ServicesNamed returns the services of a local name, by cluster.
-func ServicesNamed(v *View, local string) []*catalog.Service {
-	c := v.Catalog
+func ServicesNamed(c *Catalog, local string) []*catalog.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
@@ -40,77 +53,82 @@ func ServicesNamed(v *View, local string) []*catalog.Service {
 
 // Withheld returns why a service is withheld from its cluster's agent, or nil if the agent can carry
 // it out.
-func (v *View) Withheld(service *catalog.Service) *catalog.Problem {
-	f := serviceFacts{service: service, agent: v.agentOf(service), spec: service.Spec}
+func (r *Records) Withheld(service *catalog.Service) *catalog.Problem {
+	f := serviceFacts{service: service, agent: r.agentOf(service), spec: service.Spec}
 	problem, _ := f.agentProblem()
 	return problem
 }
 
 // agentOf returns the agent of the service's cluster.
-func (v *View) agentOf(service *catalog.Service) catalog.Agent {
-	if cluster, ok := v.Catalog.Cluster(service.Spec.Cluster); ok {
+func (r *Records) agentOf(service *catalog.Service) catalog.Agent {
+	if cluster, ok := r.catalog.Cluster(service.Spec.Cluster); ok {
 		return cluster.Agent
 	}
 	return catalog.Agent{}
 }
 
-func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
+func (r *Records) serviceStatus(service *catalog.Service) ServiceStatus {
 	f := serviceFacts{
-		service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service),
-		spec: v.admitted.specFor(service), isSpecHeld: v.admitted.isHeld(service),
-		configured: v.admitted.withConfig(service, v.admitted.of(service.UID)),
+		service: service, agent: r.agentOf(service), entry: r.plans.entry(service), report: r.reports.of(service),
+		spec: r.admitted.specFor(service), isSpecHeld: r.admitted.isHeld(service),
+		configured: r.admitted.withConfig(service, r.admitted.of(service.UID)),
 	}
-	f.isUnread = f.report.Report == nil && v.reading.lacks(service)
-	f.sources, f.mirrors = v.sources.of(service)
+	f.isUnread = f.report.Report == nil && r.reading.lacks(service)
+	f.sources, f.mirrors = r.sources.of(service)
 	status := f.status()
-	status.Hold = Rollouts{v}.hold(service, f.entry)
+	status.Hold = r.hold(service, f.entry)
 	return status
 }
 
-func recordOfCluster(v *View, cluster *catalog.Cluster) Record {
-	return Record{Object: cluster, Cluster: v.clusterStatus(cluster)}
+func recordOfCluster(r *Records, cluster *catalog.Cluster) Record {
+	return Record{Object: cluster, Cluster: r.clusterStatus(cluster)}
 }
 
-func recordOfRepository(v *View, repository *catalog.Repository) Record {
+func recordOfRepository(all *Records, repository *catalog.Repository) Record {
 	r := Record{Object: repository}
-	if mirror, ok := v.sources.mirror(repository.Name); ok {
+	if mirror, ok := all.sources.mirror(repository.Name); ok {
 		r.Mirror = &mirror
 	}
 	return r
 }
 
-func recordOfService(v *View, service *catalog.Service) Record {
-	r := Record{Object: service, Service: v.serviceStatus(service)}
+func recordOfService(all *Records, service *catalog.Service) Record {
+	r := Record{Object: service, Service: all.serviceStatus(service)}
 	if hold := r.Service.Hold; hold != nil && hold.IsNewcomer {
-		hold.WaitsFor = Rollouts{v}.waitsFor(service, hold.Policy)
+		hold.WaitsFor = all.waitsFor(service, hold.Policy)
 	}
 	return r
 }
 
-func recordOfGlobal(v *View, global *catalog.GlobalService) Record {
-	return Record{Object: global, Global: v.globalStatus(global)}
+func recordOfGlobal(r *Records, global *catalog.GlobalService) Record {
+	return Record{Object: global, Global: r.globalStatus(global)}
 }
 
-func recordOfBinding(v *View, binding *catalog.AccessBinding) Record {
-	return Record{Object: binding, Binding: bindingStatus(v.Catalog, binding)}
+func recordOfBinding(r *Records, binding *catalog.AccessBinding) Record {
+	return Record{Object: binding, Binding: bindingStatus(r.catalog, binding)}
 }
 
-func recordOfProject(v *View, project *catalog.Project) Record {
-	return Record{Object: project, Project: v.Catalog.ProjectTotals(project.Name), Bundles: v.BundleBooks.BundleUse(project.Name)}
+func recordOfProject(r *Records, project *catalog.Project) Record {
+	return Record{Object: project, Project: r.catalog.ProjectTotals(project.Name), Bundles: r.bundleBooks.BundleUse(project.Name)}
 }
 
-func recordOfProvider(v *View, provider *catalog.IdentityProvider) Record {
-	return Record{Object: provider, Provider: v.Catalog.providerStatus(provider)}
+func recordOfProvider(r *Records, provider *catalog.IdentityProvider) Record {
+	return Record{Object: provider, Provider: r.catalog.providerStatus(provider)}
 }
 
-func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
+// isHealthy reports whether a service is healthy.
+func (r *Records) isHealthy(service *catalog.Service) bool {
+	return r.serviceStatus(service).Phase == catalog.PhaseHealthy
+}
+
+func (r *Records) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
 	s := ClusterStatus{
 		Enrolled:    cluster.Agent.Enrolled(),
 		Report:      cluster.Agent.Report,
 		PlanVersion: cluster.Agent.PlanVersion,
 	}
-	s.Connected, s.LastSeenAt = v.Presence.presenceOf(cluster)
-	for _, tally := range v.Tallies.TalliesOf(cluster.Name) {
+	s.Connected, s.LastSeenAt = r.presence.presenceOf(cluster)
+	for _, tally := range r.tallies.TalliesOf(cluster.Name) {
 		s.Services += tally.Total
 		s.ServicesHealthy += tally.Healthy
 	}

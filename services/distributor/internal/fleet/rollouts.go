@@ -30,7 +30,7 @@ func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
 
 // ClusterOf implements drive.Fleet.
 func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
-	cluster, _ := SeenCluster(r.View, service)
+	cluster, _ := SeenCluster(r.View.Catalog, service)
 	return cluster
 }
 
@@ -48,7 +48,7 @@ func (r Rollouts) Revision() int64 { return r.View.Catalog.Revision() }
 func (r Rollouts) Behind() func(*catalog.Service) bool {
 	behind := behindGlobals(r.View.Catalog)
 	return func(service *catalog.Service) bool {
-		return service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(r.View, service))
+		return service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(r.View.Catalog, service))
 	}
 }
 
@@ -167,7 +167,7 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.
 	own := service.Spec.Wanted()
 	seen := drive.Seen{
 		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
-		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v, service),
+		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v.Catalog, service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.Catalog.AgentLimits(service.Name),
 	}
 	seen.ConfigDigest = v.admitted.withConfig(service, seen.Held).ConfigDigest
@@ -192,9 +192,8 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.
 
 // hold returns why a service, whose entry in its cluster's plan is given, has another release than
 // its spec and its sources make. Nil: it has that one.
-func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
-	v := r.View
-	known := v.admitted.of(service.UID)
+func (r *Records) hold(service *catalog.Service, entry plan.Entry) *Hold {
+	known := r.admitted.of(service.UID)
 	if known == nil {
 		return r.holdNewcomer(service, entry)
 	}
@@ -202,19 +201,19 @@ func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
 		return &Hold{Admission: known}
 	}
 	hold := &Hold{Admission: known}
-	if v.admitted.isSpecHeld(service) {
-		hold.Own = v.admitted.staged.of(service.Spec)
+	if r.admitted.isSpecHeld(service) {
+		hold.Own = r.admitted.staged.of(service.Spec)
 	}
 	hold.IsConfigHeld = isConfigHeld(service, known)
 	isHeld := hold.Own != nil || hold.IsConfigHeld
-	for _, source := range v.admitted.specFor(service).Sources {
-		live, held := v.Resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
+	for _, source := range r.admitted.specFor(service).Sources {
+		live, held := r.sources.resolution(source.Normal()).Snapshot, snapshotIn(known.Content, source.Normal())
 		isHeld = isHeld || held != nil && live != nil && live.Digest != held.Digest
 	}
 	if !isHeld {
 		return nil
 	}
-	if policy := policyOf(v.Catalog, service); policy != nil {
+	if policy := policyOf(r.catalog, service); policy != nil {
 		hold.Policy = policy.Name
 	}
 	return hold
@@ -222,12 +221,12 @@ func (r Rollouts) hold(service *catalog.Service, entry plan.Entry) *Hold {
 
 // holdNewcomer returns the hold of a service that is planned with nothing because a policy covers it and has not
 // taken it over. Nil: it waits for something else, or for nothing.
-func (r Rollouts) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold {
-	isUnknown := func(source catalog.Source) bool { return r.View.Resolution(source.Normal()).Snapshot == nil }
+func (r *Records) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold {
+	isUnknown := func(source catalog.Source) bool { return r.sources.resolution(source.Normal()).Snapshot == nil }
 	if len(entry.Bundles) > 0 || service.ConfigWaits || len(service.Spec.Sources) == 0 || slices.ContainsFunc(service.Spec.Sources, isUnknown) {
 		return nil
 	}
-	policy := policyOf(r.View.Catalog, service)
+	policy := policyOf(r.catalog, service)
 	if policy == nil {
 		return nil
 	}
@@ -235,11 +234,11 @@ func (r Rollouts) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold
 }
 
 // waitsFor names what a service waits for that a policy has not taken over.
-func (r Rollouts) waitsFor(service *catalog.Service, policy string) string {
-	v, name := r.View, objectname.Display(policy)
+func (r *Records) waitsFor(service *catalog.Service, policy string) string {
+	name := objectname.Display(policy)
 	if from := service.Derived; from != nil {
-		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && v.admitted.isHeld(m.Service) }
-		if isBehind(v.Catalog, from.Global) || slices.ContainsFunc(GlobalMembers(v, from.Global, ""), isBefore) {
+		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && r.admitted.isHeld(m.Service) }
+		if isBehind(r.catalog, from.Global) || slices.ContainsFunc(GlobalMembers(r.catalog, from.Global, ""), isBefore) {
 			return fmt.Sprintf("it waits until rolloutpolicy %s has brought the present template of global service %s to the services that had an earlier one",
 				name, objectname.Display(from.Global))
 		}

@@ -22,8 +22,7 @@ func (c *Catalog) Session(id string) (catalog.Session, bool) {
 }
 
 // LiveSessions counts the sessions that people use, by their clients.
-func LiveSessions(v *View) map[catalog.SessionClient]int {
-	c := v.Catalog
+func LiveSessions(c *Catalog) map[catalog.SessionClient]int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, live := catalog.Now(), map[catalog.SessionClient]int{}

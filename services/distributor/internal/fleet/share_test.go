@@ -48,7 +48,7 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	}
 	got, reports := make([]*catalog.Service, 2), make([]*catalog.ServiceReport, 2)
 	for i, name := range []string{"a", "b"} {
-		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: name})
+		record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: name})
 		got[i], _ = record.Object.(*catalog.Service)
 		reports[i] = record.Service.Report
 		if diff := cmp.Diff(want.Services[i], got[i]); diff != "" {
@@ -93,7 +93,7 @@ func TestReportsComeBackWhole(t *testing.T) {
 		if err := v.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+		record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
 		if !reflect.DeepEqual(record.Service.Report, want) {
 			t.Errorf("%s: (-want +got):\n%s", name, cmp.Diff(want, record.Service.Report))
 		}
@@ -150,7 +150,7 @@ func TestReportsShareWhatTheySay(t *testing.T) {
 	}
 	warnings := map[*string]bool{}
 	for i, name := range []string{"app", "other"} {
-		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: name})
+		record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: name})
 		if diff := cmp.Diff(of(name, i+1).Report, record.Service.Report); diff != "" {
 			t.Errorf("report of %s (-want +got):\n%s", name, diff)
 		}

@@ -76,7 +76,7 @@ func TestTalliesAreTheCount(t *testing.T) {
 			"": func(t *rapid.T) {
 				for _, cluster := range []string{"c0", "c1"} {
 					want, got := map[fleet.Tally]fleet.Tally{}, map[fleet.Tally]fleet.Tally{}
-					records, _ := v.List(fleet.Query{Kind: catalog.KindService, Cluster: cluster, Limit: 10})
+					records, _ := v.Records.List(fleet.Query{Kind: catalog.KindService, Cluster: cluster, Limit: 10})
 					for _, r := range records {
 						s, _ := v.Catalog.Service(r.Object.Meta().Name)
 						place := fleet.Tally{Project: objectname.Project(s.Name), Namespace: s.Spec.Wanted().NamespaceOrDefault()}

@@ -59,12 +59,12 @@ func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
 	return authz.NewRightsOfAll(c, func(user string) bool { return users[user] }, rule.Spec.Groups, bindings, catalog.Now())
 }
 
-// admitWorkload returns the user of a trust rule with the groups that the rule gives now. ok is false
+// admit returns the user of a trust rule with the groups that the rule gives now. ok is false
 // if the rule was deleted, or changed since it gave the token. It looks twice.
-func (v *View) admitWorkload(ctx context.Context, id identity.Identity) (current Person, ok bool) {
-	return LookTwice(ctx, v, func() (Person, bool) {
+func (r TrustRules) admit(ctx context.Context, id identity.Identity) (current Person, ok bool) {
+	return LookTwice(ctx, r.View, func() (Person, bool) {
 		name, isUser := catalog.RuleOfUser(id.Name)
-		rule, ok := TrustRules{View: v}.TrustRule(name)
+		rule, ok := r.TrustRule(name)
 		if !isUser || !ok || rule.Credential() != id.Credential || id.UID != "" {
 			return Person{}, false
 		}

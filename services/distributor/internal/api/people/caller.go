@@ -266,7 +266,7 @@ func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
 func (c *caller) only(key catalog.Key) (_ catalog.Key, ok bool, err error) {
 	var found []string
 	sees := c.visible(catalog.VerbGet)
-	for _, service := range fleet.ServicesNamed(c.view, key.Name) {
+	for _, service := range fleet.ServicesNamed(c.view.Catalog, key.Name) {
 		if !sees(service) && !c.allows(service) {
 			continue
 		}

@@ -40,7 +40,7 @@ func (g *Globals) ListGlobalServiceMembers(
 	}
 	view, res := g.people.d.View, &fleetv1.ListGlobalServiceMembersResponse{}
 	last := ""
-	for _, member := range fleet.GlobalMembers(view, record.Object.Key().Name, after) {
+	for _, member := range fleet.GlobalMembers(view.Catalog, record.Object.Key().Name, after) {
 		if !c.sees(member.Service) {
 			continue
 		}
@@ -48,7 +48,7 @@ func (g *Globals) ListGlobalServiceMembers(
 			res.NextPageToken = pageToken(last)
 			break
 		}
-		derived := c.shown(view.Describe(member.Service))
+		derived := c.shown(view.Records.Describe(member.Service))
 		service := codec.MessageOf[*fleetv1.Service](&derived)
 		res.Members = append(res.Members, codec.GlobalMember(member, objectname.Project(record.Object.Key().Name), service))
 		last = member.Cluster

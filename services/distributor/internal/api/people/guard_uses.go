@@ -81,7 +81,7 @@ func (e editing) refusedUse(use catalog.Use) error {
 	if use.Key.Kind == catalog.KindConfigBackend {
 		return e.caller.rights.Denied(use.Permission(), catalog.Key{Kind: catalog.KindProject, Name: use.Project})
 	}
-	if record, ok := e.caller.view.Get(use.Key); ok && e.caller.sees(record.Object) {
+	if record, ok := e.caller.view.Records.Get(use.Key); ok && e.caller.sees(record.Object) {
 		return e.caller.rights.Denied(use.Permission(), use.Key)
 	}
 	return &catalog.ReferenceError{Key: use.Key, Path: use.Field}

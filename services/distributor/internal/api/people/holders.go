@@ -230,7 +230,7 @@ func (s *Service) present(cluster string) (*journal.Past, error) {
 		if query.Kind == catalog.KindCluster {
 			query.Keep = func(object catalog.Object) bool { return object.Key().Name == cluster }
 		}
-		records, _ := s.d.View.List(query)
+		records, _ := s.d.View.Records.List(query)
 		for _, record := range records {
 			document, err := Describe(record.Object)
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 // answer of nil.
 type kind struct {
 	// warn returns what a person should know of an object that was applied with others. Nil: nothing.
-	warn func(v *fleet.View, object catalog.Object, applied []catalog.Object) []string
+	warn func(c *fleet.Catalog, object catalog.Object, applied []catalog.Object) []string
 	// isViewed is true for kinds of which there are so many objects that the views of queries are kept.
 	isViewed bool
 	// addTo adds to the row of an object what rows of the kind have alone. Nil: nothing.
@@ -37,10 +37,10 @@ var kinds = map[catalog.Kind]kind{
 }
 
 // warning makes a function about one kind of objects a function about any. It is called with none of another kind.
-func warning[O catalog.Object](warn func(*fleet.View, O, []catalog.Object) []string) func(*fleet.View, catalog.Object, []catalog.Object) []string {
-	return func(v *fleet.View, object catalog.Object, applied []catalog.Object) []string {
+func warning[O catalog.Object](warn func(*fleet.Catalog, O, []catalog.Object) []string) func(*fleet.Catalog, catalog.Object, []catalog.Object) []string {
+	return func(c *fleet.Catalog, object catalog.Object, applied []catalog.Object) []string {
 		o, _ := object.(O)
-		return warn(v, o, applied)
+		return warn(c, o, applied)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if !ok {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: stored.Spec.Cluster})
 	}
-	if problem := s.d.View.Withheld(stored); problem != nil {
+	if problem := s.d.View.Records.Withheld(stored); problem != nil {
 		return nil, rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason(problem.Reason), problem.Message)
 	}
 	named, err := objectname.Parse("repository", req.GetRepository(), objectname.Project(stored.Name))

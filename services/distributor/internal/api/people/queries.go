@@ -103,7 +103,7 @@ func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Resu
 	}
 	records := make([]fleet.Record, len(result.Rows))
 	for i, row := range result.Rows {
-		records[i] = c.shown(c.view.Describe(row.Object))
+		records[i] = c.shown(c.view.Records.Describe(row.Object))
 	}
 	documents, err := s.People.documents(ctx, records)
 	for i := range documents {
@@ -410,7 +410,7 @@ func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
 		rows[i] = rowMessage(row)
 		rows[i].Can = c.can(row.Object)
 		if cluster, ok := row.Object.(*catalog.Cluster); ok {
-			record := c.shown(c.view.Describe(cluster))
+			record := c.shown(c.view.Records.Describe(cluster))
 			rows[i].Total, rows[i].Healthy = int32(record.Cluster.Services), int32(record.Cluster.ServicesHealthy)
 		}
 	}

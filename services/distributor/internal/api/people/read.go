@@ -102,7 +102,7 @@ func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.R
 		if !ok {
 			return fleet.Record{}, false
 		}
-		record, ok := s.d.View.Get(one)
+		record, ok := s.d.View.Records.Get(one)
 		return record, ok && (c.allows(record.Object) || c.sees(record.Object))
 	})
 	switch {
@@ -186,7 +186,7 @@ func (s *Service) page(q fleet.Query, page *typev1.Page) ([]fleet.Record, string
 	if q.After, q.Limit, err = pageOf(page); err != nil {
 		return nil, "", err
 	}
-	records, more := s.d.View.List(q)
+	records, more := s.d.View.Records.List(q)
 	if !more {
 		return records, "", nil
 	}

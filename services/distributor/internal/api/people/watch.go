@@ -326,7 +326,7 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 		if w.shown != nil {
 			w.shown[key] = struct{}{}
 		}
-		record := w.caller.shown(w.service.d.View.Describe(object))
+		record := w.caller.shown(w.service.d.View.Records.Describe(object))
 		return w.send(&fleetv1.WatchResponse{Document: fleetdoc.Of(codec.Show(&record))})
 	}
 	if _, isShown := w.shown[key]; !isShown && w.shown != nil {

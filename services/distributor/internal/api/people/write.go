@@ -49,9 +49,9 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	res := &fleetv1.ApplyResponse{Outcomes: make([]*fleetv1.ApplyOutcome, len(outcomes))}
 	all := wire.Each(outcomes, func(o catalog.Outcome) catalog.Object { return o.Object })
 	for i, outcome := range outcomes {
-		record := s.d.View.Describe(outcome.Object)
+		record := s.d.View.Records.Describe(outcome.Object)
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
-			record.Global = fleet.PreviewGlobal(s.d.View, global, all...)
+			record.Global = fleet.PreviewGlobal(s.d.View.Catalog, global, all...)
 		}
 		record = c.shown(record)
 		message := codec.Show(&record)
@@ -63,7 +63,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warning)
 		}
 		if warn := kinds[outcome.Object.Key().Kind].warn; warn != nil {
-			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warn(s.d.View, outcome.Object, all)...)
+			res.Outcomes[i].Warnings = append(res.Outcomes[i].Warnings, warn(s.d.View.Catalog, outcome.Object, all)...)
 		}
 	}
 	return res, nil
@@ -84,12 +84,12 @@ func inMode(editor *catalog.Editor, mode fleetv1.ApplyMode) (*catalog.Editor, er
 
 // missingOf returns a warning for each project and cluster that a binding names and that neither exists nor is among
 // the applied objects: most often it is misspelt. They may come later, so the binding is stored.
-func missingOf(v *fleet.View, binding *catalog.AccessBinding, applied []catalog.Object) (warnings []string) {
+func missingOf(c *fleet.Catalog, binding *catalog.AccessBinding, applied []catalog.Object) (warnings []string) {
 	warn := func(kind catalog.Kind, names []string) {
 		for _, name := range names {
 			key := catalog.Key{Kind: kind, Name: name}
 			isApplied := slices.ContainsFunc(applied, func(o catalog.Object) bool { return o.Key() == key })
-			if _, ok := v.Catalog.Object(key); !ok && !isApplied {
+			if _, ok := c.Object(key); !ok && !isApplied {
 				warnings = append(warnings, fmt.Sprintf("%s does not exist; the binding gives nothing there until it does", key))
 			}
 		}
@@ -162,7 +162,7 @@ func (c *caller) withoutUnseen(err error) error {
 		return err
 	}
 	seen := slices.DeleteFunc(slices.Clone(used.By), func(key catalog.Key) bool {
-		record, ok := c.view.Get(key)
+		record, ok := c.view.Records.Get(key)
 		return !ok || !c.sees(record.Object)
 	})
 	return &catalog.InUseError{Key: used.Key, By: seen}
