@@ -26,7 +26,7 @@ type Access struct {
 // Rights returns what a person may do now.
 func (c *Catalog) Rights(p Person) *authz.Rights {
 	c.mu.RLock()
-	bindings := c.bindings.of(p.id.Name, p.id.Groups)
+	bindings := c.contents.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
 	return c.rightsBy(p, bindings)
 }
@@ -46,8 +46,8 @@ func (c *Catalog) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.R
 // the cluster was created.
 func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 	c.mu.RLock()
-	access.Cluster, ok = c.clusters.objects[cluster]
-	bindings := c.bindings.of(p.id.Name, p.id.Groups)
+	access.Cluster, ok = c.contents.clusters.objects[cluster]
+	bindings := c.contents.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
 	access.Rights = c.rightsBy(p, bindings)
 	if !ok {
@@ -63,8 +63,8 @@ func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 // has no rights, which belong to one person.
 func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	c.mu.RLock()
-	access.Cluster, ok = c.clusters.objects[cluster]
-	bindings := c.accessBindings.all()
+	access.Cluster, ok = c.contents.clusters.objects[cluster]
+	bindings := c.contents.accessBindings.all()
 	c.mu.RUnlock()
 	if !ok {
 		return Access{}, false
@@ -100,7 +100,7 @@ func (c *Catalog) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 	if spec, ok := catalog.BuiltinRole(name); ok {
 		return spec, true
 	}
-	role, ok := named(c, c.roles, string(name))
+	role, ok := named(c, c.contents.roles, string(name))
 	if !ok {
 		return catalog.RoleSpec{}, false
 	}
@@ -118,7 +118,7 @@ func bindingStatus(c *Catalog, binding *catalog.AccessBinding) BindingStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := BindingStatus{Expired: binding.Expired(catalog.Now())}
-	for _, cluster := range c.clusters.objects {
+	for _, cluster := range c.contents.clusters.objects {
 		if binding.Spec.Reaches(&cluster.Metadata) {
 			s.Clusters++
 		}

@@ -212,14 +212,14 @@ func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snaps
 func hasPolicies(c *Catalog) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.policies.objects) > 0
+	return len(c.contents.policies.objects) > 0
 }
 
 // policies returns the rollout policies, by precedence.
 func policies(c *Catalog) []*catalog.RolloutPolicy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	all := c.policies.unsorted()
+	all := c.contents.policies.unsorted()
 	slices.SortFunc(all, catalog.ComparePolicies)
 	return all
 }

@@ -14,5 +14,5 @@ func (b ConfigBackends) ConfigBackends() []*catalog.ConfigBackend {
 	c := b.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.backends.all()
+	return c.contents.backends.all()
 }

@@ -159,22 +159,22 @@ func (t *touched) isEmpty() bool {
 // newBatch returns what a batch of changes means for derived services, with nothing decided yet.
 func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 	c.mu.RLock()
-	t := touchedLocked(c, changes)
+	t := touchedLocked(c.contents, changes)
 	if t.isEmpty() {
 		c.mu.RUnlock()
 		return &batch{}
 	}
-	b := &batch{basis: basisLocked(c), works: map[string]*work{}}
+	b := &batch{basis: basisLocked(c.contents), works: map[string]*work{}}
 	if len(t.projects)+len(t.sets) > 0 {
 		b.version++
 	}
 	b.apply(changes)
 	for path, global := range b.globals {
-		_, hasJob := c.derived.jobs[path]
-		_, isLate := c.derived.late[path]
-		b.works[path] = &work{global: global, compiled: c.derived.globals[path], isDeriver: hasJob || isLate}
+		_, hasJob := c.contents.derived.jobs[path]
+		_, isLate := c.contents.derived.late[path]
+		b.works[path] = &work{global: global, compiled: c.contents.derived.globals[path], isDeriver: hasJob || isLate}
 	}
-	markVariantsLocked(c, b.works, t)
+	markVariantsLocked(c.contents, b.works, t)
 	c.mu.RUnlock()
 	b.mark(t)
 	b.markConfigs(t)
@@ -183,7 +183,7 @@ func newBatch(c *Catalog, changes *catalog.Changes) *batch {
 }
 
 // touchedLocked returns the objects of a batch that matter for derived services.
-func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
+func touchedLocked(c *contents, changes *catalog.Changes) touched {
 	t := touched{
 		projects: map[string]*catalog.Project{}, sets: map[string]struct{}{}, variants: map[string]bool{}, variantGlobals: map[string]bool{},
 	}
@@ -211,33 +211,33 @@ func touchedLocked(c *Catalog, changes *catalog.Changes) touched {
 }
 
 // touchProject notes the project as it is before the batch.
-func touchProject(c *Catalog, project *catalog.Project, _ bool, t *touched) {
+func touchProject(c *contents, project *catalog.Project, _ bool, t *touched) {
 	t.projects[project.Name] = c.projects.objects[project.Name]
 }
 
 // touchCluster notes a cluster that is new, or of which expressions may see a difference. Services
 // of a former one end with it.
-func touchCluster(c *Catalog, next *catalog.Cluster, isGone bool, t *touched) {
+func touchCluster(c *contents, next *catalog.Cluster, isGone bool, t *touched) {
 	last := c.clusters.objects[next.Name]
 	if !isGone && (last == nil || last.UID != next.UID || factsDiffer(last, next)) {
 		t.clusters = append(t.clusters, next.Name)
 	}
 }
 
-func touchService(_ *Catalog, service *catalog.Service, _ bool, t *touched) {
+func touchService(_ *contents, service *catalog.Service, _ bool, t *touched) {
 	t.services = append(t.services, service.Name)
 }
 
-func touchSet(_ *Catalog, set *catalog.ConfigSet, _ bool, t *touched) { t.sets[set.Name] = struct{}{} }
+func touchSet(_ *contents, set *catalog.ConfigSet, _ bool, t *touched) { t.sets[set.Name] = struct{}{} }
 
-func touchGlobal(_ *Catalog, global *catalog.GlobalService, isGone bool, t *touched) {
+func touchGlobal(_ *contents, global *catalog.GlobalService, isGone bool, t *touched) {
 	if !isGone {
 		t.globals = append(t.globals, global.Name)
 	}
 }
 
 // markVariantsLocked adds to each work the clusters whose services have a variant that is another one now.
-func markVariantsLocked(c *Catalog, works map[string]*work, t touched) {
+func markVariantsLocked(c *contents, works map[string]*work, t touched) {
 	for path, w := range works {
 		if !t.variantGlobals[w.global.UID] {
 			continue
@@ -257,7 +257,7 @@ func factsDiffer(a, b *catalog.Cluster) bool {
 }
 
 // basisLocked returns the present state.
-func basisLocked(c *Catalog) basis {
+func basisLocked(c *contents) basis {
 	return basis{
 		clusters: maps.Clone(c.clusters.objects), projects: maps.Clone(c.projects.objects), globals: maps.Clone(c.globals.objects),
 		departures: maps.Clone(c.derived.departures), seen: factsBook{}, sets: maps.Clone(c.sets.objects), version: c.derived.version,
@@ -522,11 +522,11 @@ func (s factsBook) of(key factsKey, wanted factsOfCluster) *derive.Cluster {
 
 // putBatchLocked applies the verdicts of a batch, and leaves the rest to the deriver. isFirst is true if this
 // replica knew nothing of the catalog before.
-func putBatchLocked(c *Catalog, b *batch, isFirst bool, s *changeSet) {
+func putBatchLocked(c *contents, b *batch, isFirst bool, s *changeSet) {
 	d := c.derived
 	d.version = max(d.version, b.version)
 	for path, w := range b.works {
-		isUnknown := isFirst || isUnknownLocked(c, path)
+		isUnknown := isFirst || isUnknownLocked(c.derived, path)
 		if w.isNew {
 			delete(d.jobs, path)
 			delete(d.late, path)
@@ -553,5 +553,5 @@ func putBatchLocked(c *Catalog, b *batch, isFirst bool, s *changeSet) {
 		}
 		j.join(w.scope)
 	}
-	settleFirstLocked(c)
+	settleFirstLocked(c.derived)
 }

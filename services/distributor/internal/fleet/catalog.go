@@ -22,9 +22,15 @@ import (
 // created. It is safe for concurrent use. Returned values are shared and must not be changed.
 type Catalog struct {
 	mu       sync.RWMutex
-	revision int64
+	contents *contents // mu guards them
+}
+
+// contents are what the copy holds. The lock of Catalog guards them: every function that takes them
+// is called with it.
+type contents struct {
 	shelves
 
+	revision int64
 	services *plan.Index
 	bindings *bindingIndex
 	// held counts the objects of each project.
@@ -37,23 +43,23 @@ type Catalog struct {
 	labelChanges uint64
 	// derived are the services that global services stand for.
 	derived *derivations
-	// specFor returns the spec that a service is planned with. It takes no lock that comes before mu.
+	// specFor returns the spec that a service is planned with. It takes no lock that comes before the catalog's.
 	specFor func(*catalog.Service) catalog.ServiceSpec
 }
 
 func newCatalog() *Catalog {
 	services := plan.NewIndex()
-	c := &Catalog{
+	c := &contents{
 		shelves: newShelves(services), services: services, bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, derived: newDerivations(),
 		specFor: func(service *catalog.Service) catalog.ServiceSpec { return service.Spec },
 	}
 	c.addDefaultLocked()
-	return c
+	return &Catalog{contents: c}
 }
 
 // addDefaultLocked adds the project default unless the store holds one, which a person has edited.
-func (c *Catalog) addDefaultLocked() {
+func (c *contents) addDefaultLocked() {
 	if standing := catalog.DefaultProject(); c.projects.objects[standing.Name] == nil {
 		c.projects.objects[standing.Name] = standing
 		c.projects.names.add(standing.Name)
@@ -64,7 +70,7 @@ func (c *Catalog) addDefaultLocked() {
 func (c *Catalog) Revision() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.revision
+	return c.contents.revision
 }
 
 // LabelChanges returns a number that grows whenever a cluster is given other labels, which bindings may
@@ -72,7 +78,7 @@ func (c *Catalog) Revision() int64 {
 func (c *Catalog) LabelChanges() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.labelChanges
+	return c.contents.labelChanges
 }
 
 // merge applies a batch of changes to the copy, with what they mean for derived services, and returns what
@@ -82,26 +88,26 @@ func (c *Catalog) merge(changes catalog.Changes, derived *batch, isFirst bool) *
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, stone := range changes.Deleted {
-		c.removeLocked(stone, s)
+		c.contents.removeLocked(stone, s)
 	}
-	c.addDefaultLocked()
-	for _, kind := range c.inOrder {
-		kind.putLocked(c, &changes, s)
+	c.contents.addDefaultLocked()
+	for _, kind := range c.contents.inOrder {
+		kind.putLocked(c.contents, &changes, s)
 	}
-	c.derived.variants.put(changes.Variants)
-	requestLocked(c, changes.Requests, s)
-	putBatchLocked(c, derived, isFirst, s)
+	c.contents.derived.variants.put(changes.Variants)
+	requestLocked(c.contents, changes.Requests, s)
+	putBatchLocked(c.contents, derived, isFirst, s)
 	for _, token := range changes.Tokens {
-		c.tokens[token.ID] = token
+		c.contents.tokens[token.ID] = token
 	}
-	c.putSessionsLocked(changes.Sessions)
-	c.revision = changes.Revision
+	c.contents.putSessionsLocked(changes.Sessions)
+	c.contents.revision = changes.Revision
 	return s
 }
 
 // putSessionsLocked adds sessions. Sessions that ended by their time leave no tombstones, so they
 // are forgotten here.
-func (c *Catalog) putSessionsLocked(sessions []catalog.Session) {
+func (c *contents) putSessionsLocked(sessions []catalog.Session) {
 	if len(sessions) == 0 {
 		return
 	}
@@ -115,7 +121,7 @@ func (c *Catalog) putSessionsLocked(sessions []catalog.Session) {
 }
 
 // removeLocked removes what a tombstone is of.
-func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
+func (c *contents) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	switch key := stone.Key; key.Kind { // tokens and sessions are not objects
 	case catalog.KindToken:
 		delete(c.tokens, key.Name)
@@ -133,16 +139,16 @@ func (c *Catalog) tombstones() []catalog.Tombstone {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var all []catalog.Tombstone
-	for _, kind := range c.inOrder {
+	for _, kind := range c.contents.inOrder {
 		for _, name := range kind.sorted().all() {
 			object := kind.get(name)
 			all = append(all, catalog.Tombstone{Key: object.Key(), UID: object.Meta().UID})
 		}
 	}
-	for id := range c.tokens {
+	for id := range c.contents.tokens {
 		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
 	}
-	for id := range c.sessions {
+	for id := range c.contents.sessions {
 		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindSession, Name: id}})
 	}
 	return all
@@ -156,7 +162,7 @@ func (c *Catalog) find(key catalog.Key) catalog.Object {
 
 // findAt returns the object of that name, or nil, and the index of its kind in catalog.Kinds.
 func (c *Catalog) findAt(key catalog.Key) (object catalog.Object, place int) {
-	kind, ok := c.byKind[key.Kind]
+	kind, ok := c.contents.byKind[key.Kind]
 	if !ok {
 		return nil, 0
 	}
@@ -180,12 +186,12 @@ func (c *Catalog) Object(key catalog.Key) (catalog.Object, bool) {
 
 // Cluster returns a cluster by its name.
 func (c *Catalog) Cluster(name string) (*catalog.Cluster, bool) {
-	return named(c, c.clusters, name)
+	return named(c, c.contents.clusters, name)
 }
 
 // User returns a user by its name.
 func (c *Catalog) User(name string) (*catalog.User, bool) {
-	return named(c, c.users, name)
+	return named(c, c.contents.users, name)
 }
 
 // AgentLimits returns the limits of a service that its agent checks, or nil: the limits of its
@@ -213,7 +219,7 @@ func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
 
 // project returns a project by its name, or nil.
 func (c *Catalog) project(name string) *catalog.Project {
-	project, _ := named(c, c.projects, name)
+	project, _ := named(c, c.contents.projects, name)
 	return project
 }
 
@@ -221,12 +227,12 @@ func (c *Catalog) project(name string) *catalog.Project {
 func (c *Catalog) ProjectTotals(project string) Totals {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.held[project]
+	return c.contents.held[project]
 }
 
 // RepositoryUID returns the uid of a repository, or "" if there is none of that name.
 func (c *Catalog) RepositoryUID(name string) string {
-	if repository, ok := named(c, c.repositories, name); ok {
+	if repository, ok := named(c, c.contents.repositories, name); ok {
 		return repository.UID
 	}
 	return ""
@@ -234,14 +240,14 @@ func (c *Catalog) RepositoryUID(name string) string {
 
 // Service returns a service by its name.
 func (c *Catalog) Service(name string) (*catalog.Service, bool) {
-	return named(c, c.indexed, name)
+	return named(c, c.contents.indexed, name)
 }
 
 // token returns the API token of that id if it is the user's and has not ended.
 func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	token, ok = c.tokens[id]
+	token, ok = c.contents.tokens[id]
 	return token, ok && token.UserUID == userUID && !token.Expired(at)
 }
 
@@ -249,11 +255,11 @@ func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, 
 func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Service) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	found, ok := c.clusters.objects[cluster]
+	found, ok := c.contents.clusters.objects[cluster]
 	if !ok {
 		return nil, nil
 	}
-	return found, c.services.In(cluster)
+	return found, c.contents.services.In(cluster)
 }
 
 // servicesNamed returns a cluster, or nil, its own ones among the named services, and the names of
@@ -261,9 +267,9 @@ func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Servi
 func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (found *catalog.Cluster, own []*catalog.Service, gone []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	found = c.clusters.objects[cluster]
+	found = c.contents.clusters.objects[cluster]
 	for name := range names {
-		if service := c.services.Service(name); service != nil && service.Spec.Cluster == cluster {
+		if service := c.contents.services.Service(name); service != nil && service.Spec.Cluster == cluster {
 			own = append(own, service)
 		} else {
 			gone = append(gone, name)
@@ -279,12 +285,12 @@ func (c *Catalog) Readers(sources ...catalog.Source) []*catalog.Service {
 	defer c.mu.RUnlock()
 	var readers []*catalog.Service
 	for _, source := range sources {
-		readers = append(readers, c.servicesLocked(c.services.Readers(source))...)
+		readers = append(readers, c.contents.servicesLocked(c.contents.services.Readers(source))...)
 	}
 	return readers
 }
 
-func (c *Catalog) servicesLocked(names []string) []*catalog.Service {
+func (c *contents) servicesLocked(names []string) []*catalog.Service {
 	services := make([]*catalog.Service, len(names))
 	for i, name := range names {
 		services[i] = c.services.Service(name)
@@ -296,14 +302,14 @@ func (c *Catalog) servicesLocked(names []string) []*catalog.Service {
 func (c *Catalog) Sources() []catalog.Source {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.services.Sources()
+	return c.contents.services.Sources()
 }
 
 // SourcesOf returns the sources that read the repository, in their normal spelling.
 func (c *Catalog) SourcesOf(repository string) []catalog.Source {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.services.SourcesOf(repository)
+	return c.contents.services.SourcesOf(repository)
 }
 
 // Wanted reports whether a service names the source, given in its normal spelling, or may name it once it
@@ -311,14 +317,14 @@ func (c *Catalog) SourcesOf(repository string) []catalog.Source {
 func (c *Catalog) Wanted(source catalog.Source) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.services.Wanted(source) || mayDeriveLocked(c, source)
+	return c.contents.services.Wanted(source) || mayDeriveLocked(c.contents, source)
 }
 
 // isNamed reports whether a service names the source now.
 func isNamed(c *Catalog, source catalog.Source) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.services.Wanted(source)
+	return c.contents.services.Wanted(source)
 }
 
 // Receptive returns the clusters whose agents are dialled, by name.
@@ -326,7 +332,7 @@ func (c *Catalog) Receptive() []*catalog.Cluster {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var receptive []*catalog.Cluster
-	for _, cluster := range c.clusters.objects {
+	for _, cluster := range c.contents.clusters.objects {
 		if cluster.Spec.AgentEndpoint != "" {
 			receptive = append(receptive, cluster)
 		}
@@ -358,7 +364,7 @@ const listBatch = 1000
 // list returns objects by name, and whether there are more. Every batch is of one revision.
 func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 	c.mu.RLock()
-	from := candidatesLocked(c, q)
+	from := candidatesLocked(c.contents, q)
 	c.mu.RUnlock()
 	for {
 		batch, last, isEnd := batchOf(c, q, from)
@@ -383,7 +389,7 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 func batchOf(c *Catalog, q Query, from *candidates) (objects []catalog.Object, last string, isEnd bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	kind, size, looked := c.byKind[q.Kind], listBatch, 0
+	kind, size, looked := c.contents.byKind[q.Kind], listBatch, 0
 	if q.Keep == nil {
 		size = q.Limit + 1
 	}
@@ -418,5 +424,6 @@ func (t Totals) plus(others Totals, n int) Totals {
 func (c *Catalog) Totals() Totals {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Totals{Clusters: len(c.clusters.objects), Repositories: len(c.repositories.objects), Services: c.services.Len()}
+	held := c.contents
+	return Totals{Clusters: len(held.clusters.objects), Repositories: len(held.repositories.objects), Services: held.services.Len()}
 }

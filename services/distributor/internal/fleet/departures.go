@@ -97,14 +97,14 @@ func (m Members) asked(cluster *catalog.Cluster, compiled map[string]*derive.Glo
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var all []asked
-	for _, global := range c.globals.all() {
-		if global.Spec.Clusters.When == "" || !maySelectLocked(c, global, cluster) {
+	for _, global := range c.contents.globals.all() {
+		if global.Spec.Clusters.When == "" || !maySelectLocked(&c.contents.shelves, global, cluster) {
 			continue
 		}
-		if current := c.services.Service(global.DerivedPath(cluster.Name)); current != nil && current.Derived == nil {
+		if current := c.contents.services.Service(global.DerivedPath(cluster.Name)); current != nil && current.Derived == nil {
 			continue // a person's service has the name
 		}
-		known := cmp.Or(c.derived.globals[global.Name], compiled[global.Name])
+		known := cmp.Or(c.contents.derived.globals[global.Name], compiled[global.Name])
 		if known == nil {
 			var err error
 			if known, err = derive.CompileSelection(global); err != nil {
@@ -112,7 +112,8 @@ func (m Members) asked(cluster *catalog.Cluster, compiled map[string]*derive.Glo
 			}
 			compiled[global.Name] = known
 		}
-		own, owner := c.projects.objects[objectname.Project(global.Name)], c.projects.objects[objectname.Project(cluster.Name)]
+		projects := c.contents.projects.objects
+		own, owner := projects[objectname.Project(global.Name)], projects[objectname.Project(cluster.Name)]
 		all = append(all, asked{global, known, own, owner})
 	}
 	return all
@@ -124,8 +125,8 @@ func (m Members) members(path string) map[string]struct{} {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	uids := map[string]struct{}{}
-	for member := range c.indexed.names.inClusters(path) {
-		if service := c.services.Service(member); service.Derived != nil {
+	for member := range c.contents.indexed.names.inClusters(path) {
+		if service := c.contents.services.Service(member); service.Derived != nil {
 			uids[service.UID] = struct{}{}
 		}
 	}
@@ -140,7 +141,7 @@ func heldProblem(service *catalog.Service, departure catalog.Departure) *catalog
 }
 
 // heldProblemLocked asks a person about the clusters of a global service that are held, or returns nil.
-func heldProblemLocked(c *Catalog, global *catalog.GlobalService) *catalog.Problem {
+func heldProblemLocked(c *contents, global *catalog.GlobalService) *catalog.Problem {
 	departures := c.derived.departures[global.UID]
 	agrees := departures.Digest(global.UID)
 	if agrees == "" {

@@ -73,13 +73,13 @@ type verdict struct {
 
 // putVerdictLocked brings what a cluster has of a global service in line with a verdict. isFirst is true
 // if this replica did not know before what the cluster has.
-func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFirst bool, s *changeSet) {
+func putVerdictLocked(c *contents, global *catalog.GlobalService, v verdict, isFirst bool, s *changeSet) {
 	d, name := c.derived, v.cluster.Name
 	cluster, ok := c.clusters.objects[name]
 	if !ok || cluster.UID != v.cluster.UID {
 		return // what the cluster had ended with it
 	}
-	own, isAllowed := mayUseLocked(c, global, cluster)
+	own, isAllowed := mayUseLocked(&c.shelves, global, cluster)
 	note(d.forbidden, global.Name, name, v.isSelected && !isAllowed)
 	path := global.DerivedPath(name)
 	if member, ok := v.derived.Member(); ok && isAllowed && mayJoinLocked(c, path, member) && own.Admits(member.Common) == nil {
@@ -116,7 +116,7 @@ func putVerdictLocked(c *Catalog, global *catalog.GlobalService, v verdict, isFi
 
 // mayJoinLocked reports whether the catalog has no service of the path, and holds nothing that makes the member
 // differ from its common service.
-func mayJoinLocked(c *Catalog, path string, member catalog.Member) bool {
+func mayJoinLocked(c *contents, path string, member catalog.Member) bool {
 	d := c.derived
 	if c.services.Has(path) || member.Common.Derived.Config != nil {
 		return false
@@ -129,7 +129,7 @@ func mayJoinLocked(c *Catalog, path string, member catalog.Member) bool {
 }
 
 // joinLocked adds a member, of which the catalog holds nothing yet.
-func joinLocked(c *Catalog, path string, member catalog.Member, s *changeSet) {
+func joinLocked(c *contents, path string, member catalog.Member, s *changeSet) {
 	c.indexed.come(c, path, s)
 	s.addSources(member.Common, c.services.Wanted)
 	c.services.Join(member)
@@ -139,10 +139,10 @@ func joinLocked(c *Catalog, path string, member catalog.Member, s *changeSet) {
 
 // putWaitingLocked gives a cluster that has nothing of a global service yet, and may be selected, a
 // service that waits: its agent may have the derived one from another replica, or from before a start.
-func putWaitingLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem, s *changeSet) {
+func putWaitingLocked(c *contents, global *catalog.GlobalService, cluster *catalog.Cluster, problem *catalog.Problem, s *changeSet) {
 	now, ok := c.clusters.objects[cluster.Name]
 	current := c.services.Service(global.DerivedPath(cluster.Name))
-	if !ok || now.UID != cluster.UID || !maySelectLocked(c, global, now) || current != nil && !isWaiting(current) {
+	if !ok || now.UID != cluster.UID || !maySelectLocked(&c.shelves, global, now) || current != nil && !isWaiting(current) {
 		return
 	}
 	putDerivedLocked(c, current, derive.Waiting(global, now, problem), s)
@@ -154,21 +154,21 @@ func isWaiting(service *catalog.Service) bool {
 }
 
 // maySelectLocked reports whether a global service selects a cluster if its condition holds there.
-func maySelectLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster) bool {
+func maySelectLocked(objects *shelves, global *catalog.GlobalService, cluster *catalog.Cluster) bool {
 	if _, ok := global.Spec.Clusters.Selects(cluster); !ok {
 		return false
 	}
-	_, isAllowed := mayUseLocked(c, global, cluster)
+	_, isAllowed := mayUseLocked(objects, global, cluster)
 	return isAllowed
 }
 
 // mayUseLocked returns the project of a global service, and whether it may use a cluster.
-func mayUseLocked(c *Catalog, global *catalog.GlobalService, cluster *catalog.Cluster) (*catalog.Project, bool) {
-	own, ok := c.projects.objects[objectname.Project(global.Name)]
+func mayUseLocked(objects *shelves, global *catalog.GlobalService, cluster *catalog.Cluster) (*catalog.Project, bool) {
+	own, ok := objects.projects.objects[objectname.Project(global.Name)]
 	if !ok {
 		return nil, false
 	}
-	return own, own.MayUseCluster(c.projects.objects[objectname.Project(cluster.Name)], cluster)
+	return own, own.MayUseCluster(objects.projects.objects[objectname.Project(cluster.Name)], cluster)
 }
 
 // kept returns what a cluster has of a global service that cannot be derived for it: what it had, or else
@@ -192,7 +192,7 @@ func problemOf(failed *derive.Error) *catalog.Problem {
 
 // putDerivedLocked puts a derived service, which no reader has seen yet, in the place of the
 // current one, unless they are equal.
-func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) {
+func putDerivedLocked(c *contents, current, next *catalog.Service, s *changeSet) {
 	next.SyncRequest = c.derived.requests[next.UID]
 	next.Except(c.derived.exceptions[next.UID])
 	c.derived.variants.settle(next)
@@ -216,7 +216,7 @@ func putDerivedLocked(c *Catalog, current, next *catalog.Service, s *changeSet) 
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: next.Derived.Global})
 }
 
-func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
+func removeDerivedLocked(c *contents, service *catalog.Service, s *changeSet) {
 	s.addSources(service, c.services.Wanted)
 	c.services.Remove(service.Name)
 	c.derived.variants.count(service, -1)
@@ -227,7 +227,7 @@ func removeDerivedLocked(c *Catalog, service *catalog.Service, s *changeSet) {
 }
 
 // dropDerivedLocked removes the derived ones among some services.
-func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
+func dropDerivedLocked(c *contents, paths []string, s *changeSet) {
 	for _, path := range paths {
 		if service := c.services.Service(path); service != nil && service.Derived != nil {
 			removeDerivedLocked(c, service, s)
@@ -236,8 +236,8 @@ func dropDerivedLocked(c *Catalog, paths []string, s *changeSet) {
 }
 
 // departLocked takes over a departure.
-func departLocked(c *Catalog, request catalog.SyncRequest, s *changeSet) {
-	last := c.derived.departures[request.GlobalUID]
+func departLocked(d *derivations, request catalog.SyncRequest, s *changeSet) {
+	last := d.departures[request.GlobalUID]
 	if last[request.ServiceUID] == request.Departure {
 		return
 	}
@@ -249,7 +249,7 @@ func departLocked(c *Catalog, request catalog.SyncRequest, s *changeSet) {
 	if request.Departure.State == "" {
 		delete(next, request.ServiceUID)
 	}
-	c.derived.departures[request.GlobalUID] = next
+	d.departures[request.GlobalUID] = next
 	path, _ := objectname.SplitService(request.Service)
 	s.addObject(catalog.Key{Kind: catalog.KindGlobalService, Name: path})
 }
@@ -268,9 +268,9 @@ func endDeparturesLocked(d *derivations, clusterUID string) {
 
 // requestLocked takes over requests for syncs, exceptions and departures. They wait for a service
 // that is not derived yet.
-func requestLocked(c *Catalog, requests []catalog.SyncRequest, s *changeSet) {
+func requestLocked(c *contents, requests []catalog.SyncRequest, s *changeSet) {
 	for _, request := range requests {
-		departLocked(c, request, s)
+		departLocked(c.derived, request, s)
 		c.derived.requests[request.ServiceUID], c.derived.exceptions[request.ServiceUID] = request.Request, request.Exception
 		if current := c.services.Service(request.Service); current != nil && current.Derived != nil && current.UID == request.ServiceUID {
 			putDerivedLocked(c, current, new(*current), s)

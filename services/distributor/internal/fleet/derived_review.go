@@ -40,7 +40,7 @@ func (d Derivations) Members(global string) int {
 	c := d.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return countMembersLocked(c, global)
+	return countMembersLocked(c.contents, global)
 }
 
 // reviewUnits bounds what a review evaluates, in CEL's own unit: some seconds of a core, where a condition
@@ -85,11 +85,11 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, global := range changes.Globals {
-		last, ok := c.globals.objects[global.Name]
+		last, ok := c.contents.globals.objects[global.Name]
 		r.changed[global.Name] = !ok || !reflect.DeepEqual(last.Spec.Clusters, global.Spec.Clusters)
 	}
 	for _, project := range changes.Projects {
-		if last, ok := c.projects.objects[project.Name]; ok {
+		if last, ok := c.contents.projects.objects[project.Name]; ok {
 			projects[project.Name] = last
 		}
 	}
@@ -110,25 +110,25 @@ func newReview(c *Catalog, edit catalog.Edited) (*review, error) {
 		if edit.Cascades {
 			break
 		}
-		if isUncountedLocked(c, global.Name) {
+		if isUncountedLocked(c.contents.derived, global.Name) {
 			return nil, catalog.ErrUndecided
 		}
-		if n := countMembersLocked(c, global.Name); n > 0 {
+		if n := countMembersLocked(c.contents, global.Name); n > 0 {
 			return nil, &catalog.CascadeError{Global: global.Name, Members: n}
 		}
 	}
 	for project := range r.gained {
-		r.held[project] = c.held[project].Services
+		r.held[project] = c.contents.held[project].Services
 	}
 	if len(changes.Globals)+len(projects)+len(r.edited) == 0 {
-		r.projects = maps.Clone(c.projects.objects)
+		r.projects = maps.Clone(c.contents.projects.objects)
 		return r, nil
 	}
 	for _, global := range changes.Globals {
 		project := objectname.Project(global.Name)
-		r.held[project] = c.held[project].Services
+		r.held[project] = c.contents.held[project].Services
 	}
-	r.basis = basisLocked(c)
+	r.basis = basisLocked(c.contents)
 	r.apply(changes)
 	return r, r.askLocked(projects)
 }
@@ -149,12 +149,12 @@ func only[O catalog.Object](objects []catalog.Object) []O {
 func (r *review) askLocked(projects map[string]*catalog.Project) error {
 	for path, global := range r.globals {
 		isChanged, isPut := r.changed[path]
-		if isUncountedLocked(r.c, path) && (isPut || len(projects)+len(r.edited) > 0) {
+		if isUncountedLocked(r.c.contents.derived, path) && (isPut || len(projects)+len(r.edited) > 0) {
 			return catalog.ErrUndecided
 		}
 		w := &work{global: global, isNew: isChanged}
 		if !isChanged {
-			w.compiled = r.c.derived.globals[path]
+			w.compiled = r.c.contents.derived.globals[path]
 		}
 		r.works[path] = w
 	}
@@ -169,8 +169,8 @@ func (r *review) askLocked(projects map[string]*catalog.Project) error {
 }
 
 // isUncountedLocked reports whether the members of a global service are not even known as waiting services.
-func isUncountedLocked(c *Catalog, path string) bool {
-	j := c.derived.jobs[path]
+func isUncountedLocked(d *derivations, path string) bool {
+	j := d.jobs[path]
 	return j != nil && j.isFirst && !j.isSettled
 }
 
@@ -246,8 +246,8 @@ func (r *review) members(w *work) (members, others []*catalog.Cluster) {
 	r.c.mu.RLock()
 	defer r.c.mu.RUnlock()
 	for _, cluster := range w.among(r.clusters) {
-		switch service := r.c.services.Service(w.global.DerivedPath(cluster.Name)); {
-		case r.c.clusters.objects[cluster.Name] == nil:
+		switch service := r.c.contents.services.Service(w.global.DerivedPath(cluster.Name)); {
+		case r.c.contents.clusters.objects[cluster.Name] == nil:
 		case service == nil:
 			others = append(others, cluster)
 		case service.Derived != nil:
@@ -307,7 +307,7 @@ func (r *review) guardRemoval(global *catalog.GlobalService, lost []*catalog.Clu
 		return nil
 	}
 	r.c.mu.RLock()
-	members := countMembersLocked(r.c, global.Name)
+	members := countMembersLocked(r.c.contents, global.Name)
 	r.c.mu.RUnlock()
 	allowed := global.Spec.Removal.MaxRemoved(members)
 	if len(lost) <= allowed {
@@ -329,7 +329,7 @@ func (r *review) guardRemoval(global *catalog.GlobalService, lost []*catalog.Clu
 }
 
 // countMembersLocked counts the derived services of a global service.
-func countMembersLocked(c *Catalog, path string) int {
+func countMembersLocked(c *contents, path string) int {
 	n := 0
 	for member := range c.indexed.names.inClusters(path) {
 		if c.services.Service(member).Derived != nil {

@@ -39,7 +39,7 @@ func retryAfter(attempts int) time.Duration {
 // conclusions from the absence of a service or of a report begins after that. The error is the
 // cause of ctx.
 func AwaitSettled(ctx context.Context, v *View) error {
-	for _, settled := range []<-chan struct{}{v.Catalog.derived.settled, v.reading.done} {
+	for _, settled := range []<-chan struct{}{v.Catalog.contents.derived.settled, v.reading.done} {
 		select {
 		case <-settled:
 		case <-ctx.Done():
@@ -62,7 +62,7 @@ func IsUndecided(v *View, cluster string) bool {
 func Unfinished(c *Catalog) (pending, late int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.derived.jobs), len(c.derived.late)
+	return len(c.contents.derived.jobs), len(c.contents.derived.late)
 }
 
 // Deriver derives services that were too many to derive with a batch of changes. One goroutine runs
@@ -148,24 +148,24 @@ func (d Deriver) next(at time.Time, may func(*job) bool) (*job, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wait := idle
-	for path, late := range c.derived.late {
-		global, ok := c.globals.objects[path]
+	for path, late := range c.contents.derived.late {
+		global, ok := c.contents.globals.objects[path]
 		switch {
-		case !ok || c.derived.jobs[path] != nil:
+		case !ok || c.contents.derived.jobs[path] != nil:
 		case at.Before(late.retryAt):
 			wait = min(wait, late.retryAt.Sub(at))
 		default:
-			c.derived.jobs[path] = &job{global: global, isFirst: late.isFirst, isSettled: true, scope: scope{isAll: true}}
+			c.contents.derived.jobs[path] = &job{global: global, isFirst: late.isFirst, isSettled: true, scope: scope{isAll: true}}
 		}
 	}
-	j := nextLocked(c.derived, may)
+	j := nextLocked(c.contents.derived, may)
 	if j != nil && j.pass == nil {
 		j.pass = &pass{
-			scope: j.scope, clusters: amongLocked(c, j.scope),
+			scope: j.scope, clusters: amongLocked(&c.contents.shelves, j.scope),
 			on: basis{
-				departures: maps.Clone(c.derived.departures),
-				projects:   maps.Clone(c.projects.objects),
-				sets:       maps.Clone(c.sets.objects), version: c.derived.version,
+				departures: maps.Clone(c.contents.derived.departures),
+				projects:   maps.Clone(c.contents.projects.objects),
+				sets:       maps.Clone(c.contents.sets.objects), version: c.contents.derived.version,
 			},
 		}
 		j.scope = scope{}
@@ -216,7 +216,7 @@ func (d Deriver) turn(ctx context.Context, j *job) {
 func (d Deriver) compiled(ctx context.Context, j *job) *derive.Global {
 	c, path := d.View.Catalog, j.global.Name
 	c.mu.RLock()
-	known := c.derived.globals[path]
+	known := c.contents.derived.globals[path]
 	c.mu.RUnlock()
 	if known != nil && known.Spec() == j.global {
 		return known
@@ -232,10 +232,10 @@ func (d Deriver) compiled(ctx context.Context, j *job) *derive.Global {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.derived.jobs[path] != j {
+	if c.contents.derived.jobs[path] != j {
 		return nil // there is another global service by now
 	}
-	c.derived.globals[path] = made
+	c.contents.derived.globals[path] = made
 	return made
 }
 
@@ -245,7 +245,7 @@ func (d Deriver) finish(ctx context.Context, j *job) {
 	c, p := d.View.Catalog, j.pass
 	isCurrent := d.put(ctx, j, len(p.verdicts), func(i int, s *changeSet) {
 		if v := p.verdicts[i]; !j.has(v.cluster.Name) {
-			putVerdictLocked(c, j.global, v, j.isFirst, s)
+			putVerdictLocked(c.contents, j.global, v, j.isFirst, s)
 		}
 	})
 	if !isCurrent {
@@ -253,7 +253,7 @@ func (d Deriver) finish(ctx context.Context, j *job) {
 	}
 	d.end(ctx, j, func() {
 		if p.isAll {
-			delete(c.derived.late, j.global.Name)
+			delete(c.contents.derived.late, j.global.Name)
 		}
 	})
 }
@@ -270,11 +270,11 @@ func (d Deriver) giveUp(ctx context.Context, j *job) {
 	d.View.p.Logger.WarnContext(ctx, "global service takes too long to derive", slog.String("global_service", j.global.Name))
 	d.end(ctx, j, func() {
 		next := &lateness{problem: problem, isFirst: j.isFirst}
-		if last := c.derived.late[j.global.Name]; last != nil {
+		if last := c.contents.derived.late[j.global.Name]; last != nil {
 			next.attempts, next.isFirst = last.attempts+1, next.isFirst || last.isFirst
 		}
 		next.retryAt = time.Now().Add(retryAfter(next.attempts))
-		c.derived.late[j.global.Name] = next
+		c.contents.derived.late[j.global.Name] = next
 	})
 }
 
@@ -288,7 +288,9 @@ func (d Deriver) settle(ctx context.Context, j *job) {
 // wait gives the clusters of a pass that have nothing a service that waits.
 func (d Deriver) wait(ctx context.Context, j *job, problem *catalog.Problem) (isCurrent bool) {
 	p := j.pass
-	return d.put(ctx, j, len(p.clusters), func(i int, s *changeSet) { putWaitingLocked(d.View.Catalog, j.global, p.clusters[i], problem, s) })
+	return d.put(ctx, j, len(p.clusters), func(i int, s *changeSet) {
+		putWaitingLocked(d.View.Catalog.contents, j.global, p.clusters[i], problem, s)
+	})
 }
 
 // end ends a pass, and the job unless it has clusters for another one.
@@ -297,7 +299,7 @@ func (d Deriver) end(ctx context.Context, j *job, note func()) {
 	d.settled(j, func() {
 		note()
 		if j.pass = nil; j.isEmpty() {
-			delete(c.derived.jobs, j.global.Name)
+			delete(c.contents.derived.jobs, j.global.Name)
 		}
 	})
 	d.View.writing.Lock()
@@ -311,10 +313,10 @@ func (d Deriver) end(ctx context.Context, j *job, note func()) {
 func (d Deriver) settled(j *job, note func()) {
 	c, p := d.View.Catalog, j.pass
 	c.mu.Lock()
-	if c.derived.jobs[j.global.Name] == j {
+	if c.contents.derived.jobs[j.global.Name] == j {
 		j.isSettled = !j.isAll
 		note()
-		settleFirstLocked(c)
+		settleFirstLocked(c.contents.derived)
 	}
 	c.mu.Unlock()
 	if p.isSettled {
@@ -357,7 +359,7 @@ func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i in
 	s := newChangeSet()
 	v.Catalog.mu.Lock()
 	begun := time.Now()
-	isCurrent := v.Catalog.derived.jobs[j.global.Name] == j && !j.isAll
+	isCurrent := v.Catalog.contents.derived.jobs[j.global.Name] == j && !j.isAll
 	for isCurrent && from+done < to && (done == 0 || time.Since(begun) < lockedAtOnce) {
 		do(from+done, s)
 		done++

@@ -63,7 +63,7 @@ func (r *Records) Get(key catalog.Key) (Record, bool) {
 // List returns objects by name, and whether there are more.
 func (r *Records) List(q Query) (records []Record, more bool) {
 	objects, more := r.catalog.list(q)
-	record := tellers[r.catalog.byKind[q.Kind].place()].record
+	record := tellers[r.catalog.contents.byKind[q.Kind].place()].record
 	records = make([]Record, 0, len(objects))
 	for _, object := range objects {
 		records = append(records, record(r, object))
@@ -74,7 +74,7 @@ func (r *Records) List(q Query) (records []Record, more bool) {
 // Describe returns the object with the status that belongs to its name. The object may differ from
 // the catalog's, as in a dry run.
 func (r *Records) Describe(object catalog.Object) Record {
-	return tellers[r.catalog.byKind[object.Key().Kind].place()].record(r, object)
+	return tellers[r.catalog.contents.byKind[object.Key().Kind].place()].record(r, object)
 }
 
 // Describe implements find.Fleet.

@@ -27,7 +27,7 @@ func (f Finding) Candidates(cluster, project string, scope *authz.Scope) []strin
 	c := f.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	from := candidatesLocked(c, Query{Kind: catalog.KindService, Cluster: cluster, Project: project, Within: scope})
+	from := candidatesLocked(c.contents, Query{Kind: catalog.KindService, Cluster: cluster, Project: project, Within: scope})
 	if from.isAll {
 		return nil
 	}

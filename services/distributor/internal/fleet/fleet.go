@@ -166,7 +166,7 @@ func (v *View) Load(ctx context.Context) error {
 		return err
 	}
 	v.Catalog.mu.Lock()
-	settleFirstLocked(v.Catalog)
+	settleFirstLocked(v.Catalog.contents.derived)
 	v.Catalog.mu.Unlock()
 	v.reading.begin(ctx)
 	return nil
@@ -292,7 +292,7 @@ func (v *View) admit(set *changeSet, changes catalog.Changes, isAll bool) {
 		}
 	}
 	if len(changes.Admissions) > 0 {
-		v.Catalog.derived.variants.lacking.Set() // a service may be held at a variant that is not stored
+		v.Catalog.contents.derived.variants.lacking.Set() // a service may be held at a variant that is not stored
 	}
 }
 

@@ -21,7 +21,7 @@ func (s Sources) FleetSources() []*catalog.FleetSource {
 	c := s.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.fleetSources.all()
+	return c.contents.fleetSources.all()
 }
 
 // Managed implements fleetsync.Fleet. It visits every object, and holds the catalog's lock for a

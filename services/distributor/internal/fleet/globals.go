@@ -42,20 +42,20 @@ func GlobalMembers(c *Catalog, global, after string) []GlobalMember {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var members []GlobalMember
-	for path := range c.indexed.names.inClusters(global) {
-		service := c.services.Service(path)
+	for path := range c.contents.indexed.names.inClusters(global) {
+		service := c.contents.services.Service(path)
 		if service.Spec.Cluster <= after {
 			continue
 		}
 		member := GlobalMember{Cluster: service.Spec.Cluster, Service: service}
-		_, isConflict := c.derived.conflicts[global][service.Spec.Cluster]
+		_, isConflict := c.contents.derived.conflicts[global][service.Spec.Cluster]
 		switch from := service.Derived; {
 		case from != nil:
 			member.Matched, member.Overrides, member.Problem = from.Matched, from.OverrideNames, service.ConfigProblem
-			if late := c.derived.late[global]; late != nil && member.Problem == nil {
+			if late := c.contents.derived.late[global]; late != nil && member.Problem == nil {
 				member.Problem = late.problem
 			}
-			departure := c.derived.departures[from.GlobalUID][service.UID]
+			departure := c.contents.derived.departures[from.GlobalUID][service.UID]
 			if member.IsHeld = departure.State == catalog.DepartureHeld; member.IsHeld && member.Problem == nil {
 				member.Problem = heldProblem(service, departure)
 			}
@@ -101,12 +101,12 @@ func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	}
 	r.catalog.mu.RLock()
 	defer r.catalog.mu.RUnlock()
-	s.Forbidden = len(r.catalog.derived.forbidden[g.Name])
-	s.HeldDigest = r.catalog.derived.departures[g.UID].Digest(g.UID)
-	if p := heldProblemLocked(r.catalog, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
+	s.Forbidden = len(r.catalog.contents.derived.forbidden[g.Name])
+	s.HeldDigest = r.catalog.contents.derived.departures[g.UID].Digest(g.UID)
+	if p := heldProblemLocked(r.catalog.contents, g); p != nil && (s.Problem == nil || s.Problem.Reason == reason.RemovalHeld) {
 		s.Problem = p
 	}
-	if p := derivationProblemLocked(r.catalog, g.Name); p != nil {
+	if p := derivationProblemLocked(r.catalog.contents.derived, g.Name); p != nil {
 		s.Problem = p
 	}
 	return s
@@ -118,19 +118,19 @@ func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 func globalProblem(c *Catalog, g *catalog.GlobalService) *catalog.Problem {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if problem := derivationProblemLocked(c, g.Name); problem != nil {
+	if problem := derivationProblemLocked(c.contents.derived, g.Name); problem != nil {
 		return problem
 	}
-	if problem := heldProblemLocked(c, g); problem != nil {
+	if problem := heldProblemLocked(c.contents, g); problem != nil {
 		return problem
 	}
 	first := ""
-	for cluster := range c.derived.conflicts[g.Name] {
+	for cluster := range c.contents.derived.conflicts[g.Name] {
 		if first == "" || cluster < first {
 			first = cluster
 		}
 	}
-	if service := c.services.Service(g.DerivedPath(first)); first != "" && service != nil {
+	if service := c.contents.services.Service(g.DerivedPath(first)); first != "" && service != nil {
 		return conflictOf(service)
 	}
 	return nil
@@ -140,18 +140,18 @@ func globalProblem(c *Catalog, g *catalog.GlobalService) *catalog.Problem {
 func isBehind(c *Catalog, path string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return derivationProblemLocked(c, path) != nil
+	return derivationProblemLocked(c.contents.derived, path) != nil
 }
 
 // behindGlobals returns the paths of the global services of which isBehind reports true.
 func behindGlobals(c *Catalog) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	behind := make(map[string]bool, len(c.derived.late)+len(c.derived.jobs))
-	for path := range c.derived.late {
+	behind := make(map[string]bool, len(c.contents.derived.late)+len(c.contents.derived.jobs))
+	for path := range c.contents.derived.late {
 		behind[path] = true
 	}
-	for path := range c.derived.jobs {
+	for path := range c.contents.derived.jobs {
 		behind[path] = true
 	}
 	return behind

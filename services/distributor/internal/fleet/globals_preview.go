@@ -22,7 +22,7 @@ import (
 func PreviewGlobal(c *Catalog, g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
 	changes := &catalog.Changes{Clusters: only[*catalog.Cluster](others), Projects: only[*catalog.Project](others)}
 	c.mu.RLock()
-	on := basisLocked(c)
+	on := basisLocked(c.contents)
 	c.mu.RUnlock()
 	on.apply(changes)
 	clusters := make([]*catalog.Cluster, 0, len(on.clusters))

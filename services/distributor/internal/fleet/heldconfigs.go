@@ -129,7 +129,7 @@ func mayUse(c *Catalog, service *catalog.Service, sets map[string]bool) bool {
 // referring returns a set and all sets with references that lead to it.
 func referring(c *Catalog, set string) map[string]bool {
 	c.mu.RLock()
-	all := maps.Clone(c.sets.objects)
+	all := maps.Clone(c.contents.sets.objects)
 	c.mu.RUnlock()
 	found := map[string]bool{set: true}
 	for next := []string{set}; len(next) > 0; next = next[1:] {

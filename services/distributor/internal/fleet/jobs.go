@@ -67,8 +67,8 @@ type lateness struct {
 }
 
 // settleFirstLocked notes that everything that the view began with is settled, if it is.
-func settleFirstLocked(c *Catalog) {
-	d := c.derived
+func settleFirstLocked(of *derivations) {
+	d := of
 	if wake.IsClosed(d.settled) {
 		return
 	}
@@ -84,8 +84,8 @@ func settleFirstLocked(c *Catalog) {
 func isAwaited(c *Catalog, cluster *catalog.Cluster) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, j := range c.derived.jobs {
-		if !j.isSettled && j.covers(cluster.Name) && maySelectLocked(c, j.global, cluster) {
+	for _, j := range c.contents.derived.jobs {
+		if !j.isSettled && j.covers(cluster.Name) && maySelectLocked(&c.contents.shelves, j.global, cluster) {
 			return true
 		}
 	}
@@ -93,7 +93,7 @@ func isAwaited(c *Catalog, cluster *catalog.Cluster) bool {
 }
 
 // mayDeriveLocked reports whether a global service that was never derived here may want a source.
-func mayDeriveLocked(c *Catalog, source catalog.Source) bool {
+func mayDeriveLocked(c *contents, source catalog.Source) bool {
 	d := c.derived
 	for _, j := range d.jobs {
 		if j.isFirst && namesRepository(j.global, source.Repository) {
@@ -115,8 +115,8 @@ func namesRepository(global *catalog.GlobalService, repository string) bool {
 }
 
 // isUnknownLocked reports whether the view was never able to derive a global service that it was loaded with.
-func isUnknownLocked(c *Catalog, path string) bool {
-	j, late := c.derived.jobs[path], c.derived.late[path]
+func isUnknownLocked(d *derivations, path string) bool {
+	j, late := d.jobs[path], d.late[path]
 	return j != nil && j.isFirst || late != nil && late.isFirst
 }
 
@@ -125,16 +125,16 @@ func isExpected(c *Catalog, report catalog.StoredReport) bool {
 	local, _ := objectname.SplitService(report.Service)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return isUnknownLocked(c, local)
+	return isUnknownLocked(c.contents.derived, local)
 }
 
 // derivationProblemLocked returns the problem of the derivation of a global service as a whole, or
 // nil.
-func derivationProblemLocked(c *Catalog, path string) *catalog.Problem {
-	if late := c.derived.late[path]; late != nil {
+func derivationProblemLocked(d *derivations, path string) *catalog.Problem {
+	if late := d.late[path]; late != nil {
 		return late.problem
 	}
-	if c.derived.jobs[path] != nil {
+	if d.jobs[path] != nil {
 		return pending()
 	}
 	return nil
@@ -148,13 +148,13 @@ func pending() *catalog.Problem {
 
 // amongLocked returns the present clusters of a scope, sorted by name, which is the order of the
 // index of names. A few names are not searched among all.
-func amongLocked(c *Catalog, s scope) []*catalog.Cluster {
+func amongLocked(objects *shelves, s scope) []*catalog.Cluster {
 	var found []*catalog.Cluster
 	if s.isAll {
-		found = s.among(c.clusters.objects)
+		found = s.among(objects.clusters.objects)
 	}
 	for name := range s.names {
-		if cluster, ok := c.clusters.objects[name]; ok && !s.isAll {
+		if cluster, ok := objects.clusters.objects[name]; ok && !s.isAll {
 			found = append(found, cluster)
 		}
 	}

@@ -190,7 +190,7 @@ func (c *candidates) after(text string) (first string, ok bool) {
 // candidatesLocked returns the names that a query of a catalog can select. For a scope that is a
 // large part of the hub it returns all names, because sorting them would cost more than visiting
 // the others.
-func candidatesLocked(c *Catalog, q Query) *candidates {
+func candidatesLocked(c *contents, q Query) *candidates {
 	names := c.byKind[q.Kind].sorted()
 	found := &candidates{names: names}
 	if q.Kind == catalog.KindService && q.Cluster != "" {
@@ -217,7 +217,7 @@ func candidatesLocked(c *Catalog, q Query) *candidates {
 		}
 	}
 	for _, selection := range q.Within.Clusters {
-		for _, cluster := range selectedLocked(c, selection) {
+		for _, cluster := range selectedLocked(&c.shelves, selection) {
 			c.services.AddServices(cluster, listed)
 		}
 		if len(listed) > names.len()/4 {
@@ -229,12 +229,12 @@ func candidatesLocked(c *Catalog, q Query) *candidates {
 }
 
 // selectedLocked returns the names of the clusters that a selection covers, in no order.
-func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
+func selectedLocked(objects *shelves, selection catalog.ClusterSelection) []string {
 	if selection.Labels == nil {
 		return selection.Names
 	}
 	var covered []string
-	for name, cluster := range c.clusters.objects {
+	for name, cluster := range objects.clusters.objects {
 		if selection.Covers(&cluster.Metadata) {
 			covered = append(covered, name)
 		}
@@ -247,8 +247,8 @@ func (c *Catalog) ServicesWithin(scope authz.Scope) []*catalog.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var found []*catalog.Service
-	for name := range candidatesLocked(c, Query{Kind: catalog.KindService, Within: &scope}).seq("") {
-		if service := c.services.Service(name); service != nil {
+	for name := range candidatesLocked(c.contents, Query{Kind: catalog.KindService, Within: &scope}).seq("") {
+		if service := c.contents.services.Service(name); service != nil {
 			found = append(found, service)
 		}
 	}
@@ -263,7 +263,7 @@ func (c *Catalog) Keys(project string, scope *authz.Scope) []catalog.Key {
 	defer c.mu.RUnlock()
 	var keys []catalog.Key
 	for _, kind := range catalog.Kinds() {
-		for name := range candidatesLocked(c, Query{Kind: kind, Project: project, Within: scope}).seq("") {
+		for name := range candidatesLocked(c.contents, Query{Kind: kind, Project: project, Within: scope}).seq("") {
 			if !kind.InProject() || project == "" || objectname.Project(name) == project {
 				keys = append(keys, catalog.Key{Kind: kind, Name: name})
 			}

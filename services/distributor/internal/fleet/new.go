@@ -30,7 +30,7 @@ func New(p Params) *View {
 		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
 	}
-	c.specFor, v.reading = admitted.specFor, newReading(v)
+	c.contents.specFor, v.reading = admitted.specFor, newReading(v)
 	v.Records = &Records{
 		catalog: c, presence: v.Presence, tallies: v.Tallies, bundleBooks: v.BundleBooks, sources: sources,
 		plans: v.plans, reports: reported, reading: v.reading, admitted: admitted,

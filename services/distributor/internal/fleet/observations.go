@@ -22,7 +22,7 @@ func (o Observations) Notifiers() []*catalog.Notifier {
 	c := o.View.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.notifiers.all()
+	return c.contents.notifiers.all()
 }
 
 // Keys implements notify.Fleet.
@@ -42,7 +42,7 @@ func (o Observations) Keys(kinds ...catalog.Kind) []catalog.Key {
 func namesOf(c *Catalog, kind catalog.Kind) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.byKind[kind].sorted().all()
+	return c.contents.byKind[kind].sorted().all()
 }
 
 // seenOf returns the view of every object.
@@ -137,7 +137,7 @@ func (o Observations) repository(repository *catalog.Repository) notify.Seen {
 
 // Tally implements notify.Fleet.
 func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally notify.Tally, url string) {
-	if repository, ok := named(o.View.Catalog, o.View.Catalog.repositories, commit.Repository); ok {
+	if repository, ok := named(o.View.Catalog, o.View.Catalog.contents.repositories, commit.Repository); ok {
 		url = repository.Spec.URL
 	}
 	counted := map[string]bool{}

@@ -42,7 +42,7 @@ func (t Tokens) LimitOf(credential string) string {
 	c := t.View.Catalog
 	id, _ := admission.APITokenOf(credential)
 	c.mu.RLock()
-	limit := c.tokens[id].Limit
+	limit := c.contents.tokens[id].Limit
 	c.mu.RUnlock()
 	if limit == nil {
 		return ""

@@ -42,8 +42,8 @@ func (s *changeSet) addCovered(last, next *catalog.RolloutPolicy) {
 func spread(c *Catalog, s *changeSet) {
 	for project, reaches := range s.reaches {
 		eachName(c, catalog.KindService, project, func(name string) {
-			service := c.services.Service(name)
-			cluster := c.clusters.objects[service.Spec.Cluster]
+			service := c.contents.services.Service(name)
+			cluster := c.contents.clusters.objects[service.Spec.Cluster]
 			for _, touches := range reaches {
 				if touches(service, cluster) {
 					s.addService(service)
@@ -53,7 +53,7 @@ func spread(c *Catalog, s *changeSet) {
 		})
 	}
 	for project := range s.hosts {
-		eachName(c, catalog.KindCluster, project, func(name string) { s.addGuests(c.services, name) })
+		eachName(c, catalog.KindCluster, project, func(name string) { s.addGuests(c.contents.services, name) })
 	}
 }
 
@@ -63,7 +63,7 @@ func eachName(c *Catalog, kind catalog.Kind, project string, do func(name string
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		left := spreadAtOnce
-		for name := range c.byKind[kind].sorted().inProject(project, after) {
+		for name := range c.contents.byKind[kind].sorted().inProject(project, after) {
 			do(name)
 			if left--; left == 0 {
 				return name

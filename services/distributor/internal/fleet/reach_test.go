@@ -23,7 +23,7 @@ func TestSecSpreadLeavesTheLock(t *testing.T) {
 			for _, prefix := range []string{"", "apart.", "shop."} {
 				for i := range 2*spreadAtOnce + 1 {
 					name := fmt.Sprintf("%sapp-%05d", prefix, i)
-					c.indexed.names.add(name)
+					c.contents.indexed.names.add(name)
 					if prefix == map[string]string{"default": "", "shop": "shop."}[project] {
 						want = append(want, name)
 					}

@@ -96,8 +96,8 @@ func (r *reading) begin(ctx context.Context) {
 	c := r.view.Catalog
 	c.mu.RLock()
 	clusters := map[string]*catalog.Cluster{}
-	if len(c.globals.objects) > 0 {
-		clusters = maps.Clone(c.clusters.objects)
+	if len(c.contents.globals.objects) > 0 {
+		clusters = maps.Clone(c.contents.clusters.objects)
 	}
 	c.mu.RUnlock()
 	r.add(clusters)
@@ -112,7 +112,7 @@ func (r *reading) begin(ctx context.Context) {
 // begins some time after the services are derived, for which all agents wait, and rests most of the time.
 func ReadReports(ctx context.Context, v *View) error {
 	select {
-	case <-v.Catalog.derived.settled:
+	case <-v.Catalog.contents.derived.settled:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

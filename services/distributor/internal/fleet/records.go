@@ -48,7 +48,7 @@ type Records struct {
 func ServicesNamed(c *Catalog, local string) []*catalog.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.servicesLocked(slices.Collect(c.indexed.names.inClusters(local)))
+	return c.contents.servicesLocked(slices.Collect(c.contents.indexed.names.inClusters(local)))
 }
 
 // Withheld returns why a service is withheld from its cluster's agent, or nil if the agent can carry

@@ -72,7 +72,7 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 	}
 	v := r.View
 	v.Catalog.mu.RLock()
-	sets := maps.Clone(v.Catalog.sets.objects)
+	sets := maps.Clone(v.Catalog.contents.sets.objects)
 	v.Catalog.mu.RUnlock()
 	projects, references := map[string]struct{}{}, map[layerReference]struct{}{}
 	var open []layerReference

@@ -17,7 +17,7 @@ type ProviderStatus struct {
 func (c *Catalog) Session(id string) (catalog.Session, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	s, ok := c.sessions[id]
+	s, ok := c.contents.sessions[id]
 	return s, ok
 }
 
@@ -26,7 +26,7 @@ func LiveSessions(c *Catalog) map[catalog.SessionClient]int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, live := catalog.Now(), map[catalog.SessionClient]int{}
-	for _, s := range c.sessions {
+	for _, s := range c.contents.sessions {
 		if !s.Pending && !s.Expired(at) {
 			live[s.Client]++
 		}
@@ -36,7 +36,7 @@ func LiveSessions(c *Catalog) map[catalog.SessionClient]int {
 
 // Provider returns an identity provider by its name, without its secret.
 func (c *Catalog) Provider(name string) (*catalog.IdentityProvider, bool) {
-	return named(c, c.providers, name)
+	return named(c, c.contents.providers, name)
 }
 
 // Providers returns the identity providers that people can sign in with, by name.
@@ -44,7 +44,7 @@ func (c *Catalog) Providers() []*catalog.IdentityProvider {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var open []*catalog.IdentityProvider
-	for _, p := range c.providers.all() {
+	for _, p := range c.contents.providers.all() {
 		if !p.Spec.Suspended {
 			open = append(open, p)
 		}
@@ -56,7 +56,7 @@ func (c *Catalog) providerStatus(provider *catalog.IdentityProvider) ProviderSta
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, s := catalog.Now(), ProviderStatus{}
-	for _, session := range c.sessions {
+	for _, session := range c.contents.sessions {
 		if session.ProviderUID == provider.UID && !session.Pending && !session.Expired(at) {
 			s.Sessions++
 		}

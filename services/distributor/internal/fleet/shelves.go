@@ -110,7 +110,8 @@ func ofKind[A any, O catalog.Object, R any](do func(A, O) R) func(A, catalog.Obj
 // keep adds the shelf of a kind.
 func keep[O catalog.Object](
 	s *shelves, kind catalog.Kind,
-	touch func(c *Catalog, object O, isGone bool, t *touched), put func(c *Catalog, last, next O, s *changeSet), remove func(c *Catalog, last O, s *changeSet),
+	touch func(c *contents, object O, isGone bool, t *touched),
+	put func(c *contents, last, next O, s *changeSet), remove func(c *contents, last O, s *changeSet),
 	changed func(*catalog.Changes) []O,
 ) *shelf[O] {
 	objects := byName[O]{}
@@ -130,13 +131,13 @@ type keeper interface {
 	// place returns the index of the kind in catalog.Kinds.
 	place() int
 	// putLocked takes over those objects of a batch of changes that are of the kind.
-	putLocked(c *Catalog, changes *catalog.Changes, s *changeSet)
+	putLocked(c *contents, changes *catalog.Changes, s *changeSet)
 	// removeLocked removes a deleted object, unless its name belongs to another object by now.
-	removeLocked(c *Catalog, stone catalog.Tombstone, s *changeSet)
+	removeLocked(c *contents, stone catalog.Tombstone, s *changeSet)
 	// touchLocked notes what the objects of a batch that are of the kind mean for derived services, and touchGoneLocked
 	// what a deleted one does.
-	touchLocked(c *Catalog, changes *catalog.Changes, t *touched)
-	touchGoneLocked(c *Catalog, stone catalog.Tombstone, t *touched)
+	touchLocked(c *contents, changes *catalog.Changes, t *touched)
+	touchGoneLocked(c *contents, stone catalog.Tombstone, t *touched)
 }
 
 // shelf keeps the objects of one kind, and knows what follows from them.
@@ -153,11 +154,11 @@ type shelf[O catalog.Object] struct {
 	// changed returns the objects of the kind in a batch of changes.
 	changed func(*catalog.Changes) []O
 	// touch notes what an object, which changed or is gone, means for derived services.
-	touch func(c *Catalog, object O, isGone bool, t *touched)
+	touch func(c *contents, object O, isGone bool, t *touched)
 	// put and remove do what follows from an object that is about to be stored, in the place of the last one or of nil,
 	// or to be removed.
-	put    func(c *Catalog, last, next O, s *changeSet)
-	remove func(c *Catalog, last O, s *changeSet)
+	put    func(c *contents, last, next O, s *changeSet)
+	remove func(c *contents, last O, s *changeSet)
 	// isQuiet reports whether watchers are not notified of a change. Nil: they are of all.
 	isQuiet func(last, next O) bool
 }
@@ -222,7 +223,7 @@ func (k *shelf[O]) deleted(stone catalog.Tombstone) (last O, ok bool) {
 	return last, ok && last.Meta().UID == stone.UID
 }
 
-func (k *shelf[O]) putLocked(c *Catalog, changes *catalog.Changes, s *changeSet) {
+func (k *shelf[O]) putLocked(c *contents, changes *catalog.Changes, s *changeSet) {
 	for _, next := range k.changed(changes) {
 		key := next.Key()
 		last, isKnown := k.stored.get(key.Name)
@@ -239,7 +240,7 @@ func (k *shelf[O]) putLocked(c *Catalog, changes *catalog.Changes, s *changeSet)
 	}
 }
 
-func (k *shelf[O]) removeLocked(c *Catalog, stone catalog.Tombstone, s *changeSet) {
+func (k *shelf[O]) removeLocked(c *contents, stone catalog.Tombstone, s *changeSet) {
 	last, ok := k.deleted(stone)
 	if !ok {
 		return
@@ -253,19 +254,19 @@ func (k *shelf[O]) removeLocked(c *Catalog, stone catalog.Tombstone, s *changeSe
 }
 
 // come adds the name of an object that is stored.
-func (k *shelf[O]) come(c *Catalog, name string, s *changeSet) {
+func (k *shelf[O]) come(c *contents, name string, s *changeSet) {
 	k.names.add(name)
 	k.count(c, name, 1, s)
 }
 
 // leave removes the name of an object that is no longer stored.
-func (k *shelf[O]) leave(c *Catalog, name string, s *changeSet) {
+func (k *shelf[O]) leave(c *contents, name string, s *changeSet) {
 	k.names.remove(name)
 	k.count(c, name, -1, s)
 }
 
 // count counts an object that came to its project, or left it.
-func (k *shelf[O]) count(c *Catalog, name string, n int, s *changeSet) {
+func (k *shelf[O]) count(c *contents, name string, n int, s *changeSet) {
 	if !k.isInProject {
 		return
 	}
@@ -277,7 +278,7 @@ func (k *shelf[O]) count(c *Catalog, name string, n int, s *changeSet) {
 	s.addObject(catalog.Key{Kind: catalog.KindProject, Name: project})
 }
 
-func (k *shelf[O]) touchLocked(c *Catalog, changes *catalog.Changes, t *touched) {
+func (k *shelf[O]) touchLocked(c *contents, changes *catalog.Changes, t *touched) {
 	if k.touch == nil {
 		return
 	}
@@ -286,7 +287,7 @@ func (k *shelf[O]) touchLocked(c *Catalog, changes *catalog.Changes, t *touched)
 	}
 }
 
-func (k *shelf[O]) touchGoneLocked(c *Catalog, stone catalog.Tombstone, t *touched) {
+func (k *shelf[O]) touchGoneLocked(c *contents, stone catalog.Tombstone, t *touched) {
 	if k.touch == nil {
 		return
 	}
@@ -295,7 +296,7 @@ func (k *shelf[O]) touchGoneLocked(c *Catalog, stone catalog.Tombstone, t *touch
 	}
 }
 
-func putCluster(c *Catalog, last, next *catalog.Cluster, s *changeSet) {
+func putCluster(c *contents, last, next *catalog.Cluster, s *changeSet) {
 	if last == nil {
 		return
 	}
@@ -309,7 +310,7 @@ func putCluster(c *Catalog, last, next *catalog.Cluster, s *changeSet) {
 	addRequirersLocked(c, s, last, next)
 }
 
-func removeCluster(c *Catalog, last *catalog.Cluster, s *changeSet) {
+func removeCluster(c *contents, last *catalog.Cluster, s *changeSet) {
 	s.clusters[last.Name] = struct{}{}
 	s.endedClusters = append(s.endedClusters, last.UID)
 	dropDerivedLocked(c, c.services.Services(last.Name), s)
@@ -335,7 +336,7 @@ func addCluster(s *changeSet, last, next *catalog.Cluster) {
 // addRequirersLocked adds the cluster's services that its agent could not carry out and now can, or
 // the other way round, and those whose status names a version that the agent no longer has, or the
 // want of a report that has come.
-func addRequirersLocked(c *Catalog, s *changeSet, last, next *catalog.Cluster) {
+func addRequirersLocked(c *contents, s *changeSet, last, next *catalog.Cluster) {
 	before, after := last.Agent.Report, next.Agent.Report
 	isFirst := (last.Agent.Instance == "") != (next.Agent.Instance == "")
 	if !isFirst && slices.Equal(before.Capabilities, after.Capabilities) && before.AgentVersion == after.AgentVersion {
@@ -356,7 +357,7 @@ func differsInPresence(last, next *catalog.Cluster) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func putProject(_ *Catalog, last, next *catalog.Project, s *changeSet) {
+func putProject(_ *contents, last, next *catalog.Project, s *changeSet) {
 	if !reflect.DeepEqual(last.AgentLimits(), next.AgentLimits()) || last != nil && !maps.Equal(last.Labels, next.Labels) {
 		s.addReach(next.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
 	}
@@ -367,11 +368,11 @@ func putProject(_ *Catalog, last, next *catalog.Project, s *changeSet) {
 
 // removeProject runs after everything in the project has gone, except with a store that lost its
 // memory.
-func removeProject(_ *Catalog, last *catalog.Project, s *changeSet) {
+func removeProject(_ *contents, last *catalog.Project, s *changeSet) {
 	s.addReach(last.Name, func(*catalog.Service, *catalog.Cluster) bool { return true })
 }
 
-func removeGlobal(c *Catalog, last *catalog.GlobalService, s *changeSet) {
+func removeGlobal(c *contents, last *catalog.GlobalService, s *changeSet) {
 	dropDerivedLocked(c, slices.Collect(c.indexed.names.inClusters(last.Name)), s)
 	delete(c.derived.jobs, last.Name)
 	delete(c.derived.late, last.Name)
@@ -382,7 +383,7 @@ func removeGlobal(c *Catalog, last *catalog.GlobalService, s *changeSet) {
 	c.derived.variants.end(last.UID)
 }
 
-func putService(c *Catalog, last, next *catalog.Service, s *changeSet) {
+func putService(c *contents, last, next *catalog.Service, s *changeSet) {
 	s.addSources(next, c.services.Wanted)
 	if last != nil {
 		s.addService(last)
@@ -394,32 +395,34 @@ func putService(c *Catalog, last, next *catalog.Service, s *changeSet) {
 	s.addService(next)
 }
 
-func removeService(c *Catalog, last *catalog.Service, s *changeSet) {
+func removeService(c *contents, last *catalog.Service, s *changeSet) {
 	s.addSources(last, c.services.Wanted)
 	s.addService(last)
 	s.endedServices = append(s.endedServices, last.UID)
 }
 
 // removeUser forgets the user's tokens. The store deleted them with the user, without tombstones of their own.
-func removeUser(c *Catalog, last *catalog.User, _ *changeSet) {
+func removeUser(c *contents, last *catalog.User, _ *changeSet) {
 	maps.DeleteFunc(c.tokens, func(_ string, token catalog.Token) bool { return token.UserUID == last.UID })
 }
 
 // removeProvider forgets the sessions that began with a provider. The store deleted them with it, without tombstones
 // of their own.
-func removeProvider(c *Catalog, last *catalog.IdentityProvider, _ *changeSet) {
+func removeProvider(c *contents, last *catalog.IdentityProvider, _ *changeSet) {
 	maps.DeleteFunc(c.sessions, func(_ string, session catalog.Session) bool { return session.ProviderUID == last.UID })
 }
 
-func putBinding(c *Catalog, last, next *catalog.AccessBinding, _ *changeSet) {
+func putBinding(c *contents, last, next *catalog.AccessBinding, _ *changeSet) {
 	if last != nil {
 		c.bindings.remove(last)
 	}
 	c.bindings.put(next)
 }
 
-func removeBinding(c *Catalog, last *catalog.AccessBinding, _ *changeSet) { c.bindings.remove(last) }
+func removeBinding(c *contents, last *catalog.AccessBinding, _ *changeSet) { c.bindings.remove(last) }
 
-func putPolicy(_ *Catalog, last, next *catalog.RolloutPolicy, s *changeSet) { s.addCovered(last, next) }
+func putPolicy(_ *contents, last, next *catalog.RolloutPolicy, s *changeSet) {
+	s.addCovered(last, next)
+}
 
-func removePolicy(_ *Catalog, last *catalog.RolloutPolicy, s *changeSet) { s.addCovered(last, nil) }
+func removePolicy(_ *contents, last *catalog.RolloutPolicy, s *changeSet) { s.addCovered(last, nil) }

@@ -18,7 +18,7 @@ type TrustRules struct{ View *View }
 
 // TrustRule returns a trust rule by its name.
 func (r TrustRules) TrustRule(name string) (*catalog.TrustRule, bool) {
-	return named(r.View.Catalog, r.View.Catalog.rules, name)
+	return named(r.View.Catalog, r.View.Catalog.contents.rules, name)
 }
 
 // TrustRules returns the rules that trust an issuer, by name, and no more than limit of them.
@@ -27,7 +27,7 @@ func (r TrustRules) TrustRules(issuer string, limit int) []*catalog.TrustRule {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var rules []*catalog.TrustRule
-	for _, rule := range c.rules.all() {
+	for _, rule := range c.contents.rules.all() {
 		if rule.Spec.Issuer == issuer && len(rules) < limit {
 			rules = append(rules, rule)
 		}
@@ -43,9 +43,9 @@ func (r TrustRules) Look(ctx context.Context) { r.View.Look(ctx) }
 func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
 	c, prefix := r.View.Catalog, rule.UserPrefix()
 	c.mu.RLock()
-	bindings := c.bindings.of("", rule.Spec.Groups)
+	bindings := c.contents.bindings.of("", rule.Spec.Groups)
 	users := map[string]bool{}
-	for _, binding := range c.accessBindings.objects {
+	for _, binding := range c.contents.accessBindings.objects {
 		for _, user := range binding.Spec.Users {
 			if strings.HasPrefix(user, prefix) {
 				users[user] = true

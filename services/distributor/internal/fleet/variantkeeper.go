@@ -45,7 +45,7 @@ func (k VariantKeeper) Run(ctx context.Context) error {
 			wait = min(wait, variantRetry)
 		}
 		isAway = err != nil
-		if err := k.View.Catalog.derived.variants.lacking.Await(ctx, wait); err != nil {
+		if err := k.View.Catalog.contents.derived.variants.lacking.Await(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -74,13 +74,13 @@ func (k VariantKeeper) keep(ctx context.Context, lacking []catalog.ConfigVariant
 func lookAtVariants(c *Catalog, held map[string]catalog.ConfigVariant, at time.Time) (lacking []catalog.ConfigVariant, unused []string, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.derived.variants
+	b := c.contents.derived.variants
 	underived := map[string]bool{}
-	for _, j := range c.derived.jobs {
+	for _, j := range c.contents.derived.jobs {
 		underived[j.global.UID] = true
 	}
-	for path := range c.derived.late {
-		if global := c.globals.objects[path]; global != nil {
+	for path := range c.contents.derived.late {
+		if global := c.contents.globals.objects[path]; global != nil {
 			underived[global.UID] = true
 		}
 	}
@@ -125,18 +125,18 @@ func (k VariantKeeper) refuse(ctx context.Context, refused map[string]*catalog.P
 	c.mu.Lock()
 	globals := map[string]bool{}
 	for id, problem := range refused {
-		if use := c.derived.variants.uses[id]; use != nil {
+		if use := c.contents.derived.variants.uses[id]; use != nil {
 			use.refused, globals[use.variant.GlobalUID] = problem, true
 		}
 	}
-	for path, global := range c.globals.objects {
+	for path, global := range c.contents.globals.objects {
 		if !globals[global.UID] {
 			continue
 		}
-		for member := range c.indexed.names.inClusters(path) {
-			current := c.services.Service(member)
+		for member := range c.contents.indexed.names.inClusters(path) {
+			current := c.contents.services.Service(member)
 			if variant := variantOf(current); variant != nil && refused[variant.ID] != nil {
-				putDerivedLocked(c, current, new(*current), s)
+				putDerivedLocked(c.contents, current, new(*current), s)
 			}
 		}
 	}

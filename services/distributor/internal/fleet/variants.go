@@ -135,7 +135,7 @@ func endedVariants(c *Catalog) []catalog.VariantState {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var ended []catalog.VariantState
-	for id, state := range c.derived.variants.states {
+	for id, state := range c.contents.derived.variants.states {
 		ended = append(ended, catalog.VariantState{ID: id, GlobalUID: state.GlobalUID, IsEnded: true})
 	}
 	return ended
