@@ -16,7 +16,6 @@ import (
 	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // streamStallTimeout is how long a watcher may take nothing of its stream.
@@ -43,7 +42,7 @@ type calls struct {
 
 // handler returns the handler of everything that wings serve.
 func (s *spine) handler(wings []wing) (http.Handler, error) {
-	recording, err := recorder.New(recorder.Params{Journal: s.records, Limits: fleet.Tokens{View: s.view}, Logger: s.logger, Meter: s.tel.Meter(scope)})
+	recording, err := recorder.New(recorder.Params{Journal: s.records, Limits: s.view.Accounts(), Logger: s.logger, Meter: s.tel.Meter(scope)})
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/access/trust"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // signInView joins the parts of the view by which people sign in.
 type signInView struct {
 	*fleet.View
-	*fleet.Catalog
+	fleet.Accounts
 }
 
 // openSignIn signs people in with identity providers, keeps their sessions, and gives workloads access tokens.
@@ -32,12 +31,11 @@ func (s *spine) openSignIn() (wing, error) {
 	if err != nil {
 		return wing{}, err
 	}
-	live := func() map[catalog.SessionClient]int { return fleet.LiveSessions(s.view.Catalog) }
-	metrics, err := session.NewMetrics(s.tel.Meter(scope), live)
+	metrics, err := session.NewMetrics(s.tel.Meter(scope), s.view.Accounts().LiveSessions)
 	if err != nil {
 		return wing{}, err
 	}
-	view := signInView{s.view, s.view.Catalog}
+	view := signInView{s.view, s.view.Accounts()}
 	desk := session.NewDesk(session.Params{
 		Store: s.store.SignIns(), View: view, Provider: provider, Codes: codes, Metrics: metrics, Logger: s.logger,
 	})

@@ -6,6 +6,7 @@ package fleet
 import (
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -23,33 +24,39 @@ type Access struct {
 	Until time.Time
 }
 
+// Accounts is the catalog for questions about people: who there is, how they sign in and what they
+// may do. It is safe for concurrent use.
+type Accounts struct{ Catalog *Catalog }
+
 // Rights returns what a person may do now.
-func (c *Catalog) Rights(p Person) *authz.Rights {
+func (a Accounts) Rights(p Person) *authz.Rights {
+	c := a.Catalog
 	c.mu.RLock()
 	bindings := c.contents.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
-	return c.rightsBy(p, bindings)
+	return a.rightsBy(p, bindings)
 }
 
 // rightsBy returns what a person may do now by the bindings that name them, as far as their credential
 // goes. It is the only place where a Person becomes Rights.
-func (c *Catalog) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.Rights {
-	rights := authz.NewRights(c, p.id.Name, p.id.Groups, bindings, catalog.Now())
+func (a Accounts) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.Rights {
+	rights := authz.NewRights(a.Catalog, p.id.Name, p.id.Groups, bindings, catalog.Now())
 	if p.limit == nil {
 		return rights
 	}
-	return rights.Within(authz.NewLimit(c, *p.limit, p.ends))
+	return rights.Within(authz.NewLimit(a.Catalog, *p.limit, p.ends))
 }
 
 // Access returns a person's access to a cluster. ok is false if there is no such cluster. Cluster
 // and bindings are of one revision: no one reaches a cluster by a binding that was deleted before
 // the cluster was created.
-func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
+func (a Accounts) Access(p Person, cluster string) (access Access, ok bool) {
+	c := a.Catalog
 	c.mu.RLock()
 	access.Cluster, ok = c.contents.clusters.objects[cluster]
 	bindings := c.contents.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
-	access.Rights = c.rightsBy(p, bindings)
+	access.Rights = a.rightsBy(p, bindings)
 	if !ok {
 		return access, false
 	}
@@ -61,7 +68,8 @@ func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 
 // AccessOfAll returns all people's access to a cluster. ok is false if there is no such cluster. It
 // has no rights, which belong to one person.
-func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
+func (a Accounts) AccessOfAll(cluster string) (access Access, ok bool) {
+	c := a.Catalog
 	c.mu.RLock()
 	access.Cluster, ok = c.contents.clusters.objects[cluster]
 	bindings := c.contents.accessBindings.all()
@@ -114,7 +122,8 @@ type BindingStatus struct {
 	Expired  bool
 }
 
-func bindingStatus(c *Catalog, binding *catalog.AccessBinding) BindingStatus {
+func (a Accounts) ofBinding(binding *catalog.AccessBinding) BindingStatus {
+	c := a.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := BindingStatus{Expired: binding.Expired(catalog.Now())}
@@ -124,4 +133,32 @@ func bindingStatus(c *Catalog, binding *catalog.AccessBinding) BindingStatus {
 		}
 	}
 	return s
+}
+
+// User returns a user by its name.
+func (a Accounts) User(name string) (*catalog.User, bool) {
+	return named(a.Catalog, a.Catalog.contents.users, name)
+}
+
+// token returns the API token of that id if it is the user's and has not ended.
+func (a Accounts) token(id, userUID string, at time.Time) (token catalog.Token, ok bool) {
+	c := a.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	token, ok = c.contents.tokens[id]
+	return token, ok && token.UserUID == userUID && !token.Expired(at)
+}
+
+// LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or is
+// not known.
+func (a Accounts) LimitOf(credential string) string {
+	c := a.Catalog
+	id, _ := admission.APITokenOf(credential)
+	c.mu.RLock()
+	limit := c.contents.tokens[id].Limit
+	c.mu.RUnlock()
+	if limit == nil {
+		return ""
+	}
+	return limit.String()
 }

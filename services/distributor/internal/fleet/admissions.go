@@ -137,7 +137,7 @@ func (a *admissions) holds(d digest.Digest) bool {
 func (a *admissions) apply(input *plan.Input, reportOf func(*catalog.Service) *catalog.ServiceReport) {
 	known := a.of(input.Service.UID)
 	if known == nil {
-		input.IsWithheld = input.IsWithheld || policyOf(a.catalog, input.Service) != nil && !hasApplied(reportOf(input.Service), input)
+		input.IsWithheld = input.IsWithheld || Policies{a.catalog}.of(input.Service) != nil && !hasApplied(reportOf(input.Service), input)
 		return
 	}
 	input.Service = a.withConfig(input.Service, known)
@@ -208,15 +208,20 @@ func snapshotIn(held []catalog.HeldSource, source catalog.Source) *catalog.Snaps
 	return nil
 }
 
-// hasPolicies reports whether there are rollout policies.
-func hasPolicies(c *Catalog) bool {
+// Policies is the catalog for questions about rollout policies. It is safe for concurrent use.
+type Policies struct{ Catalog *Catalog }
+
+// hasAny reports whether there are rollout policies.
+func (policies Policies) hasAny() bool {
+	c := policies.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.contents.policies.objects) > 0
 }
 
-// policies returns the rollout policies, by precedence.
-func policies(c *Catalog) []*catalog.RolloutPolicy {
+// inOrder returns the rollout policies, by precedence.
+func (policies Policies) inOrder() []*catalog.RolloutPolicy {
+	c := policies.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := c.contents.policies.unsorted()
@@ -224,14 +229,14 @@ func policies(c *Catalog) []*catalog.RolloutPolicy {
 	return all
 }
 
-// policyOf returns the policy that decides about a service, or nil.
-func policyOf(c *Catalog, service *catalog.Service) *catalog.RolloutPolicy {
-	all := policies(c)
+// of returns the policy that decides about a service, or nil.
+func (policies Policies) of(service *catalog.Service) *catalog.RolloutPolicy {
+	all := policies.inOrder()
 	if len(all) == 0 {
 		return nil
 	}
 	labels := map[string]string(nil)
-	if cluster, ok := c.Cluster(service.Spec.Cluster); ok {
+	if cluster, ok := policies.Catalog.Cluster(service.Spec.Cluster); ok {
 		labels = cluster.Labels
 	}
 	if i := slices.IndexFunc(all, func(p *catalog.RolloutPolicy) bool { return p.Covers(service, labels) }); i >= 0 {

@@ -85,7 +85,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 		return Person{id: id}, !isToken // an API token is always a user's
 	}
 	return LookTwice(ctx, v, func() (Person, bool) {
-		user, ok := v.Catalog.User(id.Name)
+		user, ok := v.Accounts().User(id.Name)
 		if !ok || user.UID != id.UID {
 			return Person{}, false
 		}
@@ -93,7 +93,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 		if !isToken {
 			return Person{id: id}, true
 		}
-		token, ok := v.Catalog.token(of, id.UID, time.Now())
+		token, ok := v.Accounts().token(of, id.UID, time.Now())
 		return Person{id: id, limit: token.Limit, ends: token.ExpiresAt}, ok
 	})
 }
@@ -102,8 +102,8 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 // for a session that has ended, and for a name that a user of the hub has by now.
 func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current Person, ok bool) {
 	return LookTwice(ctx, v, func() (Person, bool) {
-		s, ok := v.Catalog.Session(of)
-		if _, taken := v.Catalog.User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
+		s, ok := v.Accounts().Session(of)
+		if _, taken := v.Accounts().User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
 			return Person{}, false
 		}
 		id.Groups = s.Groups

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
@@ -189,11 +188,6 @@ func (c *Catalog) Cluster(name string) (*catalog.Cluster, bool) {
 	return named(c, c.contents.clusters, name)
 }
 
-// User returns a user by its name.
-func (c *Catalog) User(name string) (*catalog.User, bool) {
-	return named(c, c.contents.users, name)
-}
-
 // AgentLimits returns the limits of a service that its agent checks, or nil: the limits of its
 // project, and the annotations with which its cluster is lent.
 func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
@@ -241,14 +235,6 @@ func (c *Catalog) RepositoryUID(name string) string {
 // Service returns a service by its name.
 func (c *Catalog) Service(name string) (*catalog.Service, bool) {
 	return named(c, c.contents.indexed, name)
-}
-
-// token returns the API token of that id if it is the user's and has not ended.
-func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, ok bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	token, ok = c.contents.tokens[id]
-	return token, ok && token.UserUID == userUID && !token.Expired(at)
 }
 
 // servicesOf returns a cluster, or nil, and its services in no order.

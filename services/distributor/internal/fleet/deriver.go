@@ -54,7 +54,7 @@ func AwaitSettled(ctx context.Context, v *View) error {
 // given no plan then. After a time in which it was true, the watchers of the plan are notified.
 func IsUndecided(v *View, cluster string) bool {
 	found, ok := v.Catalog.Cluster(cluster)
-	return ok && (isAwaited(v.Catalog, found) || v.reading.holdsBack(found))
+	return ok && (Globals{v.Catalog}.isAwaited(found) || v.reading.holdsBack(found))
 }
 
 // Unfinished counts the global services that are to be derived, and the ones that took too long and

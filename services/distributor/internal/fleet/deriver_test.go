@@ -172,7 +172,7 @@ func TestSecLateDerivationKeepsServices(t *testing.T) {
 		if got := v.problems(); !slices.Equal(got, []reason.Reason{reason.DerivationTooExpensive}) {
 			t.Errorf("got %v, want the reason", got)
 		}
-		for _, member := range fleet.GlobalMembers(v.View.Catalog, "web", "") {
+		for _, member := range (fleet.Globals{Catalog: v.View.Catalog}).Members("web", "") {
 			if member.Problem == nil || member.Problem.Reason != reason.DerivationTooExpensive {
 				t.Errorf("%s: got %v, want the reason", member.Cluster, member.Problem)
 			}

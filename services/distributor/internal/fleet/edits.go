@@ -6,6 +6,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/leatdev/leat/internal/contract/objectname"
@@ -35,7 +36,7 @@ func (r Rollouts) Edited(object catalog.Object) Edited {
 	if edited.Service == nil {
 		return edited
 	}
-	edited.Policy = policyOf(v.Catalog, edited.Service)
+	edited.Policy = Policies{v.Catalog}.of(edited.Service)
 	edited.Want = catalog.Release{Spec: v.admitted.staged.of(edited.Service.Spec), Config: edited.Service.ConfigName}
 	edited.Waits = v.admitted.isHeld(edited.Service)
 	return edited
@@ -55,7 +56,7 @@ func (r Rollouts) Warning(object catalog.Object) string {
 	if held == nil {
 		return ""
 	}
-	if policy := policyOf(r.View.Catalog, held); policy != nil {
+	if policy := (Policies{r.View.Catalog}).of(held); policy != nil {
 		return fmt.Sprintf("held by rolloutpolicy %s until its rollout admits it", objectname.Display(policy.Name))
 	}
 	return ""
@@ -98,10 +99,10 @@ func (r Rollouts) ofGlobal(global *catalog.GlobalService) Edited {
 	mayDecide := func(p *catalog.RolloutPolicy) bool {
 		return objectname.Project(p.Name) == objectname.Project(global.Name)
 	}
-	if !slices.ContainsFunc(policies(c), mayDecide) {
+	if !slices.ContainsFunc(Policies{c}.inOrder(), mayDecide) {
 		return Edited{}
 	}
-	isLate := isBehind(c, global.Name)
+	isLate := Globals{c}.isBehind(global.Name)
 	first, held := r.members(global)
 	return Edited{Service: cmp.Or(held, first), IsBehind: isLate}
 }
@@ -113,7 +114,7 @@ func (r Rollouts) heldMember(global *catalog.GlobalService) *catalog.Service {
 
 // members returns the first derived service of a global service, and the first one that a rollout holds. Each may be nil.
 func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.Service) {
-	for _, member := range GlobalMembers(r.View.Catalog, global.Name, "") {
+	for _, member := range (Globals{r.View.Catalog}).Members(global.Name, "") {
 		if service := member.Service; service.Derived != nil {
 			if first = cmp.Or(first, service); r.View.admitted.isHeld(service) {
 				return first, service
@@ -124,8 +125,8 @@ func (r Rollouts) members(global *catalog.GlobalService) (first, held *catalog.S
 }
 
 func (r Rollouts) heldBySet(set *catalog.ConfigSet) *catalog.Service {
-	sets := referring(r.View.Catalog, set.Name)
-	return r.configHeld(func(s *catalog.Service) bool { return mayUse(r.View.Catalog, s, sets) })
+	sets := r.referring(set.Name)
+	return r.configHeld(func(s *catalog.Service) bool { return r.mayUse(s, sets) })
 }
 
 func (r Rollouts) heldByProject(project *catalog.Project) *catalog.Service {
@@ -145,4 +146,46 @@ func (r Rollouts) configHeld(isMeant func(*catalog.Service) bool) (first *catalo
 		}
 	}
 	return first
+}
+
+// hasSets reports whether the configuration of a service has layers or references that other services may share.
+func (r Rollouts) hasSets(service *catalog.Service) bool {
+	if len(service.Spec.ConfigSets) > 0 || service.Spec.Config.NamesSets() {
+		return true
+	}
+	own := r.View.Catalog.project(objectname.Project(service.Name))
+	return own != nil && len(own.Spec.ConfigSets) > 0
+}
+
+// mayUse reports whether the configuration of a service is made of a set, or of one of others that refer to it.
+func (r Rollouts) mayUse(service *catalog.Service, sets map[string]bool) bool {
+	project := objectname.Project(service.Name)
+	var listed []string
+	if own := r.View.Catalog.project(project); own != nil {
+		listed = own.Spec.ConfigSets
+	}
+	for set := range sets {
+		isListed := slices.Contains(listed, set) || slices.Contains(service.Spec.ConfigSets, set)
+		if isListed || service.Spec.Config.NamesSet(project, set) {
+			return true
+		}
+	}
+	return false
+}
+
+// referring returns a set and all sets with references that lead to it.
+func (r Rollouts) referring(set string) map[string]bool {
+	r.View.Catalog.mu.RLock()
+	all := maps.Clone(r.View.Catalog.contents.sets.objects)
+	r.View.Catalog.mu.RUnlock()
+	found := map[string]bool{set: true}
+	for next := []string{set}; len(next) > 0; next = next[1:] {
+		for name, other := range all {
+			if !found[name] && other.Spec.Config.NamesSet(objectname.Project(name), next[0]) {
+				found[name] = true
+				next = append(next, name)
+			}
+		}
+	}
+	return found
 }

@@ -21,12 +21,12 @@ const mostLooks = 1_000_000
 // any cluster that the policy's project may use. applied are the objects that are applied with the
 // policy, which the view does not have if that is a dry run. In a fleet that is too large to check
 // every service there are no warnings, and the first rollout reports it.
-func EmptyWaves(c *Catalog, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
+func (policies Policies) EmptyWaves(policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
 	waves := slices.DeleteFunc(slices.Clone(policy.Spec.Strategy.Waves), func(w rollout.Wave) bool { return !w.Selects() })
 	if len(waves) == 0 {
 		return nil
 	}
-	s := newWaveSight(c, policy, applied)
+	s := policies.newWaveSight(policy, applied)
 	if s.looks() > mostLooks {
 		return nil
 	}
@@ -75,13 +75,13 @@ type waveSight struct {
 	applied  map[catalog.Key]catalog.Object
 }
 
-func newWaveSight(c *Catalog, policy *catalog.RolloutPolicy, applied []catalog.Object) *waveSight {
-	s := &waveSight{catalog: c, applied: map[catalog.Key]catalog.Object{}}
+func (policies Policies) newWaveSight(policy *catalog.RolloutPolicy, applied []catalog.Object) *waveSight {
+	s := &waveSight{catalog: policies.Catalog, applied: map[catalog.Key]catalog.Object{}}
 	for _, object := range applied {
 		s.applied[object.Key()] = object
 	}
 	s.own = s.project(objectname.Project(policy.Name))
-	s.policies = slices.DeleteFunc(policies(c), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
+	s.policies = slices.DeleteFunc(policies.inOrder(), func(p *catalog.RolloutPolicy) bool { return p.Name == policy.Name })
 	s.policies = append(s.policies, policy)
 	slices.SortStableFunc(s.policies, catalog.ComparePolicies)
 	return s

@@ -12,7 +12,7 @@ import (
 // for looking again.
 func (r Rollouts) LookOnce() drive.Sight {
 	v := r.View
-	sight := drive.Sight{Policies: policies(v.Catalog), Members: map[string][]drive.Seen{}}
+	sight := drive.Sight{Policies: Policies{v.Catalog}.inOrder(), Members: map[string][]drive.Seen{}}
 	isCovered := map[string]bool{}
 	r.eachCovered(sight.Policies, func(policy *catalog.RolloutPolicy, service *catalog.Service, cluster *catalog.Cluster) {
 		isCovered[service.UID] = true
@@ -28,7 +28,7 @@ func (r Rollouts) LookOnce() drive.Sight {
 
 // GlobalProblem returns what lists show to be wrong with a global service, or nil.
 func GlobalProblem(v *View, g *catalog.GlobalService) *catalog.Problem {
-	return globalProblem(v.Catalog, g)
+	return Globals{v.Catalog}.problem(g)
 }
 
 // NewSizesOf returns Sizes for rollouts of another size.

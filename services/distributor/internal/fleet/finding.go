@@ -75,7 +75,7 @@ func rowOfRepository(r *Records, repository *catalog.Repository) *find.Row {
 }
 
 func rowOfGlobal(r *Records, global *catalog.GlobalService) *find.Row {
-	row := &find.Row{Object: global, Problem: globalProblem(r.catalog, global)}
+	row := &find.Row{Object: global, Problem: Globals{r.catalog}.problem(global)}
 	if row.Problem != nil {
 		row.Since = row.Problem.Since
 	}

@@ -152,6 +152,9 @@ type View struct {
 	writing sync.Mutex
 }
 
+// Accounts returns the view of people.
+func (v *View) Accounts() Accounts { return Accounts{v.Catalog} }
+
 // Load fills the view with everything that is in the store, except for some reports of derived services
 // where there are very many: see ReadReports. It is called once, before anything is served.
 func (v *View) Load(ctx context.Context) error {
@@ -261,16 +264,16 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 // caller holds writing.
 func (v *View) revise(ctx context.Context, set *changeSet) {
 	v.publish(set, v.plans.revise(ctx, set, ""))
-	if v.namesNewSource(set) {
+	if namesNewSource(set, v.Catalog) {
 		v.newSources.Set()
 	}
 }
 
 // namesNewSource reports whether a service, which a person wrote or which was derived, names a source
 // now that no service named before the change.
-func (v *View) namesNewSource(set *changeSet) bool {
+func namesNewSource(set *changeSet, c *Catalog) bool {
 	for source, wasWanted := range set.sources {
-		if !wasWanted && isNamed(v.Catalog, source) {
+		if !wasWanted && isNamed(c, source) {
 			return true
 		}
 	}

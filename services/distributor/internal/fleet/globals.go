@@ -36,9 +36,14 @@ type GlobalMember struct {
 	IsHeld bool
 }
 
-// GlobalMembers returns the clusters that the global service of that path selects and whose paths sort
+// Globals is the catalog for questions about global services and what is derived of them. It is safe
+// for concurrent use.
+type Globals struct{ Catalog *Catalog }
+
+// Members returns the clusters that the global service of that path selects and whose paths sort
 // after a text, by path.
-func GlobalMembers(c *Catalog, global, after string) []GlobalMember {
+func (all Globals) Members(global, after string) []GlobalMember {
+	c := all.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var members []GlobalMember
@@ -80,7 +85,7 @@ func conflictOf(service *catalog.Service) *catalog.Problem {
 // globalStatus sums up the clusters of a global service.
 func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	var s GlobalStatus
-	for _, member := range GlobalMembers(r.catalog, g.Name, "") {
+	for _, member := range (Globals{r.catalog}).Members(g.Name, "") {
 		s.Clusters++
 		if s.Problem == nil {
 			s.Problem = member.Problem
@@ -112,10 +117,11 @@ func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 	return s
 }
 
-// globalProblem returns the problem of a global service apart from its services: whether its
+// problem returns the problem of a global service apart from its services: whether its
 // derivation is late, a person has to agree to a removal, or services of its name were written by
 // hand. It visits no service that is well.
-func globalProblem(c *Catalog, g *catalog.GlobalService) *catalog.Problem {
+func (all Globals) problem(g *catalog.GlobalService) *catalog.Problem {
+	c := all.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if problem := derivationProblemLocked(c.contents.derived, g.Name); problem != nil {
@@ -137,14 +143,16 @@ func globalProblem(c *Catalog, g *catalog.GlobalService) *catalog.Problem {
 }
 
 // isBehind reports whether services may be from an earlier state of their global service.
-func isBehind(c *Catalog, path string) bool {
+func (all Globals) isBehind(path string) bool {
+	c := all.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return derivationProblemLocked(c.contents.derived, path) != nil
 }
 
-// behindGlobals returns the paths of the global services of which isBehind reports true.
-func behindGlobals(c *Catalog) map[string]bool {
+// behind returns the paths of the global services of which isBehind reports true.
+func (all Globals) behind() map[string]bool {
+	c := all.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	behind := make(map[string]bool, len(c.contents.derived.late)+len(c.contents.derived.jobs))
@@ -157,10 +165,10 @@ func behindGlobals(c *Catalog) map[string]bool {
 	return behind
 }
 
-// isOfPresentGlobal reports whether a derived service is of its global service as that is now. One whose derivation
+// isPresent reports whether a derived service is of its global service as that is now. One whose derivation
 // fails keeps what it had.
-func isOfPresentGlobal(c *Catalog, service *catalog.Service) bool {
-	object, ok := c.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
+func (all Globals) isPresent(service *catalog.Service) bool {
+	object, ok := all.Catalog.Object(catalog.Key{Kind: catalog.KindGlobalService, Name: service.Derived.Global})
 	return ok && object.Meta().ResourceVersion == service.ResourceVersion
 }
 
@@ -174,7 +182,8 @@ type DerivedConfigs interface {
 
 // SeenCluster returns the cluster of a service as the service's project knows it: see
 // [catalog.Cluster.SeenBy].
-func SeenCluster(c *Catalog, service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
+func (all Globals) SeenCluster(service *catalog.Service) (cluster *catalog.Cluster, ok bool) {
+	c := all.Catalog
 	if cluster, ok = c.Cluster(service.Spec.Cluster); !ok {
 		return nil, false
 	}
@@ -197,7 +206,7 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if !ok || service.Derived == nil || service.UID != uid {
 		return c.Stored.Config(ctx, uid)
 	}
-	cluster, ok := SeenCluster(c.View.Catalog, service)
+	cluster, ok := Globals{c.View.Catalog}.SeenCluster(service)
 	if !ok {
 		return catalog.Config{}, "", &catalog.NotFoundError{Key: service.Key()}
 	}
@@ -205,8 +214,30 @@ func (c Configs) Config(ctx context.Context, path, uid string) (catalog.Config, 
 	if err != nil {
 		return catalog.Config{}, "", err
 	}
-	if planned := c.View.admitted.withConfig(service, c.View.admitted.of(uid)); digest != planned.ConfigDigest && isBehind(c.View.Catalog, service.Derived.Global) {
+	if planned := c.View.admitted.withConfig(service, c.View.admitted.of(uid)); digest != planned.ConfigDigest && (Globals{c.View.Catalog}).isBehind(service.Derived.Global) {
 		return catalog.Config{}, "", catalog.ErrBehind
 	}
 	return config, digest, nil
+}
+
+// isAwaited reports whether a cluster waits for the first turn of a derivation.
+func (all Globals) isAwaited(cluster *catalog.Cluster) bool {
+	c := all.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, j := range c.contents.derived.jobs {
+		if !j.isSettled && j.covers(cluster.Name) && maySelectLocked(&c.contents.shelves, j.global, cluster) {
+			return true
+		}
+	}
+	return false
+}
+
+// isExpected reports whether a report is about a service that may be derived later.
+func (all Globals) isExpected(report catalog.StoredReport) bool {
+	c := all.Catalog
+	local, _ := objectname.SplitService(report.Service)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return isUnknownLocked(c.contents.derived, local)
 }

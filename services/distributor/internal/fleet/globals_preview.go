@@ -16,10 +16,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
-// PreviewGlobal returns what a global service would select and derive if it were stored with the
+// Preview returns what a global service would select and derive if it were stored with the
 // other objects, for a dry run. It evaluates at most as much as a review does: beyond that the
 // problem reports it, and the counts are of the clusters until then.
-func PreviewGlobal(c *Catalog, g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
+func (all Globals) Preview(g *catalog.GlobalService, others ...catalog.Object) GlobalStatus {
+	c := all.Catalog
 	changes := &catalog.Changes{Clusters: only[*catalog.Cluster](others), Projects: only[*catalog.Project](others)}
 	c.mu.RLock()
 	on := basisLocked(c.contents)

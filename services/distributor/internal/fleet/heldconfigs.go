@@ -5,9 +5,7 @@ package fleet
 
 import (
 	"maps"
-	"slices"
 
-	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -99,46 +97,4 @@ func (a *admissions) heldVariants() map[string]catalog.ConfigVariant {
 		}
 	}
 	return held
-}
-
-// hasSets reports whether the configuration of a service has layers or references that other services may share.
-func hasSets(c *Catalog, service *catalog.Service) bool {
-	if len(service.Spec.ConfigSets) > 0 || service.Spec.Config.NamesSets() {
-		return true
-	}
-	own := c.project(objectname.Project(service.Name))
-	return own != nil && len(own.Spec.ConfigSets) > 0
-}
-
-// mayUse reports whether the configuration of a service is made of a set, or of one of others that refer to it.
-func mayUse(c *Catalog, service *catalog.Service, sets map[string]bool) bool {
-	project := objectname.Project(service.Name)
-	var listed []string
-	if own := c.project(project); own != nil {
-		listed = own.Spec.ConfigSets
-	}
-	for set := range sets {
-		isListed := slices.Contains(listed, set) || slices.Contains(service.Spec.ConfigSets, set)
-		if isListed || service.Spec.Config.NamesSet(project, set) {
-			return true
-		}
-	}
-	return false
-}
-
-// referring returns a set and all sets with references that lead to it.
-func referring(c *Catalog, set string) map[string]bool {
-	c.mu.RLock()
-	all := maps.Clone(c.contents.sets.objects)
-	c.mu.RUnlock()
-	found := map[string]bool{set: true}
-	for next := []string{set}; len(next) > 0; next = next[1:] {
-		for name, other := range all {
-			if !found[name] && other.Spec.Config.NamesSet(objectname.Project(name), next[0]) {
-				found[name] = true
-				next = append(next, name)
-			}
-		}
-	}
-	return found
 }

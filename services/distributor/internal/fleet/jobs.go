@@ -67,8 +67,7 @@ type lateness struct {
 }
 
 // settleFirstLocked notes that everything that the view began with is settled, if it is.
-func settleFirstLocked(of *derivations) {
-	d := of
+func settleFirstLocked(d *derivations) {
 	if wake.IsClosed(d.settled) {
 		return
 	}
@@ -78,18 +77,6 @@ func settleFirstLocked(of *derivations) {
 		}
 	}
 	close(d.settled)
-}
-
-// isAwaited reports whether a cluster waits for the first turn of a derivation.
-func isAwaited(c *Catalog, cluster *catalog.Cluster) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, j := range c.contents.derived.jobs {
-		if !j.isSettled && j.covers(cluster.Name) && maySelectLocked(&c.contents.shelves, j.global, cluster) {
-			return true
-		}
-	}
-	return false
 }
 
 // mayDeriveLocked reports whether a global service that was never derived here may want a source.
@@ -118,14 +105,6 @@ func namesRepository(global *catalog.GlobalService, repository string) bool {
 func isUnknownLocked(d *derivations, path string) bool {
 	j, late := d.jobs[path], d.late[path]
 	return j != nil && j.isFirst || late != nil && late.isFirst
-}
-
-// isExpected reports whether a report is about a service that may be derived later.
-func isExpected(c *Catalog, report catalog.StoredReport) bool {
-	local, _ := objectname.SplitService(report.Service)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return isUnknownLocked(c.contents.derived, local)
 }
 
 // derivationProblemLocked returns the problem of the derivation of a global service as a whole, or

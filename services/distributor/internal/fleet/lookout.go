@@ -130,7 +130,8 @@ func (l *lookout) lookAtEach(again map[string]struct{}) {
 // lookAtAll forgets everything, and reads all services.
 func (l *lookout) lookAtAll() drive.Sight {
 	*l = lookout{
-		view: l.view, policies: policies(l.view.Catalog), groups: map[string]*group{}, covered: map[string]coverage{}, clusters: map[string]*seenCluster{},
+		view: l.view, policies: Policies{l.view.Catalog}.inOrder(),
+		groups: map[string]*group{}, covered: map[string]coverage{}, clusters: map[string]*seenCluster{},
 		sources: seenSources{
 			held: map[catalog.Source]*catalog.Snapshot{}, readers: setmap.Map[catalog.Source, string]{}, byRepository: setmap.Map[string, catalog.Source]{},
 		},

@@ -110,7 +110,7 @@ func (o AllObservations) notifier(n *catalog.Notifier) notify.Seen {
 // global returns the view of a global service.
 func (o AllObservations) global(global *catalog.GlobalService) notify.Seen {
 	var worst problems.Item
-	for _, item := range problems.OfGlobal(global, globalProblem(o.View.Catalog, global)) {
+	for _, item := range problems.OfGlobal(global, (Globals{o.View.Catalog}).problem(global)) {
 		worst = item
 	}
 	if worst.Reason == reason.DerivationTooExpensive || worst.Reason == reason.GlobalServiceConflict {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/runtime/identity"
-	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -32,20 +31,3 @@ func (p Person) Identity() identity.Identity { return p.id }
 
 // Limit returns the limit of the person's API token, and when that ends. Nil: it has none.
 func (p Person) Limit() (limit *catalog.TokenLimit, ends time.Time) { return p.limit, p.ends }
-
-// Tokens is the view for callers that describe API tokens. It is safe for concurrent use.
-type Tokens struct{ View *View }
-
-// LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or is
-// not known.
-func (t Tokens) LimitOf(credential string) string {
-	c := t.View.Catalog
-	id, _ := admission.APITokenOf(credential)
-	c.mu.RLock()
-	limit := c.contents.tokens[id].Limit
-	c.mu.RUnlock()
-	if limit == nil {
-		return ""
-	}
-	return limit.String()
-}

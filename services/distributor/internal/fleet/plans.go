@@ -103,7 +103,7 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 // needsReport reports whether a plan's entry for a derived service depends on its report: see
 // [admissions.apply].
 func (b *planBook) needsReport(service *catalog.Service) bool {
-	return service.Derived != nil && b.admitted.of(service.UID) == nil && policyOf(b.catalog, service) != nil
+	return service.Derived != nil && b.admitted.of(service.UID) == nil && Policies{b.catalog}.of(service) != nil
 }
 
 // ownPart returns the part of the cluster's plan about the cluster itself.

@@ -116,7 +116,7 @@ func ReadReports(ctx context.Context, v *View) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !wake.IsClosed(v.reading.done) && len(policies(v.Catalog)) == 0 { // or plans may follow from reports
+	if !wake.IsClosed(v.reading.done) && len(Policies{v.Catalog}.inOrder()) == 0 { // or plans may follow from reports
 		if err := backoff.Wait(ctx, v.p.ReadReportsAfter); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (r *reading) all(ctx context.Context, clusters []*catalog.Cluster) ([]catal
 
 // holdsBack reports whether the plan of a cluster follows from reports that are not read.
 func (r *reading) holdsBack(cluster *catalog.Cluster) bool {
-	if !r.isLeft(cluster.UID) || len(policies(r.view.Catalog)) == 0 {
+	if !r.isLeft(cluster.UID) || len(Policies{r.view.Catalog}.inOrder()) == 0 {
 		return false
 	}
 	_, services := r.view.Catalog.servicesOf(cluster.Name)
@@ -214,7 +214,7 @@ func takeReport(ctx context.Context, v *View, report catalog.StoredReport, set *
 			set.addStatus(service)
 		}
 		return service
-	case isExpected(v.Catalog, report):
+	case Globals{v.Catalog}.isExpected(report):
 		later := &catalog.Service{Metadata: catalog.Metadata{Name: report.Service, UID: report.ServiceUID}}
 		v.reports.put(later, v.sharing.report(later, report))
 	}

@@ -105,7 +105,7 @@ func recordOfGlobal(r *Records, global *catalog.GlobalService) Record {
 }
 
 func recordOfBinding(r *Records, binding *catalog.AccessBinding) Record {
-	return Record{Object: binding, Binding: bindingStatus(r.catalog, binding)}
+	return Record{Object: binding, Binding: Accounts{r.catalog}.ofBinding(binding)}
 }
 
 func recordOfProject(r *Records, project *catalog.Project) Record {
@@ -113,7 +113,7 @@ func recordOfProject(r *Records, project *catalog.Project) Record {
 }
 
 func recordOfProvider(r *Records, provider *catalog.IdentityProvider) Record {
-	return Record{Object: provider, Provider: r.catalog.providerStatus(provider)}
+	return Record{Object: provider, Provider: Accounts{r.catalog}.providerStatus(provider)}
 }
 
 // isHealthy reports whether a service is healthy.

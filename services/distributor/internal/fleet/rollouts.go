@@ -30,7 +30,7 @@ func (r Rollouts) PlannedSpec(service *catalog.Service) catalog.ServiceSpec {
 
 // ClusterOf implements drive.Fleet.
 func (r Rollouts) ClusterOf(service *catalog.Service) *catalog.Cluster {
-	cluster, _ := SeenCluster(r.View.Catalog, service)
+	cluster, _ := Globals{r.View.Catalog}.SeenCluster(service)
 	return cluster
 }
 
@@ -46,9 +46,9 @@ func (r Rollouts) Revision() int64 { return r.View.Catalog.Revision() }
 
 // Behind implements drive.Fleet.
 func (r Rollouts) Behind() func(*catalog.Service) bool {
-	behind := behindGlobals(r.View.Catalog)
+	behind := Globals{r.View.Catalog}.behind()
 	return func(service *catalog.Service) bool {
-		return service.Derived != nil && (behind[service.Derived.Global] || !isOfPresentGlobal(r.View.Catalog, service))
+		return service.Derived != nil && (behind[service.Derived.Global] || !Globals{r.View.Catalog}.isPresent(service))
 	}
 }
 
@@ -125,13 +125,13 @@ func (r Rollouts) Layers(services []*catalog.Service) []string {
 
 // IsNeeded implements drive.Fleet.
 func (r Rollouts) IsNeeded() bool {
-	return hasPolicies(r.View.Catalog) || r.View.admitted.count() > 0
+	return Policies{r.View.Catalog}.hasAny() || r.View.admitted.count() > 0
 }
 
 // Count returns how many services each policy covers, by its uid, and how many of them are held or pinned.
 func (r Rollouts) Count() (covered, held map[string]int) {
 	covered, held = map[string]int{}, map[string]int{}
-	r.eachCovered(policies(r.View.Catalog), func(policy *catalog.RolloutPolicy, service *catalog.Service, _ *catalog.Cluster) {
+	r.eachCovered(Policies{r.View.Catalog}.inOrder(), func(policy *catalog.RolloutPolicy, service *catalog.Service, _ *catalog.Cluster) {
 		covered[policy.UID]++
 		if r.View.admitted.of(service.UID) != nil {
 			held[policy.UID]++
@@ -167,11 +167,11 @@ func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.
 	own := service.Spec.Wanted()
 	seen := drive.Seen{
 		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
-		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: hasSets(v.Catalog, service),
+		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: r.hasSets(service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.Catalog.AgentLimits(service.Name),
 	}
 	seen.ConfigDigest = v.admitted.withConfig(service, seen.Held).ConfigDigest
-	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && isBehind(v.Catalog, service.Derived.Global)
+	seen.IsDeriving = seen.Held.Release().Content == nil && service.Derived != nil && Globals{v.Catalog}.isBehind(service.Derived.Global)
 	see := func(source catalog.Source) {
 		normal := source.Normal()
 		isSeen := slices.ContainsFunc(seen.Live, func(h catalog.HeldSource) bool { return h.Source == normal })
@@ -213,7 +213,7 @@ func (r *Records) hold(service *catalog.Service, entry plan.Entry) *Hold {
 	if !isHeld {
 		return nil
 	}
-	if policy := policyOf(r.catalog, service); policy != nil {
+	if policy := (Policies{r.catalog}).of(service); policy != nil {
 		hold.Policy = policy.Name
 	}
 	return hold
@@ -226,7 +226,7 @@ func (r *Records) holdNewcomer(service *catalog.Service, entry plan.Entry) *Hold
 	if len(entry.Bundles) > 0 || service.ConfigWaits || len(service.Spec.Sources) == 0 || slices.ContainsFunc(service.Spec.Sources, isUnknown) {
 		return nil
 	}
-	policy := policyOf(r.catalog, service)
+	policy := Policies{r.catalog}.of(service)
 	if policy == nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (r *Records) waitsFor(service *catalog.Service, policy string) string {
 	name := objectname.Display(policy)
 	if from := service.Derived; from != nil {
 		isBefore := func(m GlobalMember) bool { return m.Service.Derived != nil && r.admitted.isHeld(m.Service) }
-		if isBehind(r.catalog, from.Global) || slices.ContainsFunc(GlobalMembers(r.catalog, from.Global, ""), isBefore) {
+		if (Globals{r.catalog}).isBehind(from.Global) || slices.ContainsFunc(Globals{r.catalog}.Members(from.Global, ""), isBefore) {
 			return fmt.Sprintf("it waits until rolloutpolicy %s has brought the present template of global service %s to the services that had an earlier one",
 				name, objectname.Display(from.Global))
 		}

@@ -14,7 +14,8 @@ type ProviderStatus struct {
 }
 
 // Session returns a session by its id, also a pending one. It may have ended.
-func (c *Catalog) Session(id string) (catalog.Session, bool) {
+func (a Accounts) Session(id string) (catalog.Session, bool) {
+	c := a.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s, ok := c.contents.sessions[id]
@@ -22,7 +23,8 @@ func (c *Catalog) Session(id string) (catalog.Session, bool) {
 }
 
 // LiveSessions counts the sessions that people use, by their clients.
-func LiveSessions(c *Catalog) map[catalog.SessionClient]int {
+func (a Accounts) LiveSessions() map[catalog.SessionClient]int {
+	c := a.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, live := catalog.Now(), map[catalog.SessionClient]int{}
@@ -35,12 +37,13 @@ func LiveSessions(c *Catalog) map[catalog.SessionClient]int {
 }
 
 // Provider returns an identity provider by its name, without its secret.
-func (c *Catalog) Provider(name string) (*catalog.IdentityProvider, bool) {
-	return named(c, c.contents.providers, name)
+func (a Accounts) Provider(name string) (*catalog.IdentityProvider, bool) {
+	return named(a.Catalog, a.Catalog.contents.providers, name)
 }
 
 // Providers returns the identity providers that people can sign in with, by name.
-func (c *Catalog) Providers() []*catalog.IdentityProvider {
+func (a Accounts) Providers() []*catalog.IdentityProvider {
+	c := a.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var open []*catalog.IdentityProvider
@@ -52,7 +55,8 @@ func (c *Catalog) Providers() []*catalog.IdentityProvider {
 	return open
 }
 
-func (c *Catalog) providerStatus(provider *catalog.IdentityProvider) ProviderStatus {
+func (a Accounts) providerStatus(provider *catalog.IdentityProvider) ProviderStatus {
+	c := a.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, s := catalog.Now(), ProviderStatus{}

@@ -46,9 +46,9 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	}
 	s.uses.Note(person.Identity(), "")
 	if req.GetCluster() == "" {
-		return atHub(person.Identity(), s.view.Catalog.Rights(person)), nil
+		return atHub(person.Identity(), s.view.Accounts().Rights(person)), nil
 	}
-	access, ok := s.view.Catalog.Access(person, req.GetCluster())
+	access, ok := s.view.Accounts().Access(person, req.GetCluster())
 	res := decision(person.Identity(), access)
 	if ok {
 		res.Permissions = permissions(access.Rights, authz.OfCluster(access.Cluster), agentv1.File_leat_agent_v1_agent_proto)

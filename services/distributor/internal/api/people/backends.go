@@ -76,7 +76,7 @@ func (s *Service) explainHold(ctx context.Context, record fleet.Record, res *fle
 	var cluster *catalog.Cluster
 	if service.Derived != nil {
 		var ok bool
-		if cluster, ok = fleet.SeenCluster(s.d.View.Catalog, service); !ok {
+		if cluster, ok = (fleet.Globals{Catalog: s.d.View.Catalog}).SeenCluster(service); !ok {
 			return nil
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Service) derived(record fleet.Record) (*catalog.Service, *catalog.Clust
 	if !ok || service.Derived == nil {
 		return nil, nil, false
 	}
-	cluster, ok := fleet.SeenCluster(s.d.View.Catalog, service)
+	cluster, ok := fleet.Globals{Catalog: s.d.View.Catalog}.SeenCluster(service)
 	return service, cluster, ok
 }
 

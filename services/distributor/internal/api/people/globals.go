@@ -40,7 +40,7 @@ func (g *Globals) ListGlobalServiceMembers(
 	}
 	view, res := g.people.d.View, &fleetv1.ListGlobalServiceMembersResponse{}
 	last := ""
-	for _, member := range fleet.GlobalMembers(view.Catalog, record.Object.Key().Name, after) {
+	for _, member := range (fleet.Globals{Catalog: view.Catalog}).Members(record.Object.Key().Name, after) {
 		if !c.sees(member.Service) {
 			continue
 		}

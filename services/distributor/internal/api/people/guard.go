@@ -215,7 +215,7 @@ func (e editing) mayWriteRule(_, next *catalog.TrustRule) error {
 
 // mayWriteUser returns an error unless the caller holds what the user does.
 func (e editing) mayWriteUser(_, next *catalog.User) error {
-	return e.caller.rights.MayBecome(e.caller.view.Catalog.Rights(fleet.Named(next.Name, next.Spec.Groups)))
+	return e.caller.rights.MayBecome(e.caller.view.Accounts().Rights(fleet.Named(next.Name, next.Spec.Groups)))
 }
 
 func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {

@@ -33,7 +33,12 @@ var kinds = map[catalog.Kind]kind{
 	catalog.KindRepository:    {isViewed: true, addTo: addRepository},
 	catalog.KindService:       {isViewed: true, addTo: addService},
 	catalog.KindAccessBinding: {warn: warning(missingOf)},
-	catalog.KindRolloutPolicy: {warn: warning(fleet.EmptyWaves)},
+	catalog.KindRolloutPolicy: {warn: warning(emptyWaves)},
+}
+
+// emptyWaves is [fleet.Policies.EmptyWaves].
+func emptyWaves(c *fleet.Catalog, policy *catalog.RolloutPolicy, applied []catalog.Object) []string {
+	return fleet.Policies{Catalog: c}.EmptyWaves(policy, applied)
 }
 
 // warning makes a function about one kind of objects a function about any. It is called with none of another kind.

@@ -28,7 +28,7 @@ func (s *Service) person(ctx context.Context) (*caller, error) {
 	}
 	s.noteUse(ctx, person.Identity())
 	return &caller{
-		Identity: person.Identity(), person: person, view: s.d.View, rights: s.d.View.Catalog.Rights(person), access: permission.OfCall(ctx),
+		Identity: person.Identity(), person: person, view: s.d.View, rights: s.d.View.Accounts().Rights(person), access: permission.OfCall(ctx),
 	}, nil
 }
 

@@ -262,7 +262,7 @@ type queryWatch struct {
 // it must look anyway.
 func (w *queryWatch) look(ctx context.Context, must bool) error {
 	generation := w.service.index.Generation()
-	rights := w.caller.view.Catalog.Rights(w.caller.person)
+	rights := w.caller.view.Accounts().Rights(w.caller.person)
 	must = must || isStanding(w.query.Kind()) && time.Since(w.looked) >= standingPause
 	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
 		return nil

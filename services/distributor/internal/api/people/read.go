@@ -92,7 +92,7 @@ func (s *Service) seen(ctx context.Context, kind catalog.Kind, field, reference 
 func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.Record, error) {
 	var ambiguous error
 	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
-		c.rights = s.d.View.Catalog.Rights(c.person)
+		c.rights = s.d.View.Accounts().Rights(c.person)
 		one, ok := key, true
 		if !isPrecise(key) {
 			if one, ok, ambiguous = c.only(key); ambiguous != nil {

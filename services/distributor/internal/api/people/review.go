@@ -59,7 +59,7 @@ func (s *Service) review(
 	if cluster == "" {
 		return s.reviewHub(person, attributes)
 	}
-	access, ok := s.d.View.Catalog.Access(person, cluster)
+	access, ok := s.d.View.Accounts().Access(person, cluster)
 	if !ok && mayAsk {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
 	}
@@ -83,7 +83,7 @@ func (s *Service) review(
 
 // reviewHub returns what a person may do in the hub itself.
 func (s *Service) reviewHub(person fleet.Person, attributes *fleetv1.AccessAttributes) (*fleetv1.ReviewAccessResponse, error) {
-	who, rights := person.Identity(), s.d.View.Catalog.Rights(person)
+	who, rights := person.Identity(), s.d.View.Accounts().Rights(person)
 	if attributes == nil {
 		held := rights.Permissions(catalog.Permissions(), authz.Object{})
 		res := &fleetv1.ReviewAccessResponse{
@@ -139,7 +139,7 @@ func (s *Service) reviewed(c *caller, req *fleetv1.ReviewAccessRequest) (fleet.P
 	if req.GetUser() == "" || req.GetUser() == c.Name {
 		return c.person, nil
 	}
-	if user, ok := s.d.View.Catalog.User(req.GetUser()); ok {
+	if user, ok := s.d.View.Accounts().User(req.GetUser()); ok {
 		return fleet.Named(user.Name, user.Spec.Groups), nil
 	}
 	if len(req.GetGroups()) == 0 {
@@ -155,7 +155,7 @@ func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest, cluster string) (*
 	if cluster == "" {
 		return nil, rpcerr.Field("cluster", "is required for everybody")
 	}
-	access, ok := s.d.View.Catalog.AccessOfAll(cluster)
+	access, ok := s.d.View.Accounts().AccessOfAll(cluster)
 	if !ok {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
 	}

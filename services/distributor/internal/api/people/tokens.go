@@ -69,7 +69,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 // isUser reports whether the caller is the user of the hub of that name. A person whom others sign
 // in is not.
 func (c *caller) isUser(name string) bool {
-	user, ok := c.view.Catalog.User(name)
+	user, ok := c.view.Accounts().User(name)
 	return ok && user.Name == c.Name && user.UID == c.UID
 }
 
@@ -128,7 +128,7 @@ func (c *caller) endOf(of life, asked *timestamppb.Timestamp, isBounded bool) (t
 // mayIssue returns an error if a token would give more than the caller holds, or its owner does not
 // exist. An owner whom another replica has just stored is looked for: they may be an administrator.
 func (s *Service) mayIssue(ctx context.Context, c *caller, made catalog.NewToken) error {
-	user, ok := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.Catalog.User(made.User) })
+	user, ok := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.Accounts().User(made.User) })
 	if !ok {
 		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindUser, Name: made.User}}
 	}
@@ -136,7 +136,7 @@ func (s *Service) mayIssue(ctx context.Context, c *caller, made catalog.NewToken
 	if made.Limit != nil {
 		limit = new(authz.NewLimit(s.d.View.Catalog, *made.Limit, made.ExpiresAt))
 	}
-	return c.rights.MayIssue(s.d.View.Catalog.Rights(fleet.Named(user.Name, user.Spec.Groups)), limit, c.isUser(user.Name))
+	return c.rights.MayIssue(s.d.View.Accounts().Rights(fleet.Named(user.Name, user.Spec.Groups)), limit, c.isUser(user.Name))
 }
 
 // ListTokens implements FleetService. A page's token is the place of its last item in the order. A

@@ -200,7 +200,7 @@ func (w *fleetWatch) changed() error {
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
 	labelChanges := w.service.d.View.Catalog.LabelChanges()
-	rights := w.service.d.View.Catalog.Rights(w.caller.person)
+	rights := w.service.d.View.Accounts().Rights(w.caller.person)
 	isMoved := rights.DependsOnLabels() && labelChanges != w.labelChanges
 	w.labelChanges = labelChanges
 	if isMoved || !rights.Equal(w.caller.rights) {

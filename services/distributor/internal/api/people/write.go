@@ -51,7 +51,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, outcome := range outcomes {
 		record := s.d.View.Records.Describe(outcome.Object)
 		if global, ok := outcome.Object.(*catalog.GlobalService); ok && req.GetDryRun() && outcome.Action != catalog.ActionUnchanged {
-			record.Global = fleet.PreviewGlobal(s.d.View.Catalog, global, all...)
+			record.Global = fleet.Globals{Catalog: s.d.View.Catalog}.Preview(global, all...)
 		}
 		record = c.shown(record)
 		message := codec.Show(&record)

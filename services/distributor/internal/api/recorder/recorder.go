@@ -63,7 +63,7 @@ type Params struct {
 	Meter  metric.Meter
 }
 
-// Limits describes what credentials are limited to; fleet.Tokens implements it.
+// Limits describes what credentials are limited to; fleet.Accounts implements it.
 type Limits interface {
 	// LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or
 	// is not known.

@@ -98,7 +98,7 @@ func (s *Service) GetSignInMethods(context.Context, *fleetv1.GetSignInMethodsReq
 	if s.d.PublicURL == "" {
 		return res, nil
 	}
-	for _, provider := range s.d.View.Catalog.Providers() {
+	for _, provider := range s.d.View.Accounts().Providers() {
 		res.Methods = append(res.Methods, &fleetv1.SignInMethod{Name: provider.Name, Title: provider.ShownTitle()})
 		res.LoginUrl = s.d.PublicURL + loginpages.LoginPath
 	}
@@ -107,7 +107,7 @@ func (s *Service) GetSignInMethods(context.Context, *fleetv1.GetSignInMethodsReq
 
 // StartDeviceSignIn implements SessionService.
 func (s *Service) StartDeviceSignIn(context.Context, *fleetv1.StartDeviceSignInRequest) (*fleetv1.StartDeviceSignInResponse, error) {
-	if s.d.PublicURL == "" || len(s.d.View.Catalog.Providers()) == 0 {
+	if s.d.PublicURL == "" || len(s.d.View.Accounts().Providers()) == 0 {
 		return nil, rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REFERENCE_NOT_FOUND,
 			"the hub has no identity provider to sign in with; use an API token")
 	}
@@ -275,7 +275,7 @@ func (s *Service) RevokeSession(ctx context.Context, req *fleetv1.RevokeSessionR
 		n, err := s.d.Desk.RevokePerson(ctx, person)
 		return &fleetv1.RevokeSessionResponse{Revoked: int32(n)}, wire.Error(err)
 	default:
-		known, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Catalog.Session(id) })
+		known, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Accounts().Session(id) })
 		if !ok || known.Expired(time.Now()) || known.Person != caller.name() && !s.isPermitted(ctx, caller) {
 			return nil, wire.NotFound(catalog.Key{Kind: catalog.KindSession, Name: id})
 		}
@@ -304,7 +304,7 @@ func (s *Service) person(ctx context.Context) (caller, error) {
 // isPermitted reports whether the caller has the call's permission, which is for the sessions of
 // everybody.
 func (s *Service) isPermitted(ctx context.Context, c caller) bool {
-	return s.d.View.Catalog.Rights(c.Person).Allows(needs(ctx), authz.Object{})
+	return s.d.View.Accounts().Rights(c.Person).Allows(needs(ctx), authz.Object{})
 }
 
 // needs returns the permission that the call's option names.
@@ -314,7 +314,7 @@ func needs(ctx context.Context) catalog.Permission {
 }
 
 func (s *Service) denied(ctx context.Context, c caller) error {
-	return wire.Error(s.d.View.Catalog.Rights(c.Person).Denied(needs(ctx), catalog.Key{}))
+	return wire.Error(s.d.View.Accounts().Rights(c.Person).Denied(needs(ctx), catalog.Key{}))
 }
 
 // present returns the session that the caller presents: in the request as ID.TOKEN, or in the
