@@ -72,7 +72,7 @@ func (in *intake) writeDepartures(ctx context.Context) error {
 		return nil
 	}
 	var clusters []*clusterRow
-	err := in.sql.NewSelect().Model(&clusters).Where("uid IN (?)", bun.List(slices.Sorted(maps.Keys(in.facts)))).Scan(ctx)
+	err := in.tx.sql.NewSelect().Model(&clusters).Where("uid IN (?)", bun.List(slices.Sorted(maps.Keys(in.facts)))).Scan(ctx)
 	if err != nil {
 		return translate("read clusters", err)
 	}
@@ -88,7 +88,7 @@ func (in *intake) writeDepartures(ctx context.Context) error {
 		for _, judgement := range judgements {
 			departures, ok := known[judgement.GlobalUID]
 			if !ok {
-				if departures, err = in.Departures(ctx, judgement.GlobalUID); err != nil {
+				if departures, err = in.tx.Departures(ctx, judgement.GlobalUID); err != nil {
 					return err
 				}
 				known[judgement.GlobalUID] = departures
@@ -100,7 +100,7 @@ func (in *intake) writeDepartures(ctx context.Context) error {
 			}
 			departures[uid] = next
 			changed = append(changed, &derivedRow{
-				UID: uid, GlobalUID: judgement.GlobalUID, ClusterUID: row.UID, Departure: columnOf(&next), Report: noReport, Revision: in.revision,
+				UID: uid, GlobalUID: judgement.GlobalUID, ClusterUID: row.UID, Departure: columnOf(&next), Report: noReport, Revision: in.tx.revision,
 			})
 		}
 	}
@@ -113,5 +113,5 @@ func (in *intake) depart(departures catalog.Departures, judgement catalog.Judgem
 	if judgement.IsMet || hasDeparted {
 		return catalog.Departure{}, judgement.IsMet && hasDeparted
 	}
-	return catalog.Departure{State: judgement.Removal.Depart(departures, judgement.Members), Revision: in.revision, At: catalog.Now()}, true
+	return catalog.Departure{State: judgement.Removal.Depart(departures, judgement.Members), Revision: in.tx.revision, At: catalog.Now()}, true
 }

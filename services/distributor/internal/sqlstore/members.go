@@ -156,7 +156,7 @@ func (s *Store) DerivedReports(ctx context.Context, clusterUIDs []string) (repor
 // the uids of global services and clusters, so an agent cannot name one of another cluster.
 func (in *intake) loadDerived(ctx context.Context, reports []catalog.AgentReport) error {
 	var globals []string
-	if err := in.sql.NewSelect().Table("global_services").Column("uid").Scan(ctx, &globals); err != nil || len(globals) == 0 {
+	if err := in.tx.sql.NewSelect().Table("global_services").Column("uid").Scan(ctx, &globals); err != nil || len(globals) == 0 {
 		return translate("read global services", err)
 	}
 	uids := []string{}
@@ -179,7 +179,7 @@ func (in *intake) loadDerived(ctx context.Context, reports []catalog.AgentReport
 		return nil
 	}
 	var states []*serviceState
-	err := in.sql.NewRaw(`SELECT d.uid, d.cluster_uid, d.global_uid, d.report, d.entry, d.observed_generation,
+	err := in.tx.sql.NewRaw(`SELECT d.uid, d.cluster_uid, d.global_uid, d.report, d.entry, d.observed_generation,
 			COALESCE(rv.number, 0) AS number, COALESCE(rv.revision, '') AS revision
 		FROM derived_services AS d
 		LEFT JOIN derived_revisions AS rv ON rv.service_uid = d.uid

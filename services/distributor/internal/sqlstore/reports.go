@@ -42,7 +42,7 @@ type serviceState struct {
 // changed in memory by one report after the other, and written at once. So many reports cost as
 // many statements as one does.
 type intake struct {
-	*tx
+	tx       *tx
 	agents   map[string]*agentRow
 	services map[string]*serviceState
 
@@ -102,7 +102,7 @@ func (in *intake) load(ctx context.Context, reports []catalog.AgentReport) error
 		}
 	}
 	var agents []*agentRow
-	if err := in.sql.NewSelect().Model(&agents).Where("uid IN (?)", bun.List(clusters)).Scan(ctx); err != nil {
+	if err := in.tx.sql.NewSelect().Model(&agents).Where("uid IN (?)", bun.List(clusters)).Scan(ctx); err != nil {
 		return translate("read agents", err)
 	}
 	in.agents = make(map[string]*agentRow, len(agents))
@@ -117,7 +117,7 @@ func (in *intake) load(ctx context.Context, reports []catalog.AgentReport) error
 
 func (in *intake) loadServices(ctx context.Context, full, services []string) error {
 	var states []*serviceState
-	err := in.sql.NewRaw(`SELECT s.uid, s.cluster_uid, '' AS global_uid, COALESCE(sr.report, '') AS report, COALESCE(sr.entry, '') AS entry,
+	err := in.tx.sql.NewRaw(`SELECT s.uid, s.cluster_uid, '' AS global_uid, COALESCE(sr.report, '') AS report, COALESCE(sr.entry, '') AS entry,
 			COALESCE(sr.observed_generation, 0) AS observed_generation, COALESCE(rv.number, 0) AS number, COALESCE(rv.revision, '') AS revision
 		FROM services AS s
 		LEFT JOIN service_reports AS sr ON sr.service_uid = s.uid
@@ -187,7 +187,7 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 		}
 	}
 	if next.Instance != row.Instance || next.PlanVersion != row.PlanVersion || next.Report != row.Report {
-		next.Revision = in.revision
+		next.Revision = in.tx.revision
 	}
 	*row, in.dirtyAgents[row.UID] = next, true
 	return nil
@@ -242,12 +242,12 @@ func (in *intake) put(state *serviceState, report, entry string, generation int6
 	if state.GlobalUID != "" {
 		in.derived[state.UID] = &derivedRow{
 			UID: state.UID, GlobalUID: state.GlobalUID, ClusterUID: state.ClusterUID,
-			Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.revision,
+			Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.tx.revision,
 		}
 		return
 	}
 	in.reports[state.UID] = &reportRow{
-		ServiceUID: state.UID, Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.revision,
+		ServiceUID: state.UID, Report: report, Entry: entry, ObservedGeneration: generation, Revision: in.tx.revision,
 	}
 }
 
@@ -274,9 +274,9 @@ func (in *intake) writeAgents(ctx context.Context) error {
 	for uid := range in.dirtyAgents {
 		rows = append(rows, in.agents[uid])
 	}
-	in.dirty = len(rows) > 0
+	in.tx.dirty = len(rows) > 0
 	for chunk := range slices.Chunk(rows, maxRows) {
-		query := in.sql.NewUpdate().With("v", in.sql.NewValues(&chunk)).Model((*agentRow)(nil)).TableExpr("v").Where("c.uid = v.uid")
+		query := in.tx.sql.NewUpdate().With("v", in.tx.sql.NewValues(&chunk)).Model((*agentRow)(nil)).TableExpr("v").Where("c.uid = v.uid")
 		for _, column := range []string{"report", "plan_version", "instance", "sequence", "revision"} {
 			query = query.Set("? = v.?", bun.Ident(column), bun.Ident(column))
 		}

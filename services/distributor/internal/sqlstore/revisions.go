@@ -87,7 +87,7 @@ func (in *intake) dropRevisions(ctx context.Context, table string, uids []string
 	if len(uids) == 0 {
 		return nil
 	}
-	_, err := in.sql.NewRaw(`DELETE FROM ? WHERE service_uid IN (?) AND number <= ? +
+	_, err := in.tx.sql.NewRaw(`DELETE FROM ? WHERE service_uid IN (?) AND number <= ? +
 			(SELECT MAX(m.number) FROM ? AS m WHERE m.service_uid = ?.service_uid)`,
 		bun.Ident(table), bun.List(uids), -catalog.MaxRevisions, bun.Ident(table), bun.Ident(table)).Exec(ctx)
 	return err

@@ -29,7 +29,7 @@ var _ session.Store = (*SignIns)(nil)
 
 // SignIns keeps how people sign in: their sessions, and the secrets of identity providers. It is
 // safe for concurrent use.
-type SignIns struct{ *Store }
+type SignIns struct{ store *Store }
 
 // SignIns returns the part of the store about how people sign in.
 func (s *Store) SignIns() *SignIns { return &SignIns{s} }
@@ -107,7 +107,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		Challenge: n.Challenge, Pending: n.Pending, CreatedAt: micros(n.CreatedAt), ProofEndsAt: micros(n.ProofEndsAt),
 		EndsAt: micros(n.EndsAt), RenewAt: micros(n.RenewAt),
 	}
-	return s.edit(session.ByPerson(ctx, n.Session), func(ctx context.Context, t *tx) error {
+	return s.store.edit(session.ByPerson(ctx, n.Session), func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		row.Revision = t.revision
 		if err := s.sealRefresh(row, n.Refresh); err != nil { // in the edit, which has loaded the newest key
@@ -166,7 +166,7 @@ func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
 // RedeemProof implements session.Store.
 func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held session.Held, err error) {
 	var verdict session.Verdict
-	err = s.edit(ctx, func(ctx context.Context, t *tx) error {
+	err = s.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		token, row, err := t.sessionByToken(ctx, r.Proof)
 		if errors.Is(err, sql.ErrNoRows) {
 			return session.ErrProof
@@ -235,7 +235,7 @@ func succeed(ctx context.Context, db bun.IDB, token *sessionTokenRow, successor 
 // change of the catalog. The session's row is the lock of its tokens.
 func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Held, err error) {
 	var verdict session.Verdict
-	err = s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
+	err = s.store.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
 		row, token := new(sessionRow), new(sessionTokenRow)
 		lock := sqlTx.NewUpdate().Model((*sessionRow)(nil)).Set("renewing_until = renewing_until").Where("id = ?", u.ID)
 		if _, err := lock.Exec(ctx); err != nil {
@@ -288,7 +288,7 @@ func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Hel
 // ClaimRenewal implements session.Store.
 func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Time) (secret.Text, bool, error) {
 	row := new(sessionRow)
-	err := s.db.NewUpdate().Model(row).Set("renewing_until = ?", micros(until)).Where("id = ? AND renewing_until <= ?", id, micros(at)).
+	err := s.store.db.NewUpdate().Model(row).Set("renewing_until = ?", micros(until)).Where("id = ? AND renewing_until <= ?", id, micros(at)).
 		Returning("id").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", false, nil
@@ -297,14 +297,14 @@ func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Ti
 		return "", false, translate("claim renewal of session", err)
 	}
 	var plain []byte
-	err = s.opening(ctx, func(ctx context.Context) error { // reads again what was sealed again meanwhile
-		if err := s.db.NewSelect().Model(row).Column("refresh").Where("id = ?", id).Scan(ctx); err != nil {
+	err = s.store.opening(ctx, func(ctx context.Context) error { // reads again what was sealed again meanwhile
+		if err := s.store.db.NewSelect().Model(row).Column("refresh").Where("id = ?", id).Scan(ctx); err != nil {
 			return translate("read refresh token of session", err)
 		}
 		if len(row.Refresh) == 0 {
 			return sql.ErrNoRows
 		}
-		plain, err = refreshTokens.open(s.keys, id, row.Refresh)
+		plain, err = refreshTokens.open(s.store.keys, id, row.Refresh)
 		return err
 	})
 	switch {
@@ -318,7 +318,7 @@ func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Ti
 
 // SaveRenewal implements session.Store.
 func (s *SignIns) SaveRenewal(ctx context.Context, id string, groups []string, refresh secret.Text, renewAt time.Time) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+	return s.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		row := new(sessionRow)
 		err := t.sql.NewSelect().Model(row).Where("id = ?", id).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -349,7 +349,7 @@ func (s *SignIns) sealRefresh(row *sessionRow, refresh secret.Text) error {
 		row.Refresh = nil
 		return nil
 	}
-	sealed, err := refreshTokens.seal(s.keys, row.ID, []byte(refresh.Reveal()))
+	sealed, err := refreshTokens.seal(s.store.keys, row.ID, []byte(refresh.Reveal()))
 	row.Refresh = sealed
 	return err
 }
@@ -357,7 +357,7 @@ func (s *SignIns) sealRefresh(row *sessionRow, refresh secret.Text) error {
 // EndSessions implements session.Store.
 func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, error) {
 	ended := 0
-	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+	err := s.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		var rows []*sessionRow
 		query := t.sql.NewSelect().Model(&rows).Column("id")
 		if id != "" {
@@ -376,7 +376,7 @@ func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, erro
 
 // ListSessions implements session.Store.
 func (s *SignIns) ListSessions(ctx context.Context, person string) ([]catalog.Session, error) {
-	query := withProvider(s.db.NewSelect()).Where("NOT pending AND ends_at > ?", micros(time.Now())).Order("se.person", "se.created_at", "se.id")
+	query := withProvider(s.store.db.NewSelect()).Where("NOT pending AND ends_at > ?", micros(time.Now())).Order("se.person", "se.created_at", "se.id")
 	if person != "" {
 		query = query.Where("se.person = ?", person)
 	}
@@ -388,7 +388,7 @@ func (s *SignIns) ListSessions(ctx context.Context, person string) ([]catalog.Se
 // ProviderSecret returns the secret of the client at the identity provider with that uid; empty for
 // a public client. Error: *catalog.NotFoundError.
 func (s *SignIns) ProviderSecret(ctx context.Context, uid string) (secret.Text, error) {
-	p, err := storedProviders.byUID(ctx, s.Store, uid)
+	p, err := storedProviders.byUID(ctx, s.store, uid)
 	if err != nil {
 		return "", err
 	}
