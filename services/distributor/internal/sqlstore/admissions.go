@@ -155,7 +155,7 @@ func (p parts) columns() []string {
 // Services whose configuration it changes are given that in the same transaction.
 // It reports whether there are some: their earlier configurations may be forgotten.
 func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved bool, err error) {
-	moved, err := movedServices(ctx, t, admissions)
+	moved, err := movedServices(ctx, t.sql, admissions)
 	if err != nil {
 		return false, err
 	}
@@ -173,7 +173,7 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 		says := parts{hasSpec: a.Spec != nil || a.Content == nil, hasConfig: a.Config != "" || a.Content == nil}
 		rows[says] = append(rows[says], row)
 	}
-	if err := checkConfigs(ctx, t, names); err != nil {
+	if err := checkConfigs(ctx, t.sql, names); err != nil {
 		return false, err
 	}
 	t.dirty = t.dirty || len(admissions) > 0
@@ -192,7 +192,7 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 }
 
 // movedServices returns the uids of the services of which admissions change the configuration.
-func movedServices(ctx context.Context, t *tx, admissions []catalog.Admission) ([]string, error) {
+func movedServices(ctx context.Context, db bun.IDB, admissions []catalog.Admission) ([]string, error) {
 	next := make(map[string]string, len(admissions))
 	for _, a := range admissions {
 		if a.Content == nil || a.Config != "" {
@@ -202,7 +202,7 @@ func movedServices(ctx context.Context, t *tx, admissions []catalog.Admission) (
 	var moved []string
 	for uids := range slices.Chunk(slices.Sorted(maps.Keys(next)), maxKeys) {
 		var rows []*admissionRow
-		query := t.sql.NewSelect().Model(&rows).Column("service_uid", "config")
+		query := db.NewSelect().Model(&rows).Column("service_uid", "config")
 		err := query.Where("service_uid IN (?)", bun.List(uids)).Scan(ctx)
 		if err != nil {
 			return nil, translate("read admissions", err)
@@ -221,11 +221,11 @@ func movedServices(ctx context.Context, t *tx, admissions []catalog.Admission) (
 }
 
 // checkConfigs returns drive.ErrMoved unless each configuration is stored.
-func checkConfigs(ctx context.Context, t *tx, names []string) error {
+func checkConfigs(ctx context.Context, db bun.IDB, names []string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isConfigName(name) })
 	slices.Sort(names)
 	for some := range slices.Chunk(slices.Compact(names), maxKeys) {
-		n, err := t.sql.NewSelect().Model((*heldRow)(nil)).Where("name IN (?)", bun.List(some)).Count(ctx)
+		n, err := db.NewSelect().Model((*heldRow)(nil)).Where("name IN (?)", bun.List(some)).Count(ctx)
 		if err != nil {
 			return translate("count held configurations", err)
 		}
@@ -237,9 +237,9 @@ func checkConfigs(ctx context.Context, t *tx, names []string) error {
 }
 
 // forgetSpecs deletes the specs that no service is held at any more.
-func forgetSpecs(ctx context.Context, t *tx) error {
-	isHeld := t.sql.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.spec = ss.digest")
-	_, err := t.sql.NewDelete().Model((*stagedRow)(nil)).Where("NOT EXISTS (?)", isHeld).Exec(ctx)
+func forgetSpecs(ctx context.Context, db bun.IDB) error {
+	isHeld := db.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.spec = ss.digest")
+	_, err := db.NewDelete().Model((*stagedRow)(nil)).Where("NOT EXISTS (?)", isHeld).Exec(ctx)
 	return translate("forget staged specs", err)
 }
 

@@ -50,7 +50,7 @@ func (t *tx) PutAuthors(ctx context.Context, authors []catalog.Author) error {
 }
 
 // forgetAuthors deletes the authors of an object.
-func forgetAuthors(ctx context.Context, t *tx, uid string) error {
-	_, err := t.sql.NewDelete().Model((*authorRow)(nil)).Where("object_uid = ?", uid).Exec(ctx)
+func forgetAuthors(ctx context.Context, db bun.IDB, uid string) error {
+	_, err := db.NewDelete().Model((*authorRow)(nil)).Where("object_uid = ?", uid).Exec(ctx)
 	return translate("forget authors", err)
 }

@@ -163,7 +163,7 @@ func (b Bootstraps) Bootstrap(
 		if err != nil {
 			return translate("read bootstrap token", err)
 		}
-		known, err := bootstrapped(ctx, t, token.ID, n.KubernetesUID)
+		known, err := bootstrapped(ctx, t.sql, token.ID, n.KubernetesUID)
 		if err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func (b Bootstraps) Bootstrap(
 }
 
 // bootstrapped returns the cluster that a token made for a Kubernetes cluster, or nil.
-func bootstrapped(ctx context.Context, t *tx, token, kubernetesUID string) (*catalog.Cluster, error) {
-	found, err := storedClusters.list(ctx, t.sql.NewSelect().
+func bootstrapped(ctx context.Context, db bun.IDB, token, kubernetesUID string) (*catalog.Cluster, error) {
+	found, err := storedClusters.list(ctx, db.NewSelect().
 		Where("uid = (SELECT cluster_uid FROM bootstrap_clusters WHERE token_id = ? AND kubernetes_uid = ?)", token, kubernetesUID))
 	if err != nil || len(found) == 0 {
 		return nil, translate("read cluster", err)

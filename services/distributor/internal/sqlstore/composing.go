@@ -144,14 +144,14 @@ func (c *composing) addGiven(ctx context.Context, byUID map[string]*compose.Serv
 	}
 	for _, row := range given {
 		if service := byUID[row.ServiceUID]; service != nil {
-			if service.Given, err = openValues(c.t.store, givenValues, row.ServiceUID, row.Sealed); err != nil {
+			if service.Given, err = openValues(c.t.store.keys, givenValues, row.ServiceUID, row.Sealed); err != nil {
 				return err
 			}
 		}
 	}
 	for _, row := range held {
 		if service := byUID[row.ServiceUID]; service != nil {
-			if service.HeldGiven, err = openValues(c.t.store, heldGivenValues, row.ServiceUID, row.Sealed); err != nil {
+			if service.HeldGiven, err = openValues(c.t.store.keys, heldGivenValues, row.ServiceUID, row.Sealed); err != nil {
 				return err
 			}
 		}
@@ -208,7 +208,7 @@ func (c *composing) Entries(ctx context.Context, keys []compose.EntryKey) (map[c
 			return nil, translate("read entries", err)
 		}
 		for _, row := range rows {
-			state, err := stateOf(c.t.store, row)
+			state, err := stateOf(c.t.store.keys, row)
 			if err != nil {
 				return nil, err
 			}

@@ -35,7 +35,7 @@ func (noMembers) Judge(changes []catalog.FactsChange) [][]catalog.Judgement {
 
 // Departures implements catalog.Tx.
 func (t *tx) Departures(ctx context.Context, globalUID string) (catalog.Departures, error) {
-	rows, err := departed(ctx, t, globalUID)
+	rows, err := departed(ctx, t.sql, globalUID)
 	departures := catalog.Departures{}
 	for _, row := range rows {
 		departures[row.UID] = *row.Departure.v
@@ -45,7 +45,7 @@ func (t *tx) Departures(ctx context.Context, globalUID string) (catalog.Departur
 
 // EndDepartures implements catalog.Tx.
 func (t *tx) EndDepartures(ctx context.Context, globalUID string) error {
-	rows, err := departed(ctx, t, globalUID)
+	rows, err := departed(ctx, t.sql, globalUID)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -58,9 +58,9 @@ func (t *tx) EndDepartures(ctx context.Context, globalUID string) error {
 
 // departed returns the rows of the members of a global service that have left by what their agents
 // reported, or are held.
-func departed(ctx context.Context, t *tx, globalUID string) ([]*derivedRow, error) {
+func departed(ctx context.Context, db bun.IDB, globalUID string) ([]*derivedRow, error) {
 	var rows []*derivedRow
-	err := t.sql.NewSelect().Model(&rows).Where("global_uid = ? AND departure NOT IN ('', 'null')", globalUID).Scan(ctx)
+	err := db.NewSelect().Model(&rows).Where("global_uid = ? AND departure NOT IN ('', 'null')", globalUID).Scan(ctx)
 	rows = slices.DeleteFunc(rows, func(row *derivedRow) bool { return row.Departure.v == nil || row.Departure.v.State == "" })
 	return rows, translate("read departures", err)
 }

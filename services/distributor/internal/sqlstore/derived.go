@@ -113,7 +113,7 @@ func (m *derivedMember) readVariant(ctx context.Context, t *tx) error {
 		return translate("read variant", err)
 	}
 	m.service.ConfigDigest = derive.WithValues(config.Digest, row.Digest)
-	m.Given, err = openValues(t.store, variantValues, row.ID, row.Sealed)
+	m.Given, err = openValues(t.store.keys, variantValues, row.ID, row.Sealed)
 	return err
 }
 

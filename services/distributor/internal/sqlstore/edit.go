@@ -223,9 +223,9 @@ func (t *tx) replaceBy(ctx context.Context, query *bun.InsertQuery, key string, 
 }
 
 // insertAll adds any number of rows, none of which may be there.
-func insertAll[Row any](ctx context.Context, t *tx, rows []Row) error {
+func insertAll[Row any](ctx context.Context, db bun.IDB, rows []Row) error {
 	for chunk := range slices.Chunk(rows, maxRows) {
-		if _, err := t.sql.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+		if _, err := db.NewInsert().Model(&chunk).Exec(ctx); err != nil {
 			return err
 		}
 	}
@@ -257,7 +257,7 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	if _, err := query.Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
-	if err := forgetAuthors(ctx, t, object.Meta().UID); err != nil {
+	if err := forgetAuthors(ctx, t.sql, object.Meta().UID); err != nil {
 		return err
 	}
 	if table.end != nil {

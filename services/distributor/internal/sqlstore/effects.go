@@ -61,7 +61,7 @@ func putProject(ctx context.Context, t *tx, project *catalog.Project, _ *project
 		}
 	}
 	if !reflect.DeepEqual(setSharesOf(before), setSharesOf(project)) {
-		users, err := usersOfSets(ctx, t, "cu.set_name IN (SELECT name FROM config_sets WHERE project = ?)", project.Name)
+		users, err := usersOfSets(ctx, t.sql, "cu.set_name IN (SELECT name FROM config_sets WHERE project = ?)", project.Name)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func putSet(ctx context.Context, t *tx, set *catalog.ConfigSet, row *setRow, ups
 	if err := upsert(); err != nil {
 		return err
 	}
-	users, err := usersOfSets(ctx, t, "cu.set_name = ?", set.Name)
+	users, err := usersOfSets(ctx, t.sql, "cu.set_name = ?", set.Name)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func putSet(ctx context.Context, t *tx, set *catalog.ConfigSet, row *setRow, ups
 }
 
 // usersOfSets returns the uids of the services that looked for the selected sets.
-func usersOfSets(ctx context.Context, t *tx, where string, args ...any) (uids []string, err error) {
-	err = t.sql.NewSelect().TableExpr("config_uses AS cu").ColumnExpr("DISTINCT cu.service_uid").Where(where, args...).
+func usersOfSets(ctx context.Context, db bun.IDB, where string, args ...any) (uids []string, err error) {
+	err = db.NewSelect().TableExpr("config_uses AS cu").ColumnExpr("DISTINCT cu.service_uid").Where(where, args...).
 		OrderExpr("cu.service_uid").Scan(ctx, &uids)
 	return uids, translate("list services of set", err)
 }

@@ -116,11 +116,11 @@ func (e *Entries) Save(ctx context.Context, backendUID, path string, entry confi
 		row.Failure, row.Attempts = columnOf(failureColumn{}), 0
 		row.ReadAt, row.DueAt = micros(at), micros(next)
 		columns := []string{"failure", "attempts", "read_at", "due_at"}
-		last, err := openEntry(t.store, row)
+		last, err := openEntry(t.store.keys, row)
 		if err != nil || last != nil && last.Equal(entry) {
 			return columns, err
 		}
-		if row.Sealed, err = sealEntry(t.store, id, entry); err != nil {
+		if row.Sealed, err = sealEntry(t.store.keys, id, entry); err != nil {
 			return nil, err
 		}
 		row.Version = entry.Version
@@ -227,26 +227,26 @@ type sealedEntry struct {
 }
 
 // sealEntry binds an entry to its id.
-func sealEntry(s *Store, id string, entry configs.Entry) ([]byte, error) {
-	return entryValues.sealJSON(s.keys, id, sealedEntry{Fields: revealed(entry.Fields), Version: entry.Version, NotText: entry.NotText})
+func sealEntry(k *keyStore, id string, entry configs.Entry) ([]byte, error) {
+	return entryValues.sealJSON(k, id, sealedEntry{Fields: revealed(entry.Fields), Version: entry.Version, NotText: entry.NotText})
 }
 
 // openEntry returns the last good answer of a row; nil if there is none.
-func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
+func openEntry(k *keyStore, row *entryRow) (*configs.Entry, error) {
 	if len(row.Sealed) == 0 {
 		return nil, nil
 	}
 	var plain sealedEntry
-	if err := entryValues.openJSON(s.keys, row.ID, row.Sealed, &plain); err != nil {
+	if err := entryValues.openJSON(k, row.ID, row.Sealed, &plain); err != nil {
 		return nil, err
 	}
 	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version, NotText: plain.NotText}, nil
 }
 
 // stateOf returns the state of an entry.
-func stateOf(s *Store, row *entryRow) (configs.State, error) {
+func stateOf(k *keyStore, row *entryRow) (configs.State, error) {
 	f := row.Failure.v
-	last, err := openEntry(s, row)
+	last, err := openEntry(k, row)
 	return configs.State{
 		Last: last, ReadAt: timeOf(row.ReadAt), Failure: f.Message, IsRefused: f.IsRefused, IsAbsent: f.IsAbsent, IsOverdue: f.IsOverdue,
 	}, err

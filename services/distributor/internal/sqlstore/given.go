@@ -81,7 +81,7 @@ func (c *composing) Link(ctx context.Context, changed compose.Linking) (added in
 			variants, entries[key] = append(variants, &variantLink{VariantID: id, EntryID: idOf(key)}), struct{}{}
 		}
 	}
-	if added, err = addEntries(ctx, c.t, slices.SortedFunc(maps.Keys(entries), compose.EntryKey.Compare)); err != nil {
+	if added, err = addEntries(ctx, c.t.sql, slices.SortedFunc(maps.Keys(entries), compose.EntryKey.Compare)); err != nil {
 		return 0, err
 	}
 	if err := replaceLinks(ctx, c.t, "service_uid", changed.Services, references); err != nil {
@@ -100,18 +100,18 @@ func replaceLinks[Row, V any](ctx context.Context, t *tx, column string, owners 
 	if err != nil {
 		return err
 	}
-	return insertAll(ctx, t, rows)
+	return insertAll(ctx, t.sql, rows)
 }
 
 // addEntries makes entries known, and returns how many were not.
-func addEntries(ctx context.Context, t *tx, keys []compose.EntryKey) (added int, err error) {
+func addEntries(ctx context.Context, db bun.IDB, keys []compose.EntryKey) (added int, err error) {
 	now := micros(catalog.Now())
 	rows := make([]*entryRow, len(keys))
 	for i, key := range keys {
 		rows[i] = &entryRow{ID: idOf(key), BackendUID: key.BackendUID, Path: key.Path, DueAt: now}
 	}
 	for chunk := range slices.Chunk(rows, maxRows) {
-		result, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (id) DO NOTHING").Exec(ctx)
+		result, err := db.NewInsert().Model(&chunk).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 		if err != nil {
 			return 0, translate("write entries", err)
 		}
@@ -167,7 +167,7 @@ func saveGiven[Row any](
 			none = append(none, service.UID)
 			continue
 		}
-		sealed, err := sealValues(t.store, column, service.UID, values)
+		sealed, err := sealValues(t.store.keys, column, service.UID, values)
 		if err != nil {
 			return err
 		}
@@ -193,18 +193,18 @@ func keyOf(id string) compose.EntryKey {
 type givenValue = configref.Value[string]
 
 // sealValues seals given values for a row of a column.
-func sealValues(s *Store, column sealedColumn, key string, given map[string]configs.Value) ([]byte, error) {
+func sealValues(k *keyStore, column sealedColumn, key string, given map[string]configs.Value) ([]byte, error) {
 	plain := make(map[string]givenValue, len(given))
 	for key, value := range given {
 		plain[key] = givenValue{Reference: value.Reference, Text: value.Text.Reveal(), IsPublic: value.IsPublic}
 	}
-	return column.sealJSON(s.keys, key, plain)
+	return column.sealJSON(k, key, plain)
 }
 
 // openValues is the reverse of sealValues.
-func openValues(s *Store, column sealedColumn, key string, sealed []byte) (given map[string]configs.Value, err error) {
+func openValues(k *keyStore, column sealedColumn, key string, sealed []byte) (given map[string]configs.Value, err error) {
 	if len(sealed) > 0 {
-		err = column.openJSON(s.keys, key, sealed, &given)
+		err = column.openJSON(k, key, sealed, &given)
 	}
 	return given, err
 }

@@ -34,8 +34,8 @@ var heldValues = sealedColumn{"held_configs", "name", "sealed", purposeSecrets, 
 func isConfigName(name string) bool { return name != "" && name != catalog.NoConfig }
 
 // sealHeld returns the row of a configuration.
-func sealHeld(s *Store, h *compose.Held) (*heldRow, error) {
-	sealed, err := heldValues.sealJSON(s.keys, h.Name, heldLiterals{Values: h.Literals.Values, Secrets: revealed(h.Literals.Secrets)})
+func sealHeld(k *keyStore, h *compose.Held) (*heldRow, error) {
+	sealed, err := heldValues.sealJSON(k, h.Name, heldLiterals{Values: h.Literals.Values, Secrets: revealed(h.Literals.Secrets)})
 	return &heldRow{Name: h.Name, Config: columnOf(h.StagedConfig), Sealed: sealed}, err
 }
 

@@ -77,7 +77,7 @@ func newTables() []table {
 
 // plainUsers find the objects that name one of a plain kind. No kind names the others.
 var plainUsers = map[catalog.Kind]func(ctx context.Context, t *tx, name string) ([]catalog.Key, error){
-	catalog.KindRole: bindingsOf,
+	catalog.KindRole: reading(bindingsOf),
 }
 
 // ownTables returns the tables of the kinds that are not plain. Each answers every question that the store has of a kind;
@@ -85,10 +85,10 @@ var plainUsers = map[catalog.Kind]func(ctx context.Context, t *tx, name string) 
 func ownTables() map[catalog.Kind]table {
 	return map[catalog.Kind]table{
 		catalog.KindProject:          tableOf(storedProjects, putProject, heldBy, endBootstrapsIn),
-		catalog.KindCluster:          tableOf(storedClusters, putCluster, servicesOf, nil),
-		catalog.KindRepository:       tableOf(storedRepositories, nil, readsRepository, nil),
-		catalog.KindConfigBackend:    tableOf(storedBackends, putBackend, refersToBackend, nil),
-		catalog.KindConfigSet:        tableOf(storedSets, putSet, usersOf, nil),
+		catalog.KindCluster:          tableOf(storedClusters, putCluster, reading(servicesOf), nil),
+		catalog.KindRepository:       tableOf(storedRepositories, nil, reading(readsRepository), nil),
+		catalog.KindConfigBackend:    tableOf(storedBackends, putBackend, reading(refersToBackend), nil),
+		catalog.KindConfigSet:        tableOf(storedSets, putSet, reading(usersOf), nil),
 		catalog.KindService:          withDerived(tableOf(storedServices, putService, nil, nil)),
 		catalog.KindUser:             tableOf(storedUsers, nil, nil, endBootstrapsBy),
 		catalog.KindAccessBinding:    tableOf(storedBindings, nil, nil, nil),

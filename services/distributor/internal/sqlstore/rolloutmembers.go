@@ -109,7 +109,7 @@ func putStart(ctx context.Context, t *tx, run string, members []rollout.Member) 
 	rows := inPacks(members, 1, func(number int64, some pack[rollout.Member]) *rolloutStartRow {
 		return &rolloutStartRow{RunID: run, Number: number, Members: some}
 	})
-	return translate("write start of rollout", insertAll(ctx, t, rows))
+	return translate("write start of rollout", insertAll(ctx, t.sql, rows))
 }
 
 // membersOf returns all members of a rollout, in no order.

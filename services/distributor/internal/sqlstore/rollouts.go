@@ -168,7 +168,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step drive.Step) error 
 		if err != nil || !isMoved {
 			return err
 		}
-		return forgetConfigs(ctx, t) // after the rollout has named the ones that it needs
+		return forgetConfigs(ctx, t.sql) // after the rollout has named the ones that it needs
 	})
 }
 
@@ -196,7 +196,7 @@ func saveRun(ctx context.Context, t *tx, step drive.Step) error {
 		if err != nil {
 			return translate("forget rollouts", err)
 		}
-		if err := forgetSpecs(ctx, t); err != nil {
+		if err := forgetSpecs(ctx, t.sql); err != nil {
 			return err
 		}
 		if err := putStart(ctx, t, r.ID, r.Start.Members); err != nil {
@@ -234,10 +234,10 @@ func saveLog(ctx context.Context, t *tx, step drive.Step) error {
 	decisions := inPacks(step.Decisions, r.Run.Decided-int64(len(step.Decisions))+1, func(number int64, some pack[rollout.Decision]) *rolloutDecisionRow {
 		return &rolloutDecisionRow{RunID: r.ID, Number: number, Decisions: some}
 	})
-	if err := insertAll(ctx, t, events); err != nil {
+	if err := insertAll(ctx, t.sql, events); err != nil {
 		return translate("write events of rollout", err)
 	}
-	return translate("write decisions of rollout", insertAll(ctx, t, decisions))
+	return translate("write decisions of rollout", insertAll(ctx, t.sql, decisions))
 }
 
 // Runs implements drive.People.

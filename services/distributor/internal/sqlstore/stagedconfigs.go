@@ -83,7 +83,7 @@ func (s *Rollouts) keepConfigs(
 		}
 		rows := make([]*heldRow, 0, len(found))
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			row, err := sealHeld(t.store, found[name])
+			row, err := sealHeld(t.store.keys, found[name])
 			if err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ func (g Globals) held(
 	if err != nil {
 		return config, "", false, translate("read variant", err)
 	}
-	given, err := openValues(t.store, variantValues, row.ID, row.Sealed)
+	given, err := openValues(t.store.keys, variantValues, row.ID, row.Sealed)
 	if err != nil {
 		return config, "", false, err
 	}
@@ -270,11 +270,11 @@ func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
 		if err != nil {
 			return translate("forget configurations of rollout", err)
 		}
-		return forgetConfigs(ctx, t)
+		return forgetConfigs(ctx, t.sql)
 	}
 	names := slices.Sorted(maps.Values(r.Start.ConfigOf))
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
-	if err := checkConfigs(ctx, t, names); err != nil {
+	if err := checkConfigs(ctx, t.sql, names); err != nil {
 		return err
 	}
 	rows := make([]*runConfigRow, len(names))
@@ -294,14 +294,14 @@ func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
 	if err != nil {
 		return translate("forget configurations of rollouts", err)
 	}
-	return forgetConfigs(ctx, t)
+	return forgetConfigs(ctx, t.sql)
 }
 
 // forgetConfigs deletes the configurations that no service is held at, and that no rollout under way may bring.
-func forgetConfigs(ctx context.Context, t *tx) error {
-	isHeld := t.sql.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.config = hc.name")
-	isNamed := t.sql.NewSelect().Model((*runConfigRow)(nil)).ColumnExpr("1").Where("rc.name = hc.name")
-	query := t.sql.NewDelete().Model((*heldRow)(nil))
+func forgetConfigs(ctx context.Context, db bun.IDB) error {
+	isHeld := db.NewSelect().Model((*admissionRow)(nil)).ColumnExpr("1").Where("ad.config = hc.name")
+	isNamed := db.NewSelect().Model((*runConfigRow)(nil)).ColumnExpr("1").Where("rc.name = hc.name")
+	query := db.NewDelete().Model((*heldRow)(nil))
 	_, err := query.Where("NOT EXISTS (?)", isHeld).Where("NOT EXISTS (?)", isNamed).Exec(ctx)
 	return translate("forget held configurations", err)
 }

@@ -91,7 +91,7 @@ func (c *composing) Given(ctx context.Context, globalUID string, limit int) ([]m
 	}
 	all := make([]map[string]configs.Value, len(rows))
 	for i, row := range rows {
-		if all[i], err = openValues(c.t.store, variantValues, row.ID, row.Sealed); err != nil {
+		if all[i], err = openValues(c.t.store.keys, variantValues, row.ID, row.Sealed); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +121,7 @@ func putVariants(ctx context.Context, t *tx, variants []*compose.Variant) error 
 			continue
 		}
 		var err error
-		if rows[i].Sealed, err = sealValues(t.store, variantValues, v.ID, v.Given); err != nil {
+		if rows[i].Sealed, err = sealValues(t.store.keys, variantValues, v.ID, v.Given); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (c *composing) Variants(ctx context.Context, ids []string) ([]*compose.Vari
 	}
 	all := make([]*compose.Variant, len(rows))
 	for i, row := range rows {
-		given, err := openValues(c.t.store, variantValues, row.ID, row.Sealed)
+		given, err := openValues(c.t.store.keys, variantValues, row.ID, row.Sealed)
 		if err != nil {
 			return nil, err
 		}
