@@ -378,8 +378,17 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
   return { hub, answers };
 }
 
-export const signedOut = {
-  createAccessToken: () => {
-    throw refusal(Code.InvalidArgument, "FIELD_INVALID", "session_token is required outside of the hub's own pages");
-  },
-} satisfies Partial<ServiceImpl<typeof SessionService>>;
+/** Returns the answers to a browser without a session, until it signs in. */
+export const signedOut = (person = "ada") => {
+  let isIn = false;
+  return {
+    signIn: () => {
+      isIn = true;
+      return {};
+    },
+    createAccessToken: () => {
+      if (isIn) return { accessToken: "a.b.c", session: { id: "api.1", person, groups: ["leat:admins"] } };
+      throw refusal(Code.InvalidArgument, "FIELD_INVALID", "session_token is required outside of the hub's own pages");
+    },
+  } satisfies Partial<ServiceImpl<typeof SessionService>>;
+};

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 
 function open(path: string, change: Partial<Answers> = {}) {
-  const { hub, answers } = makeHub({ sessions: signedOut, ...change });
+  const { hub, answers } = makeHub({ sessions: signedOut(), ...change });
   const router = makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }));
   render(<App hub={hub} router={router} />);
   return { hub, router, answers };
@@ -47,8 +47,9 @@ test("a browser with a session needs no sign-in", async () => {
 
 test("a token that the hub refuses has the hub's words", async () => {
   open("/sign-in", {
-    fleet: {
-      createAccessToken: () => {
+    sessions: {
+      ...signedOut(),
+      signIn: () => {
         throw refusal(Code.Unauthenticated, "TOKEN_INVALID", "the API token has expired");
       },
     },
@@ -61,25 +62,18 @@ test("a token that the hub refuses has the hub's words", async () => {
 });
 
 test("an empty field is not sent", async () => {
-  const createAccessToken = vi.fn(() => ({ accessToken: "" }));
-  open("/sign-in", { fleet: { createAccessToken } });
+  const signIn = vi.fn(() => ({}));
+  open("/sign-in", { sessions: { ...signedOut(), signIn } });
   await page.getByRole("button", { name: "Sign in" }).click();
   await expect.element(page.getByText("Paste a token first.")).toBeVisible();
-  expect(createAccessToken).not.toHaveBeenCalled();
+  expect(signIn).not.toHaveBeenCalled();
 });
 
 test("the code of a signed-in link leaves the address at once, and signs in", async () => {
   history.replaceState(null, "", "#code=one-time");
-  const signIn = vi.fn((_: { proof: { value?: string | undefined } }) => ({}));
-  open("/sign-in", {
-    sessions: {
-      signIn,
-      createAccessToken: () => {
-        if (signIn.mock.calls.length === 0) return signedOut.createAccessToken();
-        return { accessToken: "a.b.c", session: { id: "s2", person: "grace" } };
-      },
-    },
-  });
+  const hub = signedOut("grace");
+  const signIn = vi.fn((_: { proof: { value?: string | undefined } }) => hub.signIn());
+  open("/sign-in", { sessions: { ...hub, signIn } });
   await expect.element(page.getByRole("button", { name: "Signed in as grace" })).toBeVisible();
   expect(location.hash).toBe("");
   expect(signIn).toHaveBeenCalledTimes(1);
@@ -92,7 +86,7 @@ test("a code that was used leaves the other ways", async () => {
   history.replaceState(null, "", "#code=used");
   open("/sign-in", {
     sessions: {
-      ...signedOut,
+      ...signedOut(),
       signIn: () => {
         throw refusal(Code.Unauthenticated, "TOKEN_INVALID", "the proof of the sign-in is not valid");
       },

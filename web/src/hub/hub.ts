@@ -35,10 +35,7 @@ const bearing =
  */
 export function createHub(makeTransport: MakeTransport, surroundings = browserSurroundings()): Hub {
   const sessions = createClient(SessionService, makeTransport([]));
-  const tokens = createTokens({
-    sessions,
-    fleetWith: (token) => createClient(FleetService, makeTransport([bearing(token)])),
-  });
+  const tokens = createTokens({ sessions });
   const expiring: Interceptor = (next) => async (request) => {
     try {
       return await next(request);

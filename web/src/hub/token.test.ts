@@ -4,7 +4,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
 import { createTokens } from "./token.ts";
 
@@ -14,7 +13,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function start() {
-  const state = { exchanges: 0, fail: undefined as unknown, loseAnswer: false, codes: [] as string[] };
+  const state = { exchanges: 0, fail: undefined as unknown, loseAnswer: false, proofs: [] as string[] };
   const answer = () => {
     state.exchanges += 1;
     if (state.fail) throw state.fail;
@@ -27,16 +26,14 @@ function start() {
         return { ...answer(), session: { person: "ada" } };
       },
       signIn(request) {
-        state.codes.push(request.proof.value ?? "");
+        state.proofs.push(request.proof.value ?? "");
         return {};
       },
       signOut: () => ({}),
     });
-    service(FleetService, { createAccessToken: answer, getServerInfo: () => ({ subject: "user:ada" }) });
   });
   const tokens = createTokens({
     sessions: createClient(SessionService, transport),
-    fleetWith: () => createClient(FleetService, transport),
   });
   return { tokens, state };
 }
@@ -86,10 +83,17 @@ test("after signing out there is no token", async () => {
   expect(tokens.current()).toEqual({ state: "out", wasIn: false });
 });
 
+test("a browser that keeps no cookie is told why it is not signed in", async () => {
+  const { tokens, state } = start();
+  state.fail = new ConnectError("session_token is required", Code.InvalidArgument);
+  await expect(tokens.signIn({ case: "apiToken", value: "leatpat_secret" })).rejects.toThrow("kept no session");
+  expect(tokens.current().state).not.toBe("in");
+});
+
 test("a code gives the browser a session, which is exchanged like any other", async () => {
   const { tokens, state } = start();
-  await tokens.redeem("one-time");
-  expect(state.codes).toEqual(["one-time"]);
+  await tokens.signIn({ case: "code", value: "one-time" });
+  expect(state.proofs).toEqual(["one-time"]);
   expect(tokens.current()).toMatchObject({ state: "in", person: { name: "ada" } });
   await vi.advanceTimersByTimeAsync(life * 0.81);
   expect(await tokens.token()).toBe("access-2");
@@ -102,6 +106,6 @@ test("a code gives the browser a session, which is exchanged like any other", as
 
 test("nothing of the module holds a token where another could read it", async () => {
   const { tokens } = start();
-  await tokens.signInWithApiToken("leatpat_secret");
+  await tokens.signIn({ case: "apiToken", value: "leatpat_secret" });
   expect(JSON.stringify({ ...tokens, current: tokens.current() })).not.toMatch(/leatpat|access-/);
 });

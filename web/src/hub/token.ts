@@ -4,8 +4,8 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import type { Session, SessionService } from "../gen/leat/fleet/v1/session_pb";
+import { text } from "../text/en.ts";
 
 // The only module that sees a token. What it holds is in the closure of createTokens: in no storage, no URL, no
 // property of an object that another module can reach. A script that came into the page could still make calls, but it
@@ -28,10 +28,8 @@ export interface Tokens {
   token(): Promise<string>;
   /** Continues the browser's session, if there is one. */
   resume(): Promise<boolean>;
-  /** Signs in with an API token, which stays in memory to renew the access token. */
-  signInWithApiToken(apiToken: string): Promise<void>;
-  /** Redeems the one-time code of a signed-in link: the browser has a session then. */
-  redeem(code: string): Promise<void>;
+  /** Trades an API token, or the one-time code of a signed-in link, for a session of this browser. It keeps neither. */
+  signIn(proof: Proof): Promise<void>;
   signOut(): Promise<void>;
   /** Forgets the token, because the hub has refused it. */
   expire(): void;
@@ -41,6 +39,8 @@ export interface Tokens {
   onRenewal(listener: () => void): () => void;
 }
 
+export type Proof = { case: "apiToken" | "code"; value: string };
+
 interface Access {
   token: string;
   endsAt: number;
@@ -49,15 +49,13 @@ interface Access {
 export interface TokenDeps {
   /** Calls without a token. */
   sessions: Client<typeof SessionService>;
-  /** Returns a client of calls with the given token. */
-  fleetWith: (token: () => string) => Client<typeof FleetService>;
   now?: () => number;
 }
 
 // The share of its life after which a token is renewed.
 const renewAt = 0.8;
 
-export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps): Tokens {
+export function createTokens({ sessions, now = Date.now }: TokenDeps): Tokens {
   let access: Access | undefined;
   let renew: (() => Promise<Access>) | undefined;
   let end: (() => Promise<unknown>) | undefined;
@@ -145,20 +143,16 @@ export function createTokens({ sessions, fleetWith, now = Date.now }: TokenDeps)
       }
     },
 
-    async signInWithApiToken(apiToken) {
-      const withApiToken = fleetWith(() => apiToken);
-      const exchange = async () => accessOf(await withApiToken.createAccessToken({}));
-      const first = await exchange();
-      const info = await fleetWith(() => first.token).getServerInfo({});
-      renew = exchange;
-      end = undefined;
-      plan(first);
-      set({ state: "in", person: { name: info.subject.replace(/^user:/, ""), groups: info.groups } });
-    },
-
-    async redeem(code) {
-      await sessions.signIn({ proof: { case: "code", value: code } });
-      await begin();
+    async signIn(proof) {
+      await sessions.signIn({ proof });
+      try {
+        await begin();
+      } catch (error) {
+        const { code } = ConnectError.from(error);
+        // The hub has just made a session, and the browser presents none: it keeps a secure cookie for https alone.
+        if (code !== Code.Unauthenticated && code !== Code.InvalidArgument) throw error;
+        throw new ConnectError(text.noCookie, Code.FailedPrecondition);
+      }
     },
 
     async signOut() {

@@ -183,11 +183,14 @@ export const text = {
   signInWith: (title: string) => `Continue with ${title}`,
   or: "or",
   apiToken: "API token",
-  apiTokenHelp: "leat create token makes one. It stays in this tab's memory, and is gone when the tab closes.",
+  apiTokenHelp:
+    "leat create token makes one. This browser keeps a session for it, not the token, for 12 hours at most.",
   apiTokenEmpty: "Paste a token first.",
   signingIn: "Signing in …",
   codeUsed: "The link has been used, or is too old. Make another one, or sign in below.",
   sessionEnded: "Your session has ended. Sign in again to continue where you were.",
+  noCookie:
+    "Your browser has kept no session. It keeps one for https alone, and on your own machine at localhost or leat.localhost.",
   methodsFailed: "The hub does not answer, so its ways to sign in are not known yet.",
   linkCommand: "A signed-in link",
 

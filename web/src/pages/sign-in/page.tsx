@@ -52,7 +52,7 @@ export function SignInPage() {
     if (redeemed.current) return;
     redeemed.current = true;
     if (code) {
-      hub.tokens.redeem(code).catch((error: unknown) => {
+      hub.tokens.signIn({ case: "code", value: code }).catch((error: unknown) => {
         setBusy(false);
         const why = failureOf(error);
         if (why.kind === "unreachable" || why.kind === "busy") setFailure(why);
@@ -75,7 +75,7 @@ export function SignInPage() {
       return;
     }
     setBusy(true);
-    hub.tokens.signInWithApiToken(token).catch((error: unknown) => {
+    hub.tokens.signIn({ case: "apiToken", value: token }).catch((error: unknown) => {
       setBusy(false);
       setFailure(failureOf(error));
       field.current?.focus();
