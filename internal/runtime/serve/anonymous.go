@@ -106,7 +106,7 @@ func (a *anonymous) install(server *http.Server) {
 				c.handedOver.Store(true)
 			}
 		}
-		if state == http.StateClosed || state == http.StateHijacked {
+		if isOver := state == http.StateClosed || state == http.StateHijacked; isOver && !isDetached(conn) {
 			a.leave(conn)
 		}
 	}
@@ -131,6 +131,13 @@ func (a *anonymous) accept(ctx context.Context, conn net.Conn) context.Context {
 		a.report(ctx, "too many anonymous connections, the oldest are closed", crowdedOut.from)
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// contextOf returns the context of an open connection's requests.
+func (a *anonymous) contextOf(ctx context.Context, conn net.Conn) context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return context.WithValue(ctx, connectionKey{}, a.open[conn])
 }
 
 // isShared reports whether many callers may use an address.

@@ -216,7 +216,7 @@ func Run(ctx context.Context, p Params) error {
 }
 
 // stop lets running calls finish, and cuts off the rest.
-func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut func(), logger *slog.Logger) {
+func stop(ctx context.Context, server *publicServer, timeout time.Duration, cut func(), logger *slog.Logger) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -235,7 +235,7 @@ func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut f
 // the HTTP/2 connections that it knows of when Shutdown begins. A connection whose handshake ends
 // after that gets none, and would last as long as its client likes. Therefore shutdown begins
 // again at intervals; a connection gets one GOAWAY.
-func shutdown(ctx context.Context, server *http.Server) error {
+func shutdown(ctx context.Context, server *publicServer) error {
 	for {
 		round, cancel := context.WithTimeout(ctx, goAwayInterval)
 		err := server.Shutdown(round)

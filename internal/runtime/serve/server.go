@@ -79,8 +79,30 @@ func (l errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// publicServer is the server of the public listener.
+type publicServer struct {
+	*http.Server
+
+	strangers *anonymous
+	detached  *detached
+}
+
+// Shutdown is http.Server's, for all connections.
+func (s *publicServer) Shutdown(ctx context.Context) error {
+	if err := s.Server.Shutdown(ctx); err != nil {
+		return err
+	}
+	return s.detached.await(ctx)
+}
+
+// Close is http.Server's, for all connections.
+func (s *publicServer) Close() error {
+	defer s.detached.close()
+	return s.Server.Close()
+}
+
 // newPublic returns the server of the public listener.
-func (p *Params) newPublic(base context.Context) (*http.Server, error) {
+func (p *Params) newPublic(base context.Context) (*publicServer, error) {
 	trusted, err := parseProxies(p.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -96,11 +118,11 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 	server.HTTP2.MaxConcurrentStreams = cmp.Or(p.MaxStreams, defaultMaxStreams)
 	strangers.install(server)
 	server.Handler = trusted.wrap(server.Handler)
-	return server, nil
+	return &publicServer{Server: server, strangers: strangers, detached: newDetached(strangers.contextOf, strangers.leave)}, nil
 }
 
 // serve blocks until the server is shut down, which is the error http.ErrServerClosed.
-func (p *Params) serve(server *http.Server, listener net.Listener) error {
+func (p *Params) serve(server *publicServer, listener net.Listener) error {
 	if p.TLSCertFile != "" {
 		listener = h2.CoalesceAll(listener) // for connections of agents, which internal/runtime/h2 takes over
 	}
@@ -111,14 +133,13 @@ func (p *Params) serve(server *http.Server, listener net.Listener) error {
 		}
 		listener = trusted.listen(listener)
 	}
-	listener = turnListener{listener}
 	if p.TLSCertFile == "" {
-		return server.Serve(listener)
+		return server.Serve(server.detached.listen(listener, server.Server))
 	}
 	certificates, err := loadCertificates(p.TLSCertFile, p.TLSKeyFile)
 	if err != nil {
 		return err
 	}
 	server.TLSConfig = certificates.config()
-	return server.ServeTLS(listener, "", "")
+	return server.ServeTLS(turnListener{listener}, "", "")
 }

@@ -224,10 +224,35 @@ func (c *turnConn) ReadFrom(r io.Reader) (int64, error) {
 // NetConn returns the connection below, as tls.Conn's does.
 func (c *turnConn) NetConn() net.Conn { return c.Conn }
 
-// rawConn returns the connection below TLS, whose Close does not block.
-func rawConn(conn net.Conn) net.Conn {
-	if secured, ok := conn.(*tls.Conn); ok {
-		return secured.NetConn()
+// plainConn is a connection without TLS, as net/http has it. Once it is detached, net/http closes it no more.
+type plainConn struct {
+	*turnConn
+
+	isDetached atomic.Bool
+}
+
+// Close implements net.Conn.
+func (c *plainConn) Close() error {
+	if c.isDetached.Load() {
+		return nil
 	}
-	return conn
+	return c.turnConn.Close()
+}
+
+// isDetached reports whether a connection no longer belongs to net/http.
+func isDetached(conn net.Conn) bool {
+	plain, ok := conn.(*plainConn)
+	return ok && plain.isDetached.Load()
+}
+
+// rawConn returns the connection below TLS, whose Close does not block, and closes a detached one, too.
+func rawConn(conn net.Conn) net.Conn {
+	switch conn := conn.(type) {
+	case *tls.Conn:
+		return conn.NetConn()
+	case *plainConn:
+		return conn.turnConn
+	default:
+		return conn
+	}
 }
