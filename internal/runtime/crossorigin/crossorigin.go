@@ -56,26 +56,39 @@ func New(origins []string) (*Policy, error) {
 
 // Wrap answers preflights, refuses forbidden requests from pages of other origins, and marks the
 // answers that listed origins may read. Requests that it answers or refuses never reach next.
-func (p *Policy) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(p.origins) > 0 {
-			w.Header().Add("Vary", "Origin")
-		}
-		origin, listed := p.origin(r)
-		switch {
-		case listed && isPreflight(r):
-			allow(w.Header(), origin)
-			answerPreflight(w, r)
-		case listed:
-			allow(w.Header(), origin)
-			next.ServeHTTP(w, r)
-		case foreign(r, origin):
-			rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
-				"pages of another origin may not call this; its operator can list the origin"))
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
+func (p *Policy) Wrap(next http.Handler) http.Handler { return &wrapped{policy: p, next: next} }
+
+type wrapped struct {
+	policy *Policy
+	next   http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *wrapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.policy.admits(w, r) {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// admits reports whether a request may reach the next handler. If not, it has answered.
+func (p *Policy) admits(w http.ResponseWriter, r *http.Request) bool {
+	if len(p.origins) > 0 {
+		w.Header().Add("Vary", "Origin")
+	}
+	origin, listed := p.origin(r)
+	switch {
+	case listed && isPreflight(r):
+		allow(w.Header(), origin)
+		answerPreflight(w, r)
+		return false
+	case listed:
+		allow(w.Header(), origin)
+	case foreign(r, origin):
+		rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+			"pages of another origin may not call this; its operator can list the origin"))
+		return false
+	}
+	return true
 }
 
 // origin returns the origin of the calling page, or "" if there is none, and whether it is listed.

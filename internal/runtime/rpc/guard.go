@@ -52,38 +52,54 @@ const (
 //
 // The caller's identity is in the context of next. Without Guard, Connect reads and inflates a
 // message before any interceptor runs.
-func (s *Server) Guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind, known := s.procedures[r.URL.Path]
-		if !known { // next answers 404
-			r.Body = http.MaxBytesReader(w, r.Body, 0)
-			next.ServeHTTP(w, r)
-			return
-		}
-		limit := int64(MaxMessageBytes + envelope)
-		if s.public[r.URL.Path] {
-			limit = MaxPublicBytes + envelope
-		} else {
-			id, err := s.identify(r)
-			if err != nil {
-				s.refuse(w, r, err)
-				return
-			}
-			r = r.WithContext(identity.NewContext(r.Context(), id))
-		}
-		if kind == streamsRequests || r.Body == nil || r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		body := &guardedBody{
-			ReadCloser: http.MaxBytesReader(w, r.Body, limit), budget: &s.reading,
-			connection: http.NewResponseController(w), begun: time.Now(), allowed: bodyTimeout,
-		}
-		body.timeout = s.bodyTimeouts.Add(body.expire)
+func (s *Server) Guard(next http.Handler) http.Handler { return &guarded{server: s, next: next} }
+
+type guarded struct {
+	server *Server
+	next   http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, body := h.server.check(w, r)
+	if request == nil {
+		return
+	}
+	if body != nil {
 		defer body.release()
-		r.Body = body
-		next.ServeHTTP(w, r)
-	})
+	}
+	h.next.ServeHTTP(w, request)
+}
+
+// check returns the request for next, and its body if next's time for that is limited. It returns nil if it has refused
+// the request. It is a function of its own because next may run for days, and would keep this much of its stack.
+func (s *Server) check(w http.ResponseWriter, r *http.Request) (*http.Request, *guardedBody) {
+	kind, known := s.procedures[r.URL.Path]
+	if !known { // next answers 404
+		r.Body = http.MaxBytesReader(w, r.Body, 0)
+		return r, nil
+	}
+	limit := int64(MaxMessageBytes + envelope)
+	if s.public[r.URL.Path] {
+		limit = MaxPublicBytes + envelope
+	} else {
+		id, err := s.identify(r)
+		if err != nil {
+			s.refuse(w, r, err)
+			return nil, nil
+		}
+		r = r.WithContext(identity.NewContext(r.Context(), id))
+	}
+	if kind == streamsRequests || r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	body := &guardedBody{
+		ReadCloser: http.MaxBytesReader(w, r.Body, limit), budget: &s.reading,
+		connection: http.NewResponseController(w), begun: time.Now(), allowed: bodyTimeout,
+	}
+	body.timeout = s.bodyTimeouts.Add(body.expire)
+	r.Body = body
+	return r, body
 }
 
 // identify returns the caller's identity. A panic of the verifier is returned as an error.

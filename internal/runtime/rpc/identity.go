@@ -40,12 +40,18 @@ func (Before) WrapStreamingClient(next connect.StreamingClientFunc) connect.Stre
 // WrapStreamingHandler implements connect.Interceptor.
 func (b Before) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		ctx, err := b(ctx, conn.Spec(), conn.RequestHeader())
+		ctx, err := b.stream(ctx, conn)
 		if err != nil {
 			return err
 		}
 		return next(ctx, conn)
 	}
+}
+
+// stream calls b for a stream. It is a function of its own because the stream may last for days, and would keep this
+// much of its stack.
+func (b Before) stream(ctx context.Context, conn connect.StreamingHandlerConn) (context.Context, error) {
+	return b(ctx, conn.Spec(), conn.RequestHeader())
 }
 
 // authenticate refuses calls without a valid token, except calls of public procedures. It puts the

@@ -157,9 +157,15 @@ func (*outerInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) c
 
 func (i *outerInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		ctx, end := i.begin(ctx, conn.Spec(), conn.Peer(), conn.RequestHeader())
+		ctx, end := i.beginStream(ctx, conn)
 		return end(next(ctx, conn))
 	}
+}
+
+// beginStream is begin for a stream. It is a function of its own because the stream may last for days, and would keep
+// this much of its stack.
+func (i *outerInterceptor) beginStream(ctx context.Context, conn connect.StreamingHandlerConn) (context.Context, func(error) error) {
+	return i.begin(ctx, conn.Spec(), conn.Peer(), conn.RequestHeader())
 }
 
 // begin returns the context for the inner handler, and a function that ends the call with the error

@@ -168,29 +168,45 @@ func (a *anonymous) verified(c *connection) {
 }
 
 // wrap counts requests until they are verified or answered.
-func (a *anonymous) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(connectionKey{}).(*connection)
-		body := watchBody(r)
-		if c == nil || c.known.Load() && !c.shared { // its caller is authenticated
-			next.ServeHTTP(w, r)
-			body.drop()
-			return
-		}
-		ctx, cancel := r.Context(), context.CancelFunc(nil) // over HTTP/2 the reset of the stream cancels the context
-		if r.ProtoMajor < 2 {
-			c.passTurn() // the server reads the connection again after the answer
-			ctx, cancel = context.WithCancel(ctx)
-			defer cancel()
-		}
-		v := a.enter(w, r, c, cancel)
-		defer v.leave()
-		next.ServeHTTP(w, r.WithContext(identity.OnVerified(ctx, v.verified)))
+func (a *anonymous) wrap(next http.Handler) http.Handler { return &counted{anonymous: a, next: next} }
+
+type counted struct {
+	anonymous *anonymous
+	next      http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := watchBody(r)
+	v, r := h.anonymous.visit(w, r)
+	if v == nil {
+		h.next.ServeHTTP(w, r)
 		body.drop()
-		if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
-			_ = v.answer.Flush() // fails if the connection was hijacked or is closed: there is nothing to wait for
-		}
-	})
+		return
+	}
+	defer v.leave()
+	h.next.ServeHTTP(w, r)
+	body.drop()
+	if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
+		_ = v.answer.Flush() // fails if the connection was hijacked or is closed: there is nothing to wait for
+	}
+}
+
+// visit counts a request of a caller who is not authenticated, and returns the request for the next handler. For others
+// the visit is nil. It is a function of its own because the handler may run for days, and would keep this much of its
+// stack.
+func (a *anonymous) visit(w http.ResponseWriter, r *http.Request) (*visit, *http.Request) {
+	c, _ := r.Context().Value(connectionKey{}).(*connection)
+	if c == nil || c.known.Load() && !c.shared { // its caller is authenticated
+		return nil, r
+	}
+	ctx, cancel := r.Context(), context.CancelFunc(nil) // over HTTP/2 the reset of the stream cancels the context
+	if r.ProtoMajor < 2 {
+		c.passTurn() // the server reads the connection again after the answer
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	v := a.enter(w, r, c, cancel)
+	return v, r.WithContext(identity.OnVerified(ctx, v.verified))
 }
 
 // enter counts a request as anonymous, and resets the oldest one past a bound. Cancel may be nil.
@@ -228,6 +244,9 @@ type visit struct {
 
 // leave stops counting a request that has ended.
 func (v *visit) leave() {
+	if v.cancel != nil {
+		defer v.cancel()
+	}
 	v.requests.leave(v.place)
 	v.mu.Lock()
 	defer v.mu.Unlock()

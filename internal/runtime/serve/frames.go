@@ -11,8 +11,15 @@ const smallWrite = 4 << 10
 // SmallFrames returns a handler that does what next does, and writes at most 4 KiB at once. As long
 // as a connection lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to
 // it. It is for streams that send little after one large message.
-func SmallFrames(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(smallWriter{w}, r) })
+func SmallFrames(next http.Handler) http.Handler { return &smallFrames{next} }
+
+// smallFrames is a type of its own, like other handlers around streams: http.HandlerFunc needs a second frame on the
+// stack, which a stream keeps for as long as it lasts.
+type smallFrames struct{ next http.Handler }
+
+// ServeHTTP implements http.Handler.
+func (h *smallFrames) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.next.ServeHTTP(smallWriter{w}, r)
 }
 
 type smallWriter struct{ http.ResponseWriter }

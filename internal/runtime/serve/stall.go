@@ -20,11 +20,19 @@ const (
 
 // CutStalled returns a handler that does what next does, under a [StallGuard].
 func CutStalled(next http.Handler, timeout time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guard := GuardStalls(w, timeout, nil)
-		defer guard.Stop()
-		next.ServeHTTP(guard, r)
-	})
+	return &cutStalled{next: next, timeout: timeout}
+}
+
+type cutStalled struct {
+	next    http.Handler
+	timeout time.Duration
+}
+
+// ServeHTTP implements http.Handler.
+func (h *cutStalled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard := GuardStalls(w, h.timeout, nil)
+	defer guard.Stop()
+	h.next.ServeHTTP(guard, r)
 }
 
 // StallGuard is a response writer that ends a response of which the peer takes nothing. The

@@ -100,14 +100,23 @@ func (s *Pages) Before(next http.Handler) http.Handler {
 	mux.Handle("GET "+CallbackPath, bounded(s.callback))
 	mux.Handle("GET "+DevicePath, bounded(s.device))
 	mux.Handle("POST "+DevicePath, bounded(s.typed))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case LoginPath, CallbackPath, DevicePath:
-			mux.ServeHTTP(w, r)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
+	return &before{mux: mux, next: next}
+}
+
+// before is a type of its own because next may be a stream of days: http.HandlerFunc needs a second frame of its stack.
+type before struct {
+	mux  *http.ServeMux
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *before) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case LoginPath, CallbackPath, DevicePath:
+		h.mux.ServeHTTP(w, r)
+	default:
+		h.next.ServeHTTP(w, r)
+	}
 }
 
 // bounded refuses requests that no page of the hub makes.

@@ -5,6 +5,7 @@ package agents
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -30,41 +31,60 @@ const (
 )
 
 // WatchPlan implements DistributorService.
+//
+// It waits in Run for days, once for each agent, and its goroutine keeps the stack for as long. Go halves a stack of
+// which less than a quarter is in use: so what needs much stack is in openPlan, which has returned by then.
 func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
-	cluster, id, err := s.agent(ctx)
+	opened, err := s.openPlan(ctx, req, stream)
 	if err != nil {
 		return err
+	}
+	defer opened.close()
+	return opened.Run(ctx)
+}
+
+// openPlan begins a stream, and sends its first message. The caller closes what it returns.
+func (s *Service) openPlan(
+	ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse],
+) (*openedPlan, error) {
+	cluster, id, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
 	}
 	leave, err := s.seat(cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer leave()
+	opened, hasBegun := &openedPlan{closers: [...]func(){leave, nil, nil}}, false
+	defer func() {
+		if !hasBegun {
+			opened.close()
+		}
+	}()
 	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
-		return behind(err)
+		return nil, behind(err)
 	}
 	if fleet.IsUndecided(s.d.View, cluster.Name) {
-		return undecided()
+		return nil, undecided()
 	}
 	// The watcher comes first, so that no change falls between the current plan and later ones.
 	w := s.d.Plans.Watch(cluster.Name)
-	defer w.Close()
-	defer s.d.View.Presence.Opened(cluster)()
+	opened.closers[1], opened.closers[2] = w.Close, s.d.View.Presence.Opened(cluster)
 	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, deltas: req.GetAcceptDelta(), sent: req.GetKnownVersion()}
 	if out.deltas {
 		out.base, _ = s.d.View.Recent(cluster.Name, out.sent)
 	}
 	if err := out.update(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	// The headers go out with the first message, so there is always one.
 	if out.sent == req.GetKnownVersion() {
 		err = out.heartbeat()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return wire.Stream{
+	opened.Stream = wire.Stream{
 		Expires: id.Expires,
 		Ready:   w.Ready(),
 		Changed: func() error {
@@ -73,7 +93,25 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 		},
 		Beat:  out.heartbeat,
 		Drain: out.drain,
-	}.Run(ctx)
+	}
+	hasBegun = true
+	return opened, nil
+}
+
+// openedPlan is a stream that has begun.
+type openedPlan struct {
+	wire.Stream
+
+	closers [3]func()
+}
+
+// close gives back what the stream has taken, the last first.
+func (o *openedPlan) close() {
+	for _, undo := range slices.Backward(o.closers[:]) {
+		if undo != nil {
+			undo()
+		}
+	}
 }
 
 // seat admits a new stream. It checks the cluster's own rate and number of streams before the rate

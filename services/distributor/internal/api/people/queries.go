@@ -220,7 +220,7 @@ func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest
 	due := wake.NewSignal()
 	timer := time.AfterFunc(queryPause, due.Set)
 	defer timer.Stop()
-	return wire.Stream{
+	return (&wire.Stream{
 		Expires: c.Expires,
 		Ready:   due,
 		Changed: func() error {
@@ -238,7 +238,7 @@ func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest
 			return stream.Send(&fleetv1.WatchQueryResponse{})
 		},
 		Drain: wire.ShuttingDown,
-	}.Run(ctx)
+	}).Run(ctx)
 }
 
 // queryWatch is one stream of WatchQuery. It is for one goroutine.

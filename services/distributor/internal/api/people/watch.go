@@ -50,7 +50,7 @@ func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *
 	if err := stream.Send(&fleetv1.WatchResponse{Synced: true}); err != nil {
 		return err
 	}
-	return wire.Stream{
+	return (&wire.Stream{
 		Expires: c.Expires,
 		Ready:   watch.watcher.Ready(),
 		Changed: watch.changed,
@@ -61,7 +61,7 @@ func (s *Service) Watch(ctx context.Context, req *fleetv1.WatchRequest, stream *
 			return stream.Send(&fleetv1.WatchResponse{})
 		},
 		Drain: wire.ShuttingDown,
-	}.Run(ctx)
+	}).Run(ctx)
 }
 
 // watchSelection is the selection of a request to watch. It is immutable.

@@ -29,7 +29,7 @@ type Stream struct {
 
 // Run sends what there is until the stream ends: with the first error, with the access token, with
 // the replica, or with ctx.
-func (s Stream) Run(ctx context.Context) error {
+func (s *Stream) Run(ctx context.Context) error {
 	heartbeat := time.NewTimer(timeouts.Align(HeartbeatInterval))
 	defer heartbeat.Stop()
 	var expired <-chan time.Time
