@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect, test } from "vitest";
-import { bars, measure } from "./budgets.js";
+import { bars, frontPage, measure } from "./budgets.js";
 
 const bytes = (size: number) => {
   // Noise does not compress, so a file is about as large as its compressed form.
@@ -38,6 +38,14 @@ test("a page has a bar of its own, with what it alone imports", () => {
   const { broken } = measure(manifest, sizes({ "o.js": bars.routeJsGzip }));
   expect(broken).toHaveLength(1);
   expect(broken[0]).toContain("page.tsx adds");
+});
+
+test("the front page's own chunk counts for the first page", () => {
+  const { broken } = measure(
+    { ...manifest, [frontPage]: { file: "f.js", isDynamicEntry: true } },
+    sizes({ "f.js": bars.firstJsGzip + 1 }),
+  );
+  expect(broken).toHaveLength(2);
 });
 
 test("styles have a bar", () => {
