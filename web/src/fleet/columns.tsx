@@ -33,20 +33,29 @@ export function Why({ row }: { row: FleetRow }) {
   );
 }
 
-const name = (to: "/services/$" | "/clusters/$" | undefined, label: (row: FleetRow) => string): Column<FleetRow> => ({
+const name = (
+  to: "/services/$" | "/clusters/$" | undefined,
+  label: (row: FleetRow) => string,
+  // What a narrow screen shows beside the name, because it has no column for it.
+  rest?: (row: FleetRow) => string,
+): Column<FleetRow> => ({
   id: "name",
   title: text.column.name,
   width: "minmax(11rem, 1.6fr)",
   place: "title",
   order: "name",
-  cell: (row) =>
-    to ? (
-      <Link to={to} params={{ _splat: row.ref }} tabIndex={-1} className={styles.name}>
-        {label(row)}
-      </Link>
-    ) : (
-      <span className={styles.name}>{label(row)}</span>
-    ),
+  cell: (row) => (
+    <>
+      {to ? (
+        <Link to={to} params={{ _splat: row.ref }} tabIndex={-1} className={styles.name}>
+          {label(row)}
+        </Link>
+      ) : (
+        <span className={styles.name}>{label(row)}</span>
+      )}
+      {rest && <span className={styles.rest}>{rest(row)}</span>}
+    </>
+  ),
 });
 
 const phase: Column<FleetRow> = {
@@ -93,7 +102,11 @@ const cluster: Column<FleetRow> = {
 };
 
 export const serviceColumns: readonly Column<FleetRow>[] = [
-  name("/services/$", (row) => splitService(row.ref).name),
+  name(
+    "/services/$",
+    (row) => splitService(row.ref).name,
+    (row) => `@${row.cluster}`,
+  ),
   cluster,
   phase,
   why,
@@ -110,7 +123,10 @@ export const serviceColumns: readonly Column<FleetRow>[] = [
 ];
 
 /** The columns of a cluster's own services, which all have the same cluster. */
-export const servicesOfClusterColumns = serviceColumns.filter((column) => column.id !== "cluster");
+export const servicesOfClusterColumns: readonly Column<FleetRow>[] = [
+  name("/services/$", (row) => splitService(row.ref).name),
+  ...serviceColumns.slice(2),
+];
 
 export const clusterColumns: readonly Column<FleetRow>[] = [
   name("/clusters/$", (row) => row.ref),

@@ -39,8 +39,8 @@ export function ObjectHead({
   return (
     <div className={styles.head}>
       <nav className={styles.crumbs} aria-label={kind.title}>
-        <Link to={kind.to}>{kind.title}</Link>
         <Icon name="chevron" />
+        <Link to={kind.to}>{kind.title}</Link>
       </nav>
       <div className={styles.line}>
         <h1>{name}</h1>
