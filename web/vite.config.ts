@@ -9,11 +9,24 @@ import { emptyOutDir, outDir } from "./build/out.js";
 const hub = process.env.LEAT_DEV_HUB ?? "http://leat.localhost:8080";
 
 // keepReadme empties the output folder. Vite's own emptyOutDir would remove the README in it, too.
-const keepReadme: Plugin = { name: "leat:keep-readme", apply: "build", buildStart: emptyOutDir };
+// A build into another folder, as a test makes one, leaves the embedded one alone.
+const keepReadme = (): Plugin => {
+  let isEmbedded = false;
+  return {
+    name: "leat:keep-readme",
+    apply: "build",
+    configResolved({ build }) {
+      isEmbedded = build.outDir === outDir;
+    },
+    buildStart() {
+      if (isEmbedded) emptyOutDir();
+    },
+  };
+};
 
 export default defineConfig({
   base: "/ui/",
-  plugins: [react(), keepReadme],
+  plugins: [react(), keepReadme()],
   // The server replaces this text in each answer. Nothing of the page is inline, so only what runs needs the nonce.
   html: { cspNonce: "LEAT-NONCE" },
   css: { modules: { localsConvention: "camelCaseOnly" } },
