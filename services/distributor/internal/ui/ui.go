@@ -94,20 +94,36 @@ func (u *UI) IsBuilt() bool { return u.page != nil }
 
 // Before returns a handler that serves the UI, and all other requests by next. A browser that opens
 // the hub's root comes to the UI.
-func (u *UI) Before(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch at := r.URL.Path; {
-		case strings.HasPrefix(at, Path):
-			u.count(r, u.serve(w, r, strings.TrimPrefix(at, Path)))
-		case at == "/ui", at == "/" && isRead(r) && isVisit(r):
-			guardHeaders(w.Header(), r.Host, "")
-			w.Header().Set("Cache-Control", "no-store")
-			w.Header().Set("Location", Path)
-			w.WriteHeader(http.StatusTemporaryRedirect)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
+func (u *UI) Before(next http.Handler) http.Handler { return &before{ui: u, next: next} }
+
+// before is a type of its own because next may be a stream of days: http.HandlerFunc needs a second
+// frame of its stack.
+type before struct {
+	ui   *UI
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (b *before) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !b.ui.answer(w, r) {
+		b.next.ServeHTTP(w, r)
+	}
+}
+
+// answer answers a request for the UI. It reports false for all others.
+func (u *UI) answer(w http.ResponseWriter, r *http.Request) bool {
+	switch at := r.URL.Path; {
+	case strings.HasPrefix(at, Path):
+		u.count(r, u.serve(w, r, strings.TrimPrefix(at, Path)))
+	case at == "/ui", at == "/" && isRead(r) && isVisit(r):
+		guardHeaders(w.Header(), r.Host, "")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Location", Path)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	default:
+		return false
+	}
+	return true
 }
 
 // serve answers a request for a path below /ui/, and returns the kind of the answer.
