@@ -32,6 +32,7 @@ var targets = map[string]string{
 	"Delete":               "delete User x",
 	"RefreshConfigBackend": "refresh ConfigBackend x",
 	"CreateSession":        "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
+	"CreateSignInCode": "create SignInCode ", "SignIn": "sign In ",
 	"SyncFleetSource": "sync FleetSource x", "ConfirmFleetSource": "confirm FleetSource x",
 	"ControlRollout": "control Rollout x", "ApproveRollout": "approve Rollout x", "RollbackService": "rollback Service x", "ReleaseService": "release Service x",
 	"TestNotifier": "test Notifier x", "ResendNotifier": "resend Notifier x",
