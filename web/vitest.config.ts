@@ -16,6 +16,8 @@ const chromium = playwright({
 export default mergeConfig(
   vite,
   defineConfig({
+    // Another run beside this one may have the usual port. Then the next free one is taken.
+    server: { strictPort: false },
     test: {
       // A busy machine is slow, not broken: only a hang reaches these.
       testTimeout: 120_000,
