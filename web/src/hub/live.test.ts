@@ -144,6 +144,21 @@ test("the network's return ends the wait", async () => {
   expect(store.current().link).toBe("live");
 });
 
+test("a hub that falls silent without an end is old, and is asked again", async () => {
+  const { fake, store, stop } = start();
+  await settle();
+  fake.push("beat");
+  await settle();
+  await vi.advanceTimersByTimeAsync(44_000);
+  expect(store.current().link).toBe("live");
+  await vi.advanceTimersByTimeAsync(1500);
+  expect(store.current()).toMatchObject({ value: "beat", link: "reconnecting", failure: { kind: "unreachable" } });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(fake.streams).toBe(2);
+  expect(store.current()).toMatchObject({ value: "value 2", link: "live" });
+  stop();
+});
+
 test("a refusal stops it, until a person tries again", async () => {
   const { fake, store } = start(new ConnectError("ada may not", Code.PermissionDenied));
   await settle();
@@ -178,7 +193,11 @@ test("a tab that is hidden for a moment keeps its stream", async () => {
   place.show(false);
   await vi.advanceTimersByTimeAsync(10_000);
   place.show(true);
-  await vi.advanceTimersByTimeAsync(60_000);
+  for (let beats = 0; beats < 3; beats++) {
+    await vi.advanceTimersByTimeAsync(20_000);
+    fake.push("beat");
+  }
+  await settle();
   expect(fake.streams).toBe(1);
 });
 

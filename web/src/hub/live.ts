@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { type Failure, failureOf, isPassing } from "./failure.ts";
 
@@ -82,6 +83,12 @@ export const browserSurroundings = (): Surroundings => ({
 const firstWait = 1000;
 const longestWait = 30_000;
 const patience = 30_000;
+
+/**
+ * How long a hub that works is never silent: its streams bring a heartbeat every 20 s. One that is frozen, or behind a
+ * network that drops packets, ends no connection.
+ */
+const silence = 45_000;
 
 /**
  * Returns how long to wait before the next try: it doubles up to half a minute, and a random half of it keeps the tabs
@@ -169,28 +176,32 @@ export class LiveStore<T> {
       }
       const source = this.#source;
       const unwatch = this.#abortWhenHidden(attempt);
+      const call = new AbortController();
+      attempt.signal.addEventListener("abort", () => call.abort());
       try {
         const take = (value: T) => {
           if (attempt.signal.aborted || run.aborted) return;
           this.#set({ value, asOf: this.#env.now(), link: "live", failure: undefined });
         };
-        const value = await source.load(attempt.signal);
+        const value = await this.#heard(source.load(call.signal));
         take(value);
         if (!source.follow) {
           failures = 0;
           await untilAborted(attempt.signal);
           continue;
         }
-        for await (const next of source.follow(value, attempt.signal)) {
+        const stream = source.follow(value, call.signal)[Symbol.asyncIterator]();
+        for (let next = await this.#heard(stream.next()); !next.done; next = await this.#heard(stream.next())) {
           // Only a stream that delivers ends a row of failures: the call before it may succeed each time.
           failures = 0;
-          take(next);
+          take(next.value);
         }
         // A stream that ends at once, again and again, is a failure in disguise.
         await this.#env.sleep(firstWait, attempt.signal);
       } catch (thrown) {
         if (run.aborted) return;
         if (attempt.signal.aborted) continue;
+        call.abort(); // after a silence it still runs
         const failure = failureOf(thrown);
         if (!isPassing(failure)) {
           this.#set({ link: "stopped", failure });
@@ -203,6 +214,17 @@ export class LiveStore<T> {
         unwatch();
       }
     }
+  }
+
+  /** Returns what the hub answers, or fails if it is silent for too long. */
+  #heard<V>(answer: Promise<V>): Promise<V> {
+    return new Promise((resolve, reject) => {
+      const waiting = new AbortController();
+      answer.then(resolve, reject).finally(() => waiting.abort());
+      void this.#env.sleep(silence, waiting.signal).then(() => {
+        if (!waiting.signal.aborted) reject(new ConnectError("the hub has fallen silent", Code.Unavailable));
+      });
+    });
   }
 
   /** Ends the try when the tab has been hidden for a while. A hidden tab costs the hub nothing. */
@@ -262,14 +284,17 @@ export function useLive<T>(key: string, source: () => Source<T>, env: Surroundin
 
 // What the header says about the connection: the worst of the stores that are shown.
 
-const order: Link[] = ["live", "loading", "paused", "reconnecting", "stopped"];
+// A store that the hub refused is not among them: the hub answers, and the page says what.
+const order: Link[] = ["live", "loading", "paused", "reconnecting"];
 const shown = new Map<symbol, Live<unknown>>();
 const watchers = new Set<() => void>();
 let worst: Live<unknown> | undefined;
 
 function settle() {
   let next: Live<unknown> | undefined;
-  for (const live of shown.values()) if (!next || order.indexOf(live.link) > order.indexOf(next.link)) next = live;
+  for (const live of shown.values()) {
+    if (live.link !== "stopped" && (!next || order.indexOf(live.link) > order.indexOf(next.link))) next = live;
+  }
   const isSame = next?.link === worst?.link && next?.asOf === worst?.asOf;
   worst = next;
   if (!isSame) for (const watcher of watchers) watcher();
