@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -360,8 +361,8 @@ func worstGlobal() (documents []*fleetv1.Document) {
 }
 
 // pending returns how many lists of clusters a hub answers while it reports that it still derives
-// the global service "worst".
-func (h *hub) pending(t *testing.T) (answered int) {
+// the global service "worst". It calls meanwhile after each of them.
+func (h *hub) pending(t *testing.T, meanwhile func()) (answered int) {
 	t.Helper()
 	for {
 		res, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), h.fleet(t, adminToken), "worst")
@@ -375,6 +376,7 @@ func (h *hub) pending(t *testing.T) (answered int) {
 			t.Fatalf("got %v, %v", res, err)
 		}
 		answered++
+		meanwhile()
 	}
 }
 
@@ -391,14 +393,14 @@ func TestSecWorstGlobalServiceFreezesNobody(t *testing.T) {
 	h.apply(t, repositoryDocument("demo"), clusterDocument("one"), serviceDocument("app", "one", "demo", "app"))
 	agent := h.enrol(t, "one")
 	h.apply(t, worstGlobal()...)
-	if got := h.pending(t); got == 0 {
+	if got := h.pending(t, func() {}); got == 0 {
 		t.Error("the replica that took the edit answered nobody before everything was derived")
 	}
 	await.True(t, "the edit on the other replica", func() bool {
 		_, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), other.fleet(t, adminToken), "worst")
 		return err == nil
 	})
-	other.pending(t)
+	other.pending(t, func() {})
 	hasWorst := func(replica *hub) bool {
 		res, err := replica.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
 		if err != nil {
@@ -415,11 +417,15 @@ func TestSecWorstGlobalServiceFreezesNobody(t *testing.T) {
 	}
 	h.stop(t)
 	h.start(t)
-	agent.renew(t, h)
-	hasWorst(h)
-	if got := h.pending(t); got == 0 {
+	renew := sync.OnceFunc(func() { agent.renew(t, h) })
+	meanwhile := func() {
+		renew()
+		hasWorst(h)
+	}
+	if got := h.pending(t, meanwhile); got == 0 {
 		t.Error("a replica that starts answered nobody before everything was derived")
 	}
+	renew()
 	await.True(t, "the plan after the start", func() bool { return hasWorst(h) })
 }
 
