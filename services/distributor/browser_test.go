@@ -4,9 +4,11 @@
 package distributor_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,6 +263,56 @@ func TestSecTokenOfABrowser(t *testing.T) {
 	}
 	if _, err := h.fleet(t, access).GetServerInfo(t.Context(), &fleetv1.GetServerInfoRequest{}); err == nil {
 		t.Error("an access token outlives the token behind it")
+	}
+}
+
+// TestIdleBrowserIsSignedOut finds a browser's sign-in that nobody used for an hour. The hub's records
+// name the hub, which ended it, and the token behind it goes on.
+func TestIdleBrowserIsSignedOut(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	cookie := h.signInBy(t, codeProof(h.code(t, adminToken)))
+	ago := func(idle time.Duration) {
+		t.Helper()
+		h.stop(t)
+		db, err := sql.Open("sqlite", strings.TrimPrefix(h.cfg.DatabaseURL, "sqlite://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		at := time.Now().Add(-idle).UnixMicro()
+		if _, err := db.ExecContext(t.Context(), "UPDATE api_tokens SET created_at = ?, last_used_at = ? WHERE label = 'browser'", at-1, at); err != nil {
+			t.Fatal(err)
+		}
+		h.start(t)
+	}
+	ago(30 * time.Minute)
+	began := time.Now().Truncate(time.Microsecond) // as the store keeps times
+	if h.accessOf(t, cookie) == "" {
+		t.Error("a sign-in ended after half an hour without use")
+	}
+	listed := func() (browsers []*fleetv1.Token) {
+		t.Helper()
+		tokens, err := h.fleet(t, adminToken).ListTokens(t.Context(), &fleetv1.ListTokensRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(tokens.GetTokens(), func(token *fleetv1.Token) bool { return token.GetLabel() != "browser" })
+	}
+	if got := listed(); len(got) != 1 || got[0].GetLastUsedTime().AsTime().Before(began) {
+		t.Errorf("got %v, want the use of the browser", got)
+	}
+	ago(61 * time.Minute)
+	if h.accessOf(t, cookie) != "" {
+		t.Error("a sign-in outlives an hour without use")
+	}
+	if got := listed(); len(got) != 0 {
+		t.Errorf("got %v, want the token to be gone", got)
+	}
+	records := auditOf(t, h.fleet(t, adminToken), &fleetv1.ListAuditRecordsRequest{Kind: "Token"})
+	if len(records) == 0 || records[0].GetVerb() != "delete" || records[0].GetSubject() != "service:distributor" ||
+		!strings.HasSuffix(records[0].GetProcedure(), "/CreateAccessToken") {
+		t.Errorf("got %v, want the hub to have ended the token", records)
 	}
 }
 

@@ -60,6 +60,14 @@ func NewAPITokens(people catalog.People) *APITokens {
 
 // Verify implements identity.Verifier.
 func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity, error) {
+	return t.verify(ctx, token, func(context.Context, catalog.Token) error { return nil })
+}
+
+// verify verifies a token. It calls use with each token that it reads from the store, before it
+// remembers the token. An error of use is handled as one of the store.
+func (t *APITokens) verify(
+	ctx context.Context, token string, use func(context.Context, catalog.Token) error,
+) (identity.Identity, error) {
 	if !strings.HasPrefix(token, APITokenPrefix) {
 		return identity.Identity{}, identity.ErrTokenInvalid
 	}
@@ -69,6 +77,9 @@ func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity
 		return identityOf(known.signIn), nil
 	}
 	signIn, err := t.people.UserByToken(ctx, []byte(hash))
+	if err == nil {
+		err = use(ctx, signIn.Token)
+	}
 	switch {
 	case err == nil:
 		t.byHash.Add(hash, verifiedToken{signIn: signIn, at: time.Now()})

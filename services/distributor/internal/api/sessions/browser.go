@@ -26,11 +26,9 @@ import (
 )
 
 // A user of the hub is signed in in a browser by an API token that the hub makes for that browser
-// alone. Its cookie holds the token, which gives no more than the one that it was made with, and ends
-// with it. Everything that lists, ends and records API tokens holds for it.
+// alone. Its cookie holds the token, which gives no more than the one that it was made with, ends with
+// it, and ends after an hour without use, as a session does. Everything that lists, ends and records API tokens holds for it.
 const (
-	// browserLabel is the label of these tokens.
-	browserLabel = "browser"
 	// browserLife is how long one lives at most.
 	browserLife = 12 * time.Hour
 	// apiCookie takes the place of a session's id in the cookie.
@@ -112,7 +110,7 @@ func (s *Service) signIn(ctx context.Context, of session.BrowserCode, token secr
 	origin.Subject, origin.SubjectUID, origin.Credential = by.Subject(), by.UID, by.Credential
 	ctx = catalog.WithOrigin(ctx, origin)
 	kept, err := s.d.People.CreateToken(ctx, catalog.NewToken{
-		User: of.User, Label: browserLabel, Hash: admission.Hash(token.Reveal()), ExpiresAt: ends, Limit: limit, MadeWith: of.TokenID, IsOnce: true,
+		User: of.User, Label: admission.BrowserLabel, Hash: admission.Hash(token.Reveal()), ExpiresAt: ends, Limit: limit, MadeWith: of.TokenID, IsOnce: true,
 	})
 	s.d.View.Look(ctx)
 	switch {
@@ -127,7 +125,8 @@ func (s *Service) signIn(ctx context.Context, of session.BrowserCode, token secr
 
 // exchangeToken gives an access token for the token of a browser.
 func (s *Service) exchangeToken(ctx context.Context, token secret.Text, audience string) (*fleetv1.SessionServiceCreateAccessTokenResponse, error) {
-	person, err := s.holder(ctx, token)
+	id, err := s.d.Tokens.UseInBrowser(recorder.Anonymous(ctx), token.Reveal())
+	person, err := s.holder(ctx, id, err)
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +145,8 @@ func (s *Service) exchangeToken(ctx context.Context, token secret.Text, audience
 	}, nil
 }
 
-// holder returns the person whose browser holds a token.
-func (s *Service) holder(ctx context.Context, token secret.Text) (fleet.Person, error) {
-	id, err := s.d.Tokens.Verify(ctx, token.Reveal())
+// holder returns the person whose browser holds a token, from the answer of Tokens.
+func (s *Service) holder(ctx context.Context, id identity.Identity, err error) (fleet.Person, error) {
 	if errors.Is(err, identity.ErrTokenInvalid) {
 		return fleet.Person{}, ended()
 	}
@@ -164,14 +162,15 @@ func (s *Service) holder(ctx context.Context, token secret.Text) (fleet.Person, 
 
 // endToken ends the token of a browser. A token that has ended is no error.
 func (s *Service) endToken(ctx context.Context, token secret.Text) error {
-	person, err := s.holder(ctx, token)
+	id, err := s.d.Tokens.Verify(ctx, token.Reveal())
+	person, err := s.holder(ctx, id, err)
 	if connect.CodeOf(err) == connect.CodeUnauthenticated {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	id := person.Identity()
+	id = person.Identity()
 	ctx = recorder.Anonymous(ctx)
 	origin := catalog.OriginOf(ctx)
 	origin.Subject, origin.SubjectUID, origin.Credential = id.Subject(), id.UID, id.Credential

@@ -58,7 +58,7 @@ type Deps struct {
 	// Codes, People and Tokens sign users of the hub in, in browsers.
 	Codes  *session.Codes
 	People catalog.People
-	Tokens identity.Verifier
+	Tokens *admission.APITokens
 	Logger *slog.Logger
 	// PublicURL is the hub's, without a slash at its end. Empty: sign-in by a provider is off.
 	PublicURL string

@@ -79,7 +79,8 @@ type SessionServiceClient interface {
 	CreateSignInCode(context.Context, *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error)
 	// SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
 	// token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
-	// more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+	// more than the one behind the proof, ends with it, after an hour without use, and after 12 h.
+	// A code that is redeemed a second time ends that sign-in.
 	SignIn(context.Context, *v1.SignInRequest) (*v1.SignInResponse, error)
 	// CreateAccessToken exchanges a session for a short-lived access token. The session's token authenticates the call, or the
 	// cookie.
@@ -273,7 +274,8 @@ type SessionServiceHandler interface {
 	CreateSignInCode(context.Context, *v1.CreateSignInCodeRequest) (*v1.CreateSignInCodeResponse, error)
 	// SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
 	// token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
-	// more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+	// more than the one behind the proof, ends with it, after an hour without use, and after 12 h.
+	// A code that is redeemed a second time ends that sign-in.
 	SignIn(context.Context, *v1.SignInRequest) (*v1.SignInResponse, error)
 	// CreateAccessToken exchanges a session for a short-lived access token. The session's token authenticates the call, or the
 	// cookie.

@@ -709,7 +709,8 @@ export const SessionService: GenService<{
   /**
    * SignIn signs a user of the hub in, in the browser that calls, and sets its cookie. The proof authenticates the call, which needs no
    * token. Only pages of the hub's own origin may call it. The hub makes an API token for the browser, labelled browser, which gives no
-   * more than the one behind the proof, ends with it, and after 12 h. A code that is redeemed a second time ends that sign-in.
+   * more than the one behind the proof, ends with it, after an hour without use, and after 12 h.
+   * A code that is redeemed a second time ends that sign-in.
    *
    * @generated from rpc leat.fleet.v1.SessionService.SignIn
    */
