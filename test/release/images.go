@@ -23,7 +23,7 @@ func (m *maker) packImage(p program, variants []built) error {
 	image := ocilayout.Image{
 		Name: repository + ":" + m.version.Number(), Tag: m.version.Number(), Created: m.checkout.time, Config: p.image.Config,
 	}
-	content := supply.ImageContent{Name: repository, Version: m.version.Number()}
+	content := supply.ImageContent{Name: repository, Version: m.version.Number(), WebUI: m.ui}
 	for _, b := range variants {
 		image.Variants = append(image.Variants, p.variant(m.checkout.top, b))
 	}

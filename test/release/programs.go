@@ -117,5 +117,5 @@ func (m *maker) pack(p program, b built) error {
 	if err != nil {
 		return err
 	}
-	return m.write(programSet, name+".cdx.json", func(w io.Writer) error { return supply.WriteSBOM(w, b.path, m.version.Number()) })
+	return m.write(programSet, name+".cdx.json", func(w io.Writer) error { return supply.WriteSBOM(w, b.path, m.version.Number(), m.ui) })
 }

@@ -83,8 +83,12 @@ func Make(ctx context.Context, p Params) (err error) {
 	if err != nil {
 		return err
 	}
+	ui, err := supply.ReadWebUI(p.Top)
+	if err != nil {
+		return err
+	}
 	m := &maker{
-		version: p.Version, checkout: source, report: p.Report, own: own, folder: filepath.Join(p.Out, making, "release"),
+		version: p.Version, checkout: source, report: p.Report, own: own, ui: ui, folder: filepath.Join(p.Out, making, "release"),
 		sums: map[string]string{}, made: map[set][]artifact{},
 	}
 	if m.report == nil {
@@ -132,6 +136,8 @@ type maker struct {
 	report   func(line string)
 	// own holds the names of images.
 	own supply.Own
+	// ui is the web UI that the programs embed, for inventories.
+	ui supply.WebUI
 	// folder is where the files of the release gather.
 	folder string
 	// work is where files are that a step needs and that are not part of the release.

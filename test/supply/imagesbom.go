@@ -19,6 +19,8 @@ type ImageContent struct {
 	// the same for all platforms.
 	Programs []ImageProgram
 	Files    []ImageFile
+	// WebUI is the web UI that those of the programs embed which have the distributor.
+	WebUI WebUI
 }
 
 // ImageProgram is a program in the image for one platform. File is its copy on this machine.
@@ -28,8 +30,8 @@ type ImageProgram struct{ Platform, Path, File string }
 type ImageFile struct{ Path, File string }
 
 // WriteImageSBOM writes the inventory of an image for several platforms, as CycloneDX 1.5 in JSON:
-// its digest, the program for each platform with the modules in it, and the other files. The same
-// content gives the same document.
+// its digest, the program for each platform with the modules in it and the packages of its web UI,
+// and the other files. The same content gives the same document.
 func WriteImageSBOM(w io.Writer, image ImageContent) error {
 	about := component{
 		Type: "container", Ref: "main", Name: image.Name, Version: image.Version,
@@ -41,7 +43,7 @@ func WriteImageSBOM(w io.Writer, image ImageContent) error {
 		libraries []component // in programs
 	)
 	for _, p := range image.Programs {
-		program, modules, settings, err := readProgram(p.File, p.Platform+p.Path)
+		program, modules, settings, err := readProgram(p.File, p.Platform+p.Path, image.WebUI)
 		if err != nil {
 			return err
 		}

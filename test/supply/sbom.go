@@ -42,12 +42,23 @@ type component struct {
 	Version    string     `json:"version,omitempty"`
 	PURL       string     `json:"purl,omitempty"`
 	Hashes     []hash     `json:"hashes,omitempty"`
+	Licenses   []licence  `json:"licenses,omitempty"`
 	Properties []property `json:"properties,omitempty"`
 }
 
 type hash struct {
 	Algorithm string `json:"alg"`
 	Content   string `json:"content"`
+}
+
+// licence is the licence of a component: one by its SPDX identifier, or an expression of several.
+type licence struct {
+	License    *licenceID `json:"license,omitempty"`
+	Expression string     `json:"expression,omitempty"`
+}
+
+type licenceID struct {
+	ID string `json:"id"`
 }
 
 type property struct {
@@ -61,11 +72,11 @@ type dependency struct {
 }
 
 // WriteSBOM writes the inventory of a program that Go built, as CycloneDX 1.5 in JSON: its own
-// hash, and each module with the version and checksum that the linker recorded in it. version is
-// the program's; if it is empty, the inventory has the one that Go recorded. The same program gives
-// the same document.
-func WriteSBOM(w io.Writer, program, version string) error {
-	main, libraries, properties, err := readProgram(program, "main")
+// hash, each module with the version and checksum that the linker recorded in it, and the packages of
+// the web UI if it embeds that. version is the program's; if it is empty, the inventory has the one
+// that Go recorded. The same program and web UI give the same document.
+func WriteSBOM(w io.Writer, program, version string, ui WebUI) error {
+	main, libraries, properties, err := readProgram(program, "main", ui)
 	if err != nil {
 		return err
 	}
@@ -117,8 +128,8 @@ func sumOf(name string) (string, error) {
 }
 
 // readProgram returns the component of a program that Go built, the components of the modules in
-// it, sorted, and the settings with which it was built.
-func readProgram(program, ref string) (main component, libraries []component, settings []property, err error) {
+// it and of the packages of the web UI, sorted, and the settings with which it was built.
+func readProgram(program, ref string, ui WebUI) (main component, libraries []component, settings []property, err error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return component{}, nil, nil, fmt.Errorf("read build info of %s: %w", program, err)
@@ -138,12 +149,15 @@ func readProgram(program, ref string) (main component, libraries []component, se
 		}
 	}
 	libraries = []component{library("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
+	modules := []string{info.Main.Path}
 	for _, m := range info.Deps {
+		modules = append(modules, m.Path)
 		if m.Replace != nil && !modfile.IsDirectoryPath(m.Replace.Path) { // a folder is a module of this repository
 			m = m.Replace
 		}
 		libraries = append(libraries, library(m.Path, m.Version, m.Sum))
 	}
+	libraries = append(libraries, ui.in(modules)...)
 	slices.SortFunc(libraries, byRef)
 	return main, libraries, settings, nil
 }

@@ -173,7 +173,7 @@ func TestSBOM(t *testing.T) {
 	}
 	var first, second bytes.Buffer
 	for _, w := range []*bytes.Buffer{&first, &second} {
-		if err := supply.WriteSBOM(w, binary, ""); err != nil {
+		if err := supply.WriteSBOM(w, binary, "", supply.WebUI{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestSBOM(t *testing.T) {
 	if !strings.HasPrefix(found["golang.org/x/mod"], "pkg:golang/golang.org/x/mod@v0.") || !strings.HasPrefix(found["std"], "pkg:golang/std@1.") {
 		t.Errorf("got %v, want the module and the standard library", found)
 	}
-	if err := supply.WriteSBOM(&first, "supply_test.go", ""); err == nil {
+	if err := supply.WriteSBOM(&first, "supply_test.go", "", supply.WebUI{}); err == nil {
 		t.Error("got no error for a file that Go did not build")
 	}
 }

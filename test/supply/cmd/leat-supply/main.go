@@ -107,12 +107,16 @@ func sbom(out io.Writer, folder string, programs []string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
+	ui, err := supply.ReadWebUI(".")
+	if err != nil {
+		return err
+	}
 	for _, program := range programs {
 		f, err := os.Create(filepath.Join(folder, filepath.Base(program)+".cdx.json"))
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(supply.WriteSBOM(f, program, ""), f.Close()); err != nil {
+		if err := errors.Join(supply.WriteSBOM(f, program, "", ui), f.Close()); err != nil {
 			return err
 		}
 		say(out, f.Name())
