@@ -130,7 +130,7 @@ func (a *Admissions) Pin(ctx context.Context, serviceUID, service string, pin *c
 		t.dirty = true
 		t.note(catalog.Change{Verb: verb, Kind: string(catalog.KindService), Name: service, UID: serviceUID, Cluster: clusterOf(service)})
 		row.ServiceUID, row.Service, row.Pin, row.Revision = serviceUID, service, columnOf(pin), t.revision
-		return translate("write pin", t.replace(ctx, row, "service_uid", "service", "pin", "revision"))
+		return translate("write pin", replace(ctx, t.sql, row, "service_uid", "service", "pin", "revision"))
 	})
 	return hasChanged, err
 }
@@ -183,7 +183,7 @@ func (t *tx) admit(ctx context.Context, admissions []catalog.Admission) (isMoved
 		}
 	}
 	for says, some := range rows {
-		if err := replaceAll(ctx, t, some, "service_uid", says.columns()...); err != nil {
+		if err := replaceAll(ctx, t.sql, some, "service_uid", says.columns()...); err != nil {
 			return false, translate("write admissions", err)
 		}
 	}

@@ -83,7 +83,7 @@ func oneCluster(result sql.Result, cluster string) error {
 func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*catalog.Cluster, error) {
 	var cluster *catalog.Cluster
 	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
-		token, row, err := t.joinToken(ctx, hash)
+		token, row, err := joinTokenBy(ctx, t.sql, hash)
 		if err != nil {
 			return err
 		}
@@ -103,18 +103,18 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 	return cluster, err
 }
 
-// joinToken reads a token and its cluster. Edits are serialised, so no other edit uses the token in
+// joinTokenBy reads a token and its cluster. Edits are serialised, so no other edit uses the token in
 // the meantime.
-func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *clusterRow, error) {
+func joinTokenBy(ctx context.Context, db bun.IDB, hash []byte) (*joinTokenRow, *clusterRow, error) {
 	token := new(joinTokenRow)
-	err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx)
+	err := db.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, catalog.ErrJoinTokenInvalid
 	}
 	if err != nil {
 		return nil, nil, translate("read join token", err)
 	}
-	row, err := storedClusters.find(ctx, t.sql, "uid", token.ClusterUID)
+	row, err := storedClusters.find(ctx, db, "uid", token.ClusterUID)
 	return token, row, translate("read cluster", err)
 }
 

@@ -36,7 +36,7 @@ func (t *tx) PutAuthors(ctx context.Context, authors []catalog.Author) error {
 	for _, a := range authors {
 		t.dirty = true
 		row := &authorRow{ObjectUID: a.ObjectUID, Subject: a.Subject, Revision: a.Revision, At: micros(a.At)}
-		if err := t.replace(ctx, row, "object_uid, subject", "revision", "at"); err != nil {
+		if err := replace(ctx, t.sql, row, "object_uid, subject", "revision", "at"); err != nil {
 			return translate("write author", err)
 		}
 		eldest := t.sql.NewSelect().Model((*authorRow)(nil)).Column("revision").Where("object_uid = ?", a.ObjectUID).

@@ -53,7 +53,7 @@ func (t *tx) EndDepartures(ctx context.Context, globalUID string) error {
 		row.Departure, row.Revision = columnOf(&catalog.Departure{}), t.revision
 	}
 	t.dirty = true
-	return translate("end departures", replaceAll(ctx, t, rows, "uid", "departure", "revision"))
+	return translate("end departures", replaceAll(ctx, t.sql, rows, "uid", "departure", "revision"))
 }
 
 // departed returns the rows of the members of a global service that have left by what their agents
@@ -104,7 +104,7 @@ func (in *intake) writeDepartures(ctx context.Context) error {
 			})
 		}
 	}
-	return translate("write departures", replaceAll(ctx, in.tx, changed, "uid", "departure", "revision"))
+	return translate("write departures", replaceAll(ctx, in.tx.sql, changed, "uid", "departure", "revision"))
 }
 
 // depart returns what a judgement means for one member, and whether that is news.

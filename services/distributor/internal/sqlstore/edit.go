@@ -201,47 +201,6 @@ var metaEdited = []string{
 	"labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason", "manager", "manager_uid",
 }
 
-// upsert writes a row; of one that is there only the metadata and the given columns.
-func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
-	return t.replace(ctx, row, "uid", slices.Concat(columns, metaEdited)...)
-}
-
-// replace writes a row, or the rows of a slice. Of a row that is there, known by the columns of the
-// key, it writes only the given columns.
-func (t *tx) replace(ctx context.Context, rows any, key string, columns ...string) error {
-	return t.replaceBy(ctx, t.sql.NewInsert().Model(rows), key, columns...)
-}
-
-// replaceBy is replace with the rows of an insert.
-func (t *tx) replaceBy(ctx context.Context, query *bun.InsertQuery, key string, columns ...string) error {
-	query = query.On("CONFLICT (" + key + ") DO UPDATE")
-	for _, column := range columns {
-		query = query.Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column))
-	}
-	_, err := query.Exec(ctx)
-	return err
-}
-
-// insertAll adds any number of rows, none of which may be there.
-func insertAll[Row any](ctx context.Context, db bun.IDB, rows []Row) error {
-	for chunk := range slices.Chunk(rows, maxRows) {
-		if _, err := db.NewInsert().Model(&chunk).Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// replaceAll is replace for any number of rows.
-func replaceAll[Row any](ctx context.Context, t *tx, rows []Row, key string, columns ...string) error {
-	for chunk := range slices.Chunk(rows, maxRows) {
-		if err := t.replace(ctx, &chunk, key, columns...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Delete implements catalog.Tx.
 func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	t.dirty = true

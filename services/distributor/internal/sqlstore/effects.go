@@ -129,7 +129,7 @@ func putGlobal(ctx context.Context, t *tx, g *catalog.GlobalService, row *global
 	if err := upsert(); err != nil {
 		return err
 	}
-	return putSources(ctx, t, "global_service_sources", "global_uid", g.UID, g.Spec.Template.Spec.Sources)
+	return putSources(ctx, t.sql, "global_service_sources", "global_uid", g.UID, g.Spec.Template.Spec.Sources)
 }
 
 // putService writes a service with its secrets and which repositories it reads, and composes its configuration.
@@ -144,7 +144,7 @@ func putService(ctx context.Context, t *tx, service *catalog.Service, row *servi
 	if err := putSecrets(ctx, t, service); err != nil {
 		return err
 	}
-	if err := putSources(ctx, t, "service_sources", "service_uid", service.UID, service.Spec.Sources); err != nil {
+	if err := putSources(ctx, t.sql, "service_sources", "service_uid", service.UID, service.Spec.Sources); err != nil {
 		return err
 	}
 	_, err = settle(ctx, t, []string{service.UID})
@@ -176,20 +176,20 @@ func putSecrets(ctx context.Context, t *tx, service *catalog.Service) error {
 	if err != nil {
 		return err
 	}
-	return t.replace(ctx, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
+	return replace(ctx, t.sql, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
 }
 
 // putSources stores which repositories an object reads. The table has a column for the uid of the
 // object, and one for the uid of a repository.
-func putSources(ctx context.Context, t *tx, table, column, uid string, sources []catalog.Source) error {
-	if _, err := t.sql.NewDelete().Table(table).Where("? = ?", bun.Ident(column), uid).Exec(ctx); err != nil {
+func putSources(ctx context.Context, db bun.IDB, table, column, uid string, sources []catalog.Source) error {
+	if _, err := db.NewDelete().Table(table).Where("? = ?", bun.Ident(column), uid).Exec(ctx); err != nil {
 		return err
 	}
 	names := make([]string, len(sources))
 	for i, source := range sources {
 		names[i] = source.Repository
 	}
-	_, err := t.sql.NewRaw("INSERT INTO ? (?, repository_uid) SELECT ?, uid FROM repositories WHERE name IN (?)",
+	_, err := db.NewRaw("INSERT INTO ? (?, repository_uid) SELECT ?, uid FROM repositories WHERE name IN (?)",
 		bun.Ident(table), bun.Ident(column), uid, bun.List(names)).Exec(ctx)
 	return err
 }

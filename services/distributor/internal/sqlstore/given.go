@@ -65,7 +65,7 @@ func (c *composing) Link(ctx context.Context, changed compose.Linking) (added in
 			uses = append(uses, row)
 		}
 	}
-	if err := replaceLinks(ctx, c.t, "service_uid", changed.Sets, uses); err != nil {
+	if err := replaceLinks(ctx, c.t.sql, "service_uid", changed.Sets, uses); err != nil {
 		return 0, translate("write uses of sets", err)
 	}
 	entries := map[compose.EntryKey]struct{}{}
@@ -84,23 +84,23 @@ func (c *composing) Link(ctx context.Context, changed compose.Linking) (added in
 	if added, err = addEntries(ctx, c.t.sql, slices.SortedFunc(maps.Keys(entries), compose.EntryKey.Compare)); err != nil {
 		return 0, err
 	}
-	if err := replaceLinks(ctx, c.t, "service_uid", changed.Services, references); err != nil {
+	if err := replaceLinks(ctx, c.t.sql, "service_uid", changed.Services, references); err != nil {
 		return 0, translate("write references of services", err)
 	}
-	return added, translate("write references of variants", replaceLinks(ctx, c.t, "variant_id", changed.Variants, variants))
+	return added, translate("write references of variants", replaceLinks(ctx, c.t.sql, "variant_id", changed.Variants, variants))
 }
 
 // replaceLinks writes rows in the place of those whose column has one of the owners.
-func replaceLinks[Row, V any](ctx context.Context, t *tx, column string, owners map[string]V, rows []*Row) error {
+func replaceLinks[Row, V any](ctx context.Context, db bun.IDB, column string, owners map[string]V, rows []*Row) error {
 	if len(owners) == 0 {
 		return nil
 	}
-	_, err := t.sql.NewDelete().Model((*Row)(nil)).
+	_, err := db.NewDelete().Model((*Row)(nil)).
 		Where("? IN (?)", bun.Ident(column), bun.List(slices.Sorted(maps.Keys(owners)))).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	return insertAll(ctx, t.sql, rows)
+	return insertAll(ctx, db, rows)
 }
 
 // addEntries makes entries known, and returns how many were not.
@@ -147,7 +147,7 @@ func (c *composing) Save(ctx context.Context, next compose.Settlement) error {
 		row.Config, row.Revision = columnOf(config), c.t.revision
 		rows[i] = row
 	}
-	if err := replaceAll(ctx, c.t, rows, "uid", "config", "revision"); err != nil {
+	if err := replaceAll(ctx, c.t.sql, rows, "uid", "config", "revision"); err != nil {
 		return translate("write configurations of services", err)
 	}
 	return putVariants(ctx, c.t, next.Variants)
@@ -178,7 +178,7 @@ func saveGiven[Row any](
 			return err
 		}
 	}
-	return replaceAll(ctx, t, rows, "service_uid", "sealed")
+	return replaceAll(ctx, t.sql, rows, "service_uid", "sealed")
 }
 
 // idOf returns the id of an entry, and keyOf is the reverse. A uid has no slash.

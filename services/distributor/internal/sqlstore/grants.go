@@ -38,7 +38,9 @@ func (s *Store) Grant(ctx context.Context, grants []catalog.Grant) error {
 			return translate("sweep grants", err)
 		}
 		for _, grant := range grants {
-			if err := t.grant(ctx, grant); err != nil {
+			row := grantRowOf(grant, t.revision)
+			err := replace(ctx, t.sql, row, "cluster_uid, digest", "source", "commit_id", "subpath", "expires_at", "revision")
+			if err != nil {
 				return translate("write grant", err)
 			}
 		}
@@ -46,12 +48,12 @@ func (s *Store) Grant(ctx context.Context, grants []catalog.Grant) error {
 	})
 }
 
-func (t *tx) grant(ctx context.Context, grant catalog.Grant) error {
-	row := &grantRow{
+// grantRowOf returns the row of a grant.
+func grantRowOf(grant catalog.Grant, revision int64) *grantRow {
+	return &grantRow{
 		ClusterUID: grant.ClusterUID, Digest: grant.Digest.String(), Source: columnOf(grant.Source), Commit: grant.Commit,
-		Subpath: grant.Subpath, ExpiresAt: micros(grant.ExpiresAt), Revision: t.revision,
+		Subpath: grant.Subpath, ExpiresAt: micros(grant.ExpiresAt), Revision: revision,
 	}
-	return t.replace(ctx, row, "cluster_uid, digest", "source", "commit_id", "subpath", "expires_at", "revision")
 }
 
 func (r *grantRow) grant() (catalog.Grant, error) {

@@ -43,17 +43,17 @@ const noReport = "null"
 
 // putDerived stores the request for a sync of a derived service. Of its spec there is nothing to store.
 func putDerived(ctx context.Context, t *tx, service *catalog.Service) error {
-	row, err := newDerivedRow(ctx, t, service)
+	row, err := newDerivedRow(ctx, t.sql, t.revision, service)
 	if err != nil {
 		return err
 	}
 	row.SyncRequest = service.SyncRequest
-	return t.replace(ctx, row, "uid", "sync_request", "revision")
+	return replace(ctx, t.sql, row, "uid", "sync_request", "revision")
 }
 
 // Except implements catalog.Tx.
 func (t *tx) Except(ctx context.Context, service *catalog.Service, verbs []string, decide func(*catalog.Exception)) (*catalog.Exception, error) {
-	row, err := newDerivedRow(ctx, t, service)
+	row, err := newDerivedRow(ctx, t.sql, t.revision, service)
 	if err != nil {
 		return nil, translate("write exception", err)
 	}
@@ -72,21 +72,21 @@ func (t *tx) Except(ctx context.Context, service *catalog.Service, verbs []strin
 		t.note(catalog.Change{Verb: verb, Kind: string(catalog.KindService), Name: service.Name, UID: service.UID, Cluster: service.Spec.Cluster})
 	}
 	row.Exception = columnOf(next)
-	return next, translate("write exception", t.replace(ctx, row, "uid", "exception", "revision"))
+	return next, translate("write exception", replace(ctx, t.sql, row, "uid", "exception", "revision"))
 }
 
 // newDerivedRow returns the row of a derived service that has none yet. Error:
 // *catalog.NotFoundError if it is no longer derived.
-func newDerivedRow(ctx context.Context, t *tx, service *catalog.Service) (*derivedRow, error) {
-	row := &derivedRow{UID: service.UID, GlobalUID: service.Derived.GlobalUID, Report: noReport, Revision: t.revision}
-	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
+func newDerivedRow(ctx context.Context, db bun.IDB, revision int64, service *catalog.Service) (*derivedRow, error) {
+	row := &derivedRow{UID: service.UID, GlobalUID: service.Derived.GlobalUID, Report: noReport, Revision: revision}
+	err := db.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &catalog.NotFoundError{Key: service.Key()}
 	}
 	if err != nil {
 		return nil, err
 	}
-	known, err := t.sql.NewSelect().Table("global_services").Where("uid = ?", row.GlobalUID).Exists(ctx)
+	known, err := db.NewSelect().Table("global_services").Where("uid = ?", row.GlobalUID).Exists(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -201,5 +201,5 @@ func (in *intake) writeDerived(ctx context.Context) error {
 	for _, row := range in.derived {
 		rows = append(rows, row)
 	}
-	return replaceAll(ctx, in.tx, rows, "uid", "report", "entry", "observed_generation", "revision")
+	return replaceAll(ctx, in.tx.sql, rows, "uid", "report", "entry", "observed_generation", "revision")
 }

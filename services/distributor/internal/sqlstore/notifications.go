@@ -109,10 +109,9 @@ func (s *Notifications) Forget(ctx context.Context, term int64) error {
 
 // Save implements notify.Store.
 func (s *Notifications) Save(ctx context.Context, term int64, batch notify.Batch) error {
-	return s.write(ctx, "write notifications", term, func(ctx context.Context, sqlTx bun.Tx) error {
-		t := newTx(s.store, sqlTx)
+	return s.write(ctx, "write notifications", term, func(ctx context.Context, tx bun.Tx) error {
 		if !batch.Since.IsZero() {
-			if _, err := sqlTx.NewUpdate().Table(notificationLead).Set("since = ?", micros(batch.Since)).Where("id = 1").Exec(ctx); err != nil {
+			if _, err := tx.NewUpdate().Table(notificationLead).Set("since = ?", micros(batch.Since)).Where("id = 1").Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -120,13 +119,13 @@ func (s *Notifications) Save(ctx context.Context, term int64, batch notify.Batch
 		for id, state := range batch.States {
 			rows = append(rows, &stateRow{Object: id, State: columnOf(state)})
 		}
-		if err := replaceAll(ctx, t, rows, "object", "state"); err != nil {
+		if err := replaceAll(ctx, tx, rows, "object", "state"); err != nil {
 			return err
 		}
 		for len(batch.Gone) > 0 {
 			chunk := batch.Gone[:min(len(batch.Gone), maxKeys)]
 			batch.Gone = batch.Gone[len(chunk):]
-			if _, err := sqlTx.NewDelete().Model((*stateRow)(nil)).Where("object IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
+			if _, err := tx.NewDelete().Model((*stateRow)(nil)).Where("object IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -135,7 +134,7 @@ func (s *Notifications) Save(ctx context.Context, term int64, batch notify.Batch
 			byNotifier[item.NotifierUID] = append(byNotifier[item.NotifierUID], item)
 		}
 		for uid, added := range byNotifier {
-			if err := place(ctx, t, uid, added); err != nil {
+			if err := place(ctx, tx, uid, added); err != nil {
 				return err
 			}
 		}
@@ -144,17 +143,17 @@ func (s *Notifications) Save(ctx context.Context, term int64, batch notify.Batch
 }
 
 // place adds messages to the outbox of a notifier.
-func place(ctx context.Context, t *tx, uid string, added []notify.Item) error {
-	isThere, err := t.sql.NewSelect().Table("notifiers").Where("uid = ?", uid).Exists(ctx)
+func place(ctx context.Context, db bun.IDB, uid string, added []notify.Item) error {
+	isThere, err := db.NewSelect().Table("notifiers").Where("uid = ?", uid).Exists(ctx)
 	if err != nil || !isThere {
 		return err
 	}
 	var collecting []notify.Item
-	waits := t.sql.NewSelect().Where("notifier_uid = ? AND state = ?", uid, messageWaits)
+	waits := db.NewSelect().Where("notifier_uid = ? AND state = ?", uid, messageWaits)
 	if err := list(ctx, waits.Where("attempts = 0").Order("created_at"), &collecting, (*notificationRow).item); err != nil {
 		return err
 	}
-	waiting, err := t.sql.NewSelect().Model((*notificationRow)(nil)).Where("notifier_uid = ? AND state = ?", uid, messageWaits).Count(ctx)
+	waiting, err := db.NewSelect().Model((*notificationRow)(nil)).Where("notifier_uid = ? AND state = ?", uid, messageWaits).Count(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,10 +162,10 @@ func place(ctx context.Context, t *tx, uid string, added []notify.Item) error {
 	for i, item := range written {
 		rows[i] = notificationRowOf(item)
 	}
-	if err := replaceAll(ctx, t, rows, "id", "message"); err != nil || lost == 0 {
+	if err := replaceAll(ctx, db, rows, "id", "message"); err != nil || lost == 0 {
 		return err
 	}
-	return addCounts(ctx, t.sql, countsRow{NotifierUID: uid, Lost: int64(lost)})
+	return addCounts(ctx, db, countsRow{NotifierUID: uid, Lost: int64(lost)})
 }
 
 // Take implements notify.Store.

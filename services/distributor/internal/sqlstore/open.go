@@ -145,7 +145,7 @@ func write[T catalog.Object, R row](ctx context.Context, t *tx, s *storage[T, R]
 		}
 		columns = append(columns, part.column)
 	}
-	upsert := func() error { return t.upsert(ctx, row, columns...) }
+	upsert := func() error { return replace(ctx, t.sql, row, "uid", slices.Concat(columns, metaEdited)...) }
 	if onPut == nil {
 		return upsert()
 	}

@@ -74,7 +74,7 @@ func plainTableOf[R any, P interface {
 		row.put(metaRow(object.Meta(), t.revision))
 		*row.text() = text
 		query := t.sql.NewInsert().Model(row).ModelTableExpr("? AS ?TableAlias", bun.Ident(name))
-		return translate("write object", t.replaceBy(ctx, query, "uid", slices.Concat(metaEdited, []string{"spec"})...))
+		return translate("write object", replaceBy(ctx, query, "uid", slices.Concat(metaEdited, []string{"spec"})...))
 	}
 	k.collect = func(ctx context.Context, query *bun.SelectQuery, changes *catalog.Changes) error {
 		var rows []P

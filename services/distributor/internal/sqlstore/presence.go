@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uptrace/bun"
+
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -20,7 +22,7 @@ func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) e
 	return s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		for batch := range slices.Chunk(presence, presenceBatch) {
-			if err := t.savePresence(ctx, batch); err != nil {
+			if err := savePresence(ctx, t.sql, t.revision, batch); err != nil {
 				return translate("write presence", err)
 			}
 		}
@@ -29,13 +31,13 @@ func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) e
 }
 
 // savePresence relies on the names that both databases give to the columns of VALUES.
-func (t *tx) savePresence(ctx context.Context, batch []catalog.Presence) error {
-	args := []any{t.revision}
+func savePresence(ctx context.Context, db bun.IDB, revision int64, batch []catalog.Presence) error {
+	args := []any{revision}
 	for _, p := range batch {
 		args = append(args, p.ClusterUID, micros(p.SeenAt), micros(p.ConnectedUntil))
 	}
 	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?), ", len(batch)), ", ")
-	_, err := t.sql.NewRaw(`UPDATE clusters SET last_seen_at = p.column2, connected_until = p.column3, revision = ?
+	_, err := db.NewRaw(`UPDATE clusters SET last_seen_at = p.column2, connected_until = p.column3, revision = ?
 		FROM (VALUES `+rows+`) AS p WHERE clusters.uid = p.column1 AND clusters.last_seen_at < p.column2`, args...).Exec(ctx)
 	return err
 }

@@ -259,7 +259,7 @@ func (in *intake) write(ctx context.Context) error {
 		return translate("write agents", err)
 	}
 	reports := slices.Collect(maps.Values(in.reports))
-	err := replaceAll(ctx, in.tx, reports, "service_uid", "report", "entry", "observed_generation", "revision")
+	err := replaceAll(ctx, in.tx.sql, reports, "service_uid", "report", "entry", "observed_generation", "revision")
 	if err != nil {
 		return translate("write reports", err)
 	}

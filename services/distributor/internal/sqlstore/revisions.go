@@ -55,7 +55,7 @@ func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, r
 
 func (in *intake) writeRevisions(ctx context.Context) error {
 	rows, many := slices.Collect(maps.Values(in.revisions)), overfull(in.revisions)
-	err := replaceAll(ctx, in.tx, rows, "service_uid, number", "revision")
+	err := replaceAll(ctx, in.tx.sql, rows, "service_uid, number", "revision")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (in *intake) writeRevisions(ctx context.Context) error {
 	for _, row := range in.derivedRevisions {
 		derived = append(derived, &derivedRevisionRow{ServiceUID: row.ServiceUID, Number: row.Number, Revision: row.Revision})
 	}
-	if err := replaceAll(ctx, in.tx, derived, "service_uid, number", "revision"); err != nil {
+	if err := replaceAll(ctx, in.tx.sql, derived, "service_uid, number", "revision"); err != nil {
 		return err
 	}
 	return in.dropRevisions(ctx, "derived_revisions", overfull(in.derivedRevisions))

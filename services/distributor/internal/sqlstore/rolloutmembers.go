@@ -84,9 +84,9 @@ func (r *rolloutMemberRow) progress() *rollout.Progress { return r.Progress.v }
 
 // putMembers writes members, and deletes the ones that have left. It writes them in the order of
 // the table's key: in the order of waves, each would be on another page of it.
-func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progress, left []string) error {
+func putMembers(ctx context.Context, db bun.IDB, run string, changed []*rollout.Progress, left []string) error {
 	for some := range slices.Chunk(left, maxKeys) {
-		query := t.sql.NewDelete().Model((*rolloutMemberRow)(nil)).Where("run_id = ? AND uid IN (?)", run, bun.List(some))
+		query := db.NewDelete().Model((*rolloutMemberRow)(nil)).Where("run_id = ? AND uid IN (?)", run, bun.List(some))
 		if _, err := query.Exec(ctx); err != nil {
 			return translate("delete members of rollout", err)
 		}
@@ -97,7 +97,7 @@ func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progr
 		for i, p := range some {
 			rows[i] = memberRow(run, p)
 		}
-		if err := t.replace(ctx, &rows, "run_id, uid", "wave", "progress"); err != nil {
+		if err := replace(ctx, db, &rows, "run_id, uid", "wave", "progress"); err != nil {
 			return translate("write members of rollout", err)
 		}
 	}
@@ -105,11 +105,11 @@ func putMembers(ctx context.Context, t *tx, run string, changed []*rollout.Progr
 }
 
 // putStart writes what members were as a rollout began.
-func putStart(ctx context.Context, t *tx, run string, members []rollout.Member) error {
+func putStart(ctx context.Context, db bun.IDB, run string, members []rollout.Member) error {
 	rows := inPacks(members, 1, func(number int64, some pack[rollout.Member]) *rolloutStartRow {
 		return &rolloutStartRow{RunID: run, Number: number, Members: some}
 	})
-	return translate("write start of rollout", insertAll(ctx, t.sql, rows))
+	return translate("write start of rollout", insertAll(ctx, db, rows))
 }
 
 // membersOf returns all members of a rollout, in no order.
@@ -126,7 +126,7 @@ func membersMigration() migrate.Migration {
 			return err
 		}
 		for _, id := range ids {
-			err := m.DB().RunInTx(ctx, nil, func(ctx context.Context, db bun.Tx) error { return moveMembers(ctx, &tx{sql: db}, id) })
+			err := m.DB().RunInTx(ctx, nil, func(ctx context.Context, db bun.Tx) error { return moveMembers(ctx, db, id) })
 			if err != nil {
 				return err
 			}
@@ -136,9 +136,9 @@ func membersMigration() migrate.Migration {
 }
 
 // moveMembers moves the members of one rollout.
-func moveMembers(ctx context.Context, t *tx, id string) error {
+func moveMembers(ctx context.Context, db bun.IDB, id string) error {
 	var stored struct{ Start, Run string }
-	if err := t.sql.NewRaw("SELECT start, run FROM rollout_runs WHERE id = ?", id).Scan(ctx, &stored.Start, &stored.Run); err != nil {
+	if err := db.NewRaw("SELECT start, run FROM rollout_runs WHERE id = ?", id).Scan(ctx, &stored.Start, &stored.Run); err != nil {
 		return err
 	}
 	record := &drive.Record{ID: id}
@@ -149,13 +149,13 @@ func moveMembers(ctx context.Context, t *tx, id string) error {
 		return err
 	}
 	record.Run = record.Run.With(record.Run.Members)
-	if err := putStart(ctx, t, id, record.Start.Members); err != nil {
+	if err := putStart(ctx, db, id, record.Start.Members); err != nil {
 		return err
 	}
-	if err := putMembers(ctx, t, id, record.Run.Members, nil); err != nil {
+	if err := putMembers(ctx, db, id, record.Run.Members, nil); err != nil {
 		return err
 	}
 	record.Summarize()
-	_, err := t.sql.NewUpdate().Model(rowOfRun(record)).WherePK().Column("start", "run", "summary").Exec(ctx)
+	_, err := db.NewUpdate().Model(rowOfRun(record)).WherePK().Column("start", "run", "summary").Exec(ctx)
 	return translate("move members of rollout", err)
 }

@@ -163,7 +163,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step drive.Step) error 
 		}
 		isMoved, err := t.admit(ctx, step.Admissions)
 		if err == nil && step.Record != nil {
-			err = saveRun(ctx, t, step)
+			err = saveRun(ctx, t.sql, step)
 		}
 		if err != nil || !isMoved {
 			return err
@@ -173,7 +173,7 @@ func (s *Rollouts) Save(ctx context.Context, term int64, step drive.Step) error 
 }
 
 // saveRun writes a rollout with what happened and what was decided.
-func saveRun(ctx context.Context, t *tx, step drive.Step) error {
+func saveRun(ctx context.Context, db bun.IDB, step drive.Step) error {
 	r := step.Record
 	row := rowOfRun(r)
 	changed, left := r.Run.Members, []string(nil)
@@ -182,28 +182,28 @@ func saveRun(ctx context.Context, t *tx, step drive.Step) error {
 	}
 	hasJoined := slices.ContainsFunc(step.Events, func(e rollout.Event) bool { return len(e.Joined) > 0 })
 	if r.Version == 0 {
-		isThere, err := t.sql.NewSelect().Table("rollout_policies").Where("uid = ?", r.PolicyUID).Exists(ctx)
+		isThere, err := db.NewSelect().Table("rollout_policies").Where("uid = ?", r.PolicyUID).Exists(ctx)
 		if err != nil {
 			return translate("look for policy", err)
 		}
 		if !isThere {
 			return drive.ErrMoved // it was deleted meanwhile
 		}
-		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
+		if _, err := db.NewInsert().Model(row).Exec(ctx); err != nil {
 			return translate("write rollout", err)
 		}
-		_, err = t.sql.NewDelete().Model((*runRow)(nil)).Where("policy_uid = ? AND number <= ?", r.PolicyUID, r.Number-drive.KeptRuns).Exec(ctx)
+		_, err = db.NewDelete().Model((*runRow)(nil)).Where("policy_uid = ? AND number <= ?", r.PolicyUID, r.Number-drive.KeptRuns).Exec(ctx)
 		if err != nil {
 			return translate("forget rollouts", err)
 		}
-		if err := forgetSpecs(ctx, t.sql); err != nil {
+		if err := forgetSpecs(ctx, db); err != nil {
 			return err
 		}
-		if err := putStart(ctx, t, r.ID, r.Start.Members); err != nil {
+		if err := putStart(ctx, db, r.ID, r.Start.Members); err != nil {
 			return err
 		}
 	} else {
-		query := t.sql.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version)
+		query := db.NewUpdate().Model(row).WherePK().Where("version = ?", r.Version)
 		if !hasJoined {
 			query = query.ExcludeColumn("start", "summary") // they change with new members alone
 		}
@@ -215,18 +215,18 @@ func saveRun(ctx context.Context, t *tx, step drive.Step) error {
 			return errors.Join(translate("count rows", err), drive.ErrMoved)
 		}
 	}
-	if err := putMembers(ctx, t, r.ID, changed, left); err != nil {
+	if err := putMembers(ctx, db, r.ID, changed, left); err != nil {
 		return err
 	}
 	if r.Version == 0 || hasJoined || r.Run.State.HasEnded() {
-		if err := linkConfigs(ctx, t, r); err != nil {
+		if err := linkConfigs(ctx, db, r); err != nil {
 			return err
 		}
 	}
-	return saveLog(ctx, t, step)
+	return saveLog(ctx, db, step)
 }
 
-func saveLog(ctx context.Context, t *tx, step drive.Step) error {
+func saveLog(ctx context.Context, db bun.IDB, step drive.Step) error {
 	r := step.Record
 	events := inPacks(step.Events, r.Run.Seq-int64(len(step.Events))+1, func(number int64, some pack[rollout.Event]) *rolloutEventRow {
 		return &rolloutEventRow{RunID: r.ID, Number: number, Events: some}
@@ -234,10 +234,10 @@ func saveLog(ctx context.Context, t *tx, step drive.Step) error {
 	decisions := inPacks(step.Decisions, r.Run.Decided-int64(len(step.Decisions))+1, func(number int64, some pack[rollout.Decision]) *rolloutDecisionRow {
 		return &rolloutDecisionRow{RunID: r.ID, Number: number, Decisions: some}
 	})
-	if err := insertAll(ctx, t.sql, events); err != nil {
+	if err := insertAll(ctx, db, events); err != nil {
 		return translate("write events of rollout", err)
 	}
-	return translate("write decisions of rollout", insertAll(ctx, t.sql, decisions))
+	return translate("write decisions of rollout", insertAll(ctx, db, decisions))
 }
 
 // Runs implements drive.People.
@@ -342,7 +342,7 @@ func (s *Rollouts) Tell(ctx context.Context, change catalog.Change, step drive.S
 	return s.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		t.note(change)
-		return saveRun(ctx, t, step)
+		return saveRun(ctx, t.sql, step)
 	})
 }
 

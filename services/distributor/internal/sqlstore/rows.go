@@ -9,6 +9,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unique"
 
@@ -223,4 +224,40 @@ func tryList[Row, Value any](
 		(*values)[i], err = convert(rows[i])
 	}
 	return err
+}
+
+// replace writes a row, or the rows of a slice. Of a row that is there, known by the columns of the
+// key, it writes only the given columns.
+func replace(ctx context.Context, db bun.IDB, rows any, key string, columns ...string) error {
+	return replaceBy(ctx, db.NewInsert().Model(rows), key, columns...)
+}
+
+// replaceBy is replace with the rows of an insert.
+func replaceBy(ctx context.Context, query *bun.InsertQuery, key string, columns ...string) error {
+	query = query.On("CONFLICT (" + key + ") DO UPDATE")
+	for _, column := range columns {
+		query = query.Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column))
+	}
+	_, err := query.Exec(ctx)
+	return err
+}
+
+// replaceAll is replace for any number of rows.
+func replaceAll[Row any](ctx context.Context, db bun.IDB, rows []Row, key string, columns ...string) error {
+	for chunk := range slices.Chunk(rows, maxRows) {
+		if err := replace(ctx, db, &chunk, key, columns...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertAll adds any number of rows, none of which may be there.
+func insertAll[Row any](ctx context.Context, db bun.IDB, rows []Row) error {
+	for chunk := range slices.Chunk(rows, maxRows) {
+		if _, err := db.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

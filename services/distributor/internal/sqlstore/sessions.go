@@ -167,7 +167,7 @@ func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
 func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held session.Held, err error) {
 	var verdict session.Verdict
 	err = s.store.edit(ctx, func(ctx context.Context, t *tx) error {
-		token, row, err := t.sessionByToken(ctx, r.Proof)
+		token, row, err := sessionByToken(ctx, t.sql, r.Proof)
 		if errors.Is(err, sql.ErrNoRows) {
 			return session.ErrProof
 		}
@@ -202,12 +202,12 @@ func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held s
 }
 
 // sessionByToken returns a token and its session.
-func (t *tx) sessionByToken(ctx context.Context, hash []byte) (*sessionTokenRow, *sessionRow, error) {
+func sessionByToken(ctx context.Context, db bun.IDB, hash []byte) (*sessionTokenRow, *sessionRow, error) {
 	token, row := new(sessionTokenRow), new(sessionRow)
-	if err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx); err != nil {
+	if err := db.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx); err != nil {
 		return nil, nil, err
 	}
-	return token, row, withProvider(t.sql.NewSelect().Model(row)).Where("se.id = ?", token.SessionID).Scan(ctx)
+	return token, row, withProvider(db.NewSelect().Model(row)).Where("se.id = ?", token.SessionID).Scan(ctx)
 }
 
 // succeed replaces a token by its successor. A successor that is a token already is refused.

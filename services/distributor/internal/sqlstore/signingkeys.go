@@ -124,7 +124,7 @@ func (t *tx) putSigningKey(ctx context.Context, key rotation.SigningKey) error {
 	row := &signingKeyRow{
 		ID: key.ID, Sealed: sealed, CreatedAt: micros(key.CreatedAt), SignsAt: micros(key.SignsAt), EndsAt: micros(key.EndsAt),
 	}
-	return translate("write signing key", t.replace(ctx, row, "id", "sealed", "signs_at", "ends_at"))
+	return translate("write signing key", replace(ctx, t.sql, row, "id", "sealed", "signs_at", "ends_at"))
 }
 
 // makeFirstSigningKey moves the key of an earlier release, whose tokens stay valid, or makes one.

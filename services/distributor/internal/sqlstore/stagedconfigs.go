@@ -264,17 +264,17 @@ func (g Globals) held(
 
 // linkConfigs stores which configurations a rollout may bring or go back to. Configurations of a
 // rollout that has ended are forgotten, unless another one replaces it, which begins with them.
-func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
+func linkConfigs(ctx context.Context, db bun.IDB, r *drive.Record) error {
 	if r.Run.State.HasEnded() && r.Run.State != rollout.Replaced {
-		_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).Where("run_id = ?", r.ID).Exec(ctx)
+		_, err := db.NewDelete().Model((*runConfigRow)(nil)).Where("run_id = ?", r.ID).Exec(ctx)
 		if err != nil {
 			return translate("forget configurations of rollout", err)
 		}
-		return forgetConfigs(ctx, t.sql)
+		return forgetConfigs(ctx, db)
 	}
 	names := slices.Sorted(maps.Values(r.Start.ConfigOf))
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
-	if err := checkConfigs(ctx, t.sql, names); err != nil {
+	if err := checkConfigs(ctx, db, names); err != nil {
 		return err
 	}
 	rows := make([]*runConfigRow, len(names))
@@ -282,19 +282,19 @@ func linkConfigs(ctx context.Context, t *tx, r *drive.Record) error {
 		rows[i] = &runConfigRow{RunID: r.ID, Name: name}
 	}
 	for chunk := range slices.Chunk(rows, maxRows) {
-		if _, err := t.sql.NewInsert().Model(&chunk).On("CONFLICT (run_id, name) DO NOTHING").Exec(ctx); err != nil {
+		if _, err := db.NewInsert().Model(&chunk).On("CONFLICT (run_id, name) DO NOTHING").Exec(ctx); err != nil {
 			return translate("write configurations of rollout", err)
 		}
 	}
 	if r.Version > 0 {
 		return nil
 	}
-	_, err := t.sql.NewDelete().Model((*runConfigRow)(nil)).
+	_, err := db.NewDelete().Model((*runConfigRow)(nil)).
 		Where("run_id IN (SELECT id FROM rollout_runs WHERE policy_uid = ? AND id <> ?)", r.PolicyUID, r.ID).Exec(ctx)
 	if err != nil {
 		return translate("forget configurations of rollouts", err)
 	}
-	return forgetConfigs(ctx, t.sql)
+	return forgetConfigs(ctx, db)
 }
 
 // forgetConfigs deletes the configurations that no service is held at, and that no rollout under way may bring.

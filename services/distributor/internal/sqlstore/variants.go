@@ -125,7 +125,7 @@ func putVariants(ctx context.Context, t *tx, variants []*compose.Variant) error 
 			return err
 		}
 	}
-	return translate("write variants", replaceAll(ctx, t, rows, "id", "digest", "problem", "waits", "sealed", "ended_at", "revision"))
+	return translate("write variants", replaceAll(ctx, t.sql, rows, "id", "digest", "problem", "waits", "sealed", "ended_at", "revision"))
 }
 
 // Numbers implements compose.VariantStore.
