@@ -93,7 +93,7 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 		case token.UsedAt != 0 || timeOf(token.ExpiresAt).Before(time.Now()):
 			return catalog.ErrJoinTokenInvalid
 		default:
-			if err := t.enrol(ctx, token, row, key, agentVersion); err != nil {
+			if err := (agentTx{t}).enrol(ctx, token, row, key, agentVersion); err != nil {
 				return translate("write key", err)
 			}
 		}
@@ -118,16 +118,20 @@ func joinTokenBy(ctx context.Context, db bun.IDB, hash []byte) (*joinTokenRow, *
 	return token, row, translate("read cluster", err)
 }
 
-func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
+// agentTx enrols agents within a transaction.
+type agentTx struct{ *tx }
+
+// enrol uses a join token up for a key.
+func (t agentTx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
 	token.UsedAt = micros(time.Now())
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
 		return err
 	}
-	return setKey(ctx, t, row, key, agentVersion)
+	return t.setKey(ctx, row, key, agentVersion)
 }
 
 // setKey sets a key as the key of the cluster's agent.
-func setKey(ctx context.Context, t *tx, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
+func (t agentTx) setKey(ctx context.Context, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
 	t.dirty = true
 	t.note(catalog.Change{
 		Verb: catalog.VerbEnrol, Kind: string(catalog.KindCluster), Name: row.Name, UID: row.UID, Cluster: row.Name,

@@ -104,7 +104,7 @@ func (b Bootstraps) BootstrapTokens(ctx context.Context) (tokens []catalog.Boots
 // RevokeBootstrapToken implements catalog.Bootstraps.
 func (b Bootstraps) RevokeBootstrapToken(ctx context.Context, id string) error {
 	return b.store.edit(ctx, func(ctx context.Context, t *tx) error {
-		n, err := endBootstraps(ctx, t, "id", id)
+		n, err := bootstrapTx{t}.end(ctx, "id", id)
 		if err == nil && n == 0 {
 			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.RecordBootstrapToken, Name: id}}
 		}
@@ -112,9 +112,12 @@ func (b Bootstraps) RevokeBootstrapToken(ctx context.Context, id string) error {
 	})
 }
 
-// endBootstraps deletes the bootstrap tokens with that value in a column, and returns how many
-// there were. An empty value belongs to no token.
-func endBootstraps(ctx context.Context, t *tx, column, value string) (int, error) {
+// bootstrapTx ends bootstrap tokens within a transaction.
+type bootstrapTx struct{ *tx }
+
+// end deletes the bootstrap tokens with that value in a column, and returns how many there were. An
+// empty value belongs to no token.
+func (t bootstrapTx) end(ctx context.Context, column, value string) (int, error) {
 	if value == "" {
 		return 0, nil
 	}
@@ -134,13 +137,13 @@ func endBootstraps(ctx context.Context, t *tx, column, value string) (int, error
 
 // endBootstrapsBy deletes the bootstrap tokens that a deleted user has made.
 func endBootstrapsBy(ctx context.Context, t *tx, user *catalog.Metadata) error {
-	_, err := endBootstraps(ctx, t, "created_by_uid", user.UID)
+	_, err := bootstrapTx{t}.end(ctx, "created_by_uid", user.UID)
 	return err
 }
 
 // endBootstrapsIn deletes the bootstrap tokens that make clusters in a deleted project.
 func endBootstrapsIn(ctx context.Context, t *tx, project *catalog.Metadata) error {
-	_, err := endBootstraps(ctx, t, "project", project.Name)
+	_, err := bootstrapTx{t}.end(ctx, "project", project.Name)
 	return err
 }
 
@@ -209,7 +212,7 @@ func (r *bootstrapRow) use(ctx context.Context, t *tx, n catalog.Newcomer, made 
 	if err != nil {
 		return nil, err
 	}
-	if err := setKey(ctx, t, row, n.Key, n.AgentVersion); err != nil {
+	if err := (agentTx{t}).setKey(ctx, row, n.Key, n.AgentVersion); err != nil {
 		return nil, err
 	}
 	return row.cluster(), nil

@@ -221,7 +221,7 @@ func (c *composing) Entries(ctx context.Context, keys []compose.EntryKey) (map[c
 
 // Held implements compose.Reader.
 func (c *composing) Held(ctx context.Context, names []string) (map[string]*compose.Held, error) {
-	return heldConfigs(ctx, c.t.store, c.t.sql, names)
+	return heldConfigs(ctx, c.t.sql, c.t.store.keys, names)
 }
 
 // Digest implements compose.Reader.

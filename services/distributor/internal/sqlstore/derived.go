@@ -171,7 +171,7 @@ func (e *Entries) ExplainDerived(ctx context.Context, service *catalog.Service, 
 // ShownDerived is Shown for a derived service.
 func (e *Entries) ShownDerived(ctx context.Context, service *catalog.Service, cluster *catalog.Cluster) (config *catalog.Config, err error) {
 	err = Globals{e.store}.member(ctx, service, cluster, func(ctx context.Context, t *tx, m derivedMember) error {
-		name, held, err := admittedConfig(ctx, t, service.UID)
+		name, held, err := admittedConfig(ctx, t.sql, t.store.keys, service.UID)
 		switch {
 		case err != nil:
 			return err

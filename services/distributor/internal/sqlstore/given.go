@@ -150,7 +150,7 @@ func (c *composing) Save(ctx context.Context, next compose.Settlement) error {
 	if err := replaceAll(ctx, c.t.sql, rows, "uid", "config", "revision"); err != nil {
 		return translate("write configurations of services", err)
 	}
-	return putVariants(ctx, c.t, next.Variants)
+	return c.putVariants(ctx, next.Variants)
 }
 
 // saveGiven writes what services are given into the table of a column, and deletes the rows of those

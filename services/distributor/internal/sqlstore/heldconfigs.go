@@ -46,9 +46,9 @@ func (r *heldRow) public() *catalog.StagedConfig {
 	return &config
 }
 
-func (r *heldRow) open(s *Store) (*compose.Held, error) {
+func (r *heldRow) open(k *keyStore) (*compose.Held, error) {
 	var plain heldLiterals
-	if err := heldValues.openJSON(s.keys, r.Name, r.Sealed, &plain); err != nil {
+	if err := heldValues.openJSON(k, r.Name, r.Sealed, &plain); err != nil {
 		return nil, err
 	}
 	return &compose.Held{StagedConfig: *r.public(), Literals: &catalog.Config{
@@ -57,7 +57,7 @@ func (r *heldRow) open(s *Store) (*compose.Held, error) {
 }
 
 // heldConfigs returns the configurations of these names. One that is not stored is missing.
-func heldConfigs(ctx context.Context, s *Store, db bun.IDB, names []string) (map[string]*compose.Held, error) {
+func heldConfigs(ctx context.Context, db bun.IDB, k *keyStore, names []string) (map[string]*compose.Held, error) {
 	found := map[string]*compose.Held{}
 	for some := range slices.Chunk(names, maxKeys) {
 		var rows []*heldRow
@@ -65,7 +65,7 @@ func heldConfigs(ctx context.Context, s *Store, db bun.IDB, names []string) (map
 			return nil, translate("read held configurations", err)
 		}
 		for _, row := range rows {
-			opened, err := row.open(s)
+			opened, err := row.open(k)
 			if err != nil {
 				return nil, err
 			}

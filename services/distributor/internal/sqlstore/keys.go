@@ -3,7 +3,11 @@
 
 package sqlstore
 
-import "context"
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+)
 
 // openKeys makes the first keys of a new database, loads the keys of another one, and makes the
 // first root wrap keys that another root has wrapped.
@@ -47,14 +51,14 @@ func makeFirstKeys(ctx context.Context, s *Store) error {
 		if _, err := t.sql.NewInsert().Model(&rows).Exec(ctx); err != nil {
 			return translate("write keys", err)
 		}
-		return t.sealWith(ctx, first.ID)
+		t.dirty = true
+		return sealWith(ctx, t.sql, first.ID)
 	})
 }
 
 // sealWith makes a key the one that seals.
-func (t *tx) sealWith(ctx context.Context, id string) error {
-	t.dirty = true
-	_, err := t.sql.NewRaw("UPDATE revision SET sealing_key = ? WHERE id = 1", id).Exec(ctx)
+func sealWith(ctx context.Context, db bun.IDB, id string) error {
+	_, err := db.NewRaw("UPDATE revision SET sealing_key = ? WHERE id = 1", id).Exec(ctx)
 	return translate("write key", err)
 }
 

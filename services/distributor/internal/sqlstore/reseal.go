@@ -120,7 +120,8 @@ func (r *Rotation) RotateSealingKey(ctx context.Context, expected string) (strin
 			return translate("write key", err)
 		}
 		t.note(catalog.Change{Verb: catalog.VerbRotate, Kind: catalog.RecordSealingKey, Name: next.ID})
-		return t.sealWith(ctx, next.ID)
+		t.dirty = true
+		return sealWith(ctx, t.sql, next.ID)
 	})
 	if err != nil {
 		return "", err
@@ -165,17 +166,18 @@ func (r *Rotation) Reseal(ctx context.Context, from rotation.Cursor, limit int) 
 			return nil
 		}
 		c := columns[from.Column]
-		rows, err := t.staleValues(ctx, c, from.After, limit)
+		rows, err := c.stale(ctx, t.sql, r.store.keys, from.After, limit)
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
 			step.Next.After = row.Key
-			ok, err := t.sealAgain(ctx, c, row)
+			ok, err := c.sealAgain(ctx, t.sql, r.store.keys, row)
 			switch {
 			case err != nil:
 				return err
 			case ok:
+				t.dirty = true
 				step.Sealed++
 			default:
 				step.Unreadable = append(step.Unreadable, fmt.Sprintf("%s.%s of %s", c.table, c.column, row.Key))
@@ -190,12 +192,12 @@ func (r *Rotation) Reseal(ctx context.Context, from rotation.Cursor, limit int) 
 	return step, err
 }
 
-// staleValues returns values of a column that the current key has not sealed, in the order of their
+// stale returns values of the column that the current key has not sealed, in the order of their
 // keys.
-func (t *tx) staleValues(ctx context.Context, c sealedColumn, after string, limit int) ([]sealedRow, error) {
-	prefix := t.store.keys.ring.Current().Prefix()
+func (c sealedColumn) stale(ctx context.Context, db bun.IDB, k *keyStore, after string, limit int) ([]sealedRow, error) {
+	prefix := k.ring.Current().Prefix()
 	var rows []sealedRow
-	err := t.sql.NewSelect().Table(c.table).ColumnExpr("? AS key", bun.Ident(c.key)).ColumnExpr("? AS sealed", bun.Ident(c.column)).
+	err := db.NewSelect().Table(c.table).ColumnExpr("? AS key", bun.Ident(c.key)).ColumnExpr("? AS sealed", bun.Ident(c.column)).
 		Where("? IS NOT NULL", bun.Ident(c.column)).Where("? > ?", bun.Ident(c.key), after).
 		Where("substr(?, 1, ?) <> ?", bun.Ident(c.column), len(prefix), prefix).
 		OrderExpr("?", bun.Ident(c.key)).Limit(int64(limit)).Scan(ctx, &rows)
@@ -203,17 +205,16 @@ func (t *tx) staleValues(ctx context.Context, c sealedColumn, after string, limi
 }
 
 // sealAgain seals a value with the current key. It reports false if the value does not open.
-func (t *tx) sealAgain(ctx context.Context, c sealedColumn, row sealedRow) (bool, error) {
-	plain, err := c.open(t.store.keys, row.Key, row.Sealed)
+func (c sealedColumn) sealAgain(ctx context.Context, db bun.IDB, k *keyStore, row sealedRow) (bool, error) {
+	plain, err := c.open(k, row.Key, row.Sealed)
 	if err != nil {
 		return false, nil //nolint:nilerr // reported by the caller: one broken value must not keep the others from the new key
 	}
-	sealed, err := c.seal(t.store.keys, row.Key, plain)
+	sealed, err := c.seal(k, row.Key, plain)
 	if err != nil {
 		return false, err
 	}
-	t.dirty = true
-	_, err = t.sql.NewUpdate().Table(c.table).Set("? = ?", bun.Ident(c.column), sealed).Where("? = ?", bun.Ident(c.key), row.Key).Exec(ctx)
+	_, err = db.NewUpdate().Table(c.table).Set("? = ?", bun.Ident(c.column), sealed).Where("? = ?", bun.Ident(c.key), row.Key).Exec(ctx)
 	return err == nil, translate("write sealed value", err)
 }
 
@@ -223,7 +224,7 @@ func (r *Rotation) RetireSealingKeys(ctx context.Context) (done bool, err error)
 	err = r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		done = false
 		for _, c := range sealedColumns(r.store.tables) {
-			rows, err := t.staleValues(ctx, c, "", 1)
+			rows, err := c.stale(ctx, t.sql, r.store.keys, "", 1)
 			if err != nil || len(rows) > 0 {
 				return err
 			}

@@ -113,7 +113,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		if err := s.sealRefresh(row, n.Refresh); err != nil { // in the edit, which has loaded the newest key
 			return err
 		}
-		if err := t.sweepSessions(ctx, n); err != nil {
+		if err := (sessionTx{t}).sweep(ctx, n); err != nil {
 			return err
 		}
 		known, err := t.sql.NewSelect().Model((*sessionTokenRow)(nil)).Where("hash = ?", n.Proof).Exists(ctx)
@@ -132,8 +132,11 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 	})
 }
 
-// sweepSessions drops sessions that have ended, and a person's sessions above the bound.
-func (t *tx) sweepSessions(ctx context.Context, n session.New) error {
+// sessionTx ends sessions within a transaction.
+type sessionTx struct{ *tx }
+
+// sweep drops sessions that have ended, and a person's sessions above the bound.
+func (t sessionTx) sweep(ctx context.Context, n session.New) error {
 	at := micros(n.CreatedAt)
 	_, err := t.sql.NewDelete().Model((*sessionRow)(nil)).Where("ends_at <= ? OR pending AND proof_ends_at <= ?", at, at).Exec(ctx)
 	if err != nil {
@@ -145,18 +148,18 @@ func (t *tx) sweepSessions(ctx context.Context, n session.New) error {
 	if err != nil {
 		return translate("read sessions", err)
 	}
-	return t.dropSessions(ctx, rows)
+	return t.drop(ctx, rows)
 }
 
-// dropSessions ends sessions before their time, which their records show.
-func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
+// drop ends sessions before their time, which their records show.
+func (t sessionTx) drop(ctx context.Context, rows []*sessionRow) error {
 	for _, row := range rows {
 		t.dirty = true
 		t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindSession), Name: row.ID})
 		if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
 			return translate("delete session", err)
 		}
-		if err := bury(ctx, t, catalog.Key{Kind: catalog.KindSession, Name: row.ID}, row.ID); err != nil {
+		if err := bury(ctx, t.tx, catalog.Key{Kind: catalog.KindSession, Name: row.ID}, row.ID); err != nil {
 			return err
 		}
 	}
@@ -177,7 +180,7 @@ func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held s
 		verdict = row.stored(token, nil).Redeem(r)
 		switch {
 		case verdict.Ends:
-			return t.dropSessions(ctx, []*sessionRow{row})
+			return sessionTx{t}.drop(ctx, []*sessionRow{row})
 		case verdict.Succeeds:
 			row.Pending, row.Revision = false, t.revision
 			t.dirty = true
@@ -369,7 +372,7 @@ func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, erro
 			return translate("read sessions", err)
 		}
 		ended = len(rows)
-		return t.dropSessions(ctx, rows)
+		return sessionTx{t}.drop(ctx, rows)
 	})
 	return ended, err
 }

@@ -86,7 +86,7 @@ func (r *Rotation) ChangeSigningKeys(
 			if !slices.ContainsFunc(before, func(k rotation.SigningKey) bool { return k.ID == key.ID }) {
 				t.note(catalog.Change{Verb: catalog.VerbRotate, Kind: catalog.RecordSigningKey, Name: key.ID})
 			}
-			if err := t.putSigningKey(ctx, key); err != nil {
+			if err := r.putSigningKey(ctx, t.sql, key); err != nil {
 				return err
 			}
 		}
@@ -116,15 +116,15 @@ func (r *Rotation) signingKeys(ctx context.Context, db bun.IDB) ([]rotation.Sign
 	return keys, nil
 }
 
-func (t *tx) putSigningKey(ctx context.Context, key rotation.SigningKey) error {
-	sealed, err := signingKeySeeds.seal(t.store.keys, key.ID, key.Private.Seed())
+func (r *Rotation) putSigningKey(ctx context.Context, db bun.IDB, key rotation.SigningKey) error {
+	sealed, err := signingKeySeeds.seal(r.store.keys, key.ID, key.Private.Seed())
 	if err != nil {
 		return err
 	}
 	row := &signingKeyRow{
 		ID: key.ID, Sealed: sealed, CreatedAt: micros(key.CreatedAt), SignsAt: micros(key.SignsAt), EndsAt: micros(key.EndsAt),
 	}
-	return translate("write signing key", replace(ctx, t.sql, row, "id", "sealed", "signs_at", "ends_at"))
+	return translate("write signing key", replace(ctx, db, row, "id", "sealed", "signs_at", "ends_at"))
 }
 
 // makeFirstSigningKey moves the key of an earlier release, whose tokens stay valid, or makes one.
@@ -135,7 +135,7 @@ func (r *Rotation) makeFirstSigningKey(ctx context.Context) error {
 		if err != nil || n > 0 {
 			return translate("count signing keys", err)
 		}
-		key, err := t.formerSigningKey(ctx)
+		key, err := r.formerSigningKey(ctx, t.sql)
 		if errors.Is(err, sql.ErrNoRows) {
 			key, err = rotation.MakeSigningKey(time.Now())
 		}
@@ -146,16 +146,16 @@ func (r *Rotation) makeFirstSigningKey(ctx context.Context) error {
 		if _, err := t.sql.NewDelete().Model((*formerKeyRow)(nil)).Where("id = 1").Exec(ctx); err != nil {
 			return translate("delete former signing key", err)
 		}
-		return t.putSigningKey(ctx, key)
+		return r.putSigningKey(ctx, t.sql, key)
 	})
 }
 
-func (t *tx) formerSigningKey(ctx context.Context) (rotation.SigningKey, error) {
+func (r *Rotation) formerSigningKey(ctx context.Context, db bun.IDB) (rotation.SigningKey, error) {
 	row := &formerKeyRow{ID: 1}
-	if err := t.sql.NewSelect().Model(row).WherePK().Scan(ctx); err != nil {
+	if err := db.NewSelect().Model(row).WherePK().Scan(ctx); err != nil {
 		return rotation.SigningKey{}, translate("read former signing key", err)
 	}
-	seed, err := formerKeySeeds.open(t.store.keys, "", row.Sealed)
+	seed, err := formerKeySeeds.open(r.store.keys, "", row.Sealed)
 	if err != nil {
 		return rotation.SigningKey{}, fmt.Errorf("open former signing key; was the service secret changed: %w", err)
 	}

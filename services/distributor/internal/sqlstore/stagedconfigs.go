@@ -165,7 +165,7 @@ func (s *Rollouts) ChangedKeys(ctx context.Context, pairs [][2]string) (keys []s
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isConfigName(name) })
 	err = s.store.opening(ctx, func(ctx context.Context) error {
-		found, err := heldConfigs(ctx, s.store, s.store.db, names)
+		found, err := heldConfigs(ctx, s.store.db, s.store.keys, names)
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (e *Entries) HeldKeys(
 	ctx context.Context, service *catalog.Service, cluster *catalog.Cluster,
 ) (keys []string, err error) {
 	compare := func(ctx context.Context, t *tx, own *compose.Held) error {
-		name, held, err := admittedConfig(ctx, t, service.UID)
+		name, held, err := admittedConfig(ctx, t.sql, t.store.keys, service.UID)
 		if keys = nil; err != nil || name == "" {
 			return err
 		}
@@ -215,9 +215,11 @@ func (e *Entries) HeldKeys(
 
 // admittedConfig returns the configuration that a rollout holds a service at, and its name, which is empty if no
 // rollout does. The configuration is nil for catalog.NoConfig.
-func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string, held *compose.Held, err error) {
+func admittedConfig(
+	ctx context.Context, db bun.IDB, k *keyStore, serviceUID string,
+) (name string, held *compose.Held, err error) {
 	var names []string
-	query := t.sql.NewSelect().Model((*admissionRow)(nil)).Column("config")
+	query := db.NewSelect().Model((*admissionRow)(nil)).Column("config")
 	err = query.Where("service_uid = ?", serviceUID).Where("config <> ''").Scan(ctx, &names)
 	if err != nil || len(names) == 0 {
 		return "", nil, translate("read admission", err)
@@ -225,7 +227,7 @@ func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string,
 	if names[0] == catalog.NoConfig {
 		return names[0], nil, nil
 	}
-	found, err := heldConfigs(ctx, t.store, t.sql, names)
+	found, err := heldConfigs(ctx, db, k, names)
 	if err == nil && found[names[0]] == nil {
 		err = fmt.Errorf("%w: the configuration that the service is held at is not stored", catalog.ErrUnavailable)
 	}
@@ -237,7 +239,7 @@ func admittedConfig(ctx context.Context, t *tx, serviceUID string) (name string,
 func (g Globals) held(
 	ctx context.Context, t *tx, serviceUID, own string,
 ) (config catalog.Config, digest string, isHeld bool, err error) {
-	name, h, err := admittedConfig(ctx, t, serviceUID)
+	name, h, err := admittedConfig(ctx, t.sql, t.store.keys, serviceUID)
 	if err != nil || name == "" || name == own {
 		return config, "", false, err
 	}

@@ -123,7 +123,7 @@ func (t tokenTx) dropToken(ctx context.Context, row *tokenRow) error {
 	}
 	id, token := admission.TokenID(row.Hash), row.unused()
 	t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindToken), Name: id, UID: token.UserUID, Before: token})
-	if _, err := endBootstraps(ctx, t.tx, "made_with", id); err != nil {
+	if _, err := bootstrapTx(t).end(ctx, "made_with", id); err != nil {
 		return err
 	}
 	return bury(ctx, t.tx, catalog.Key{Kind: catalog.KindToken, Name: id}, id+"."+strconv.FormatInt(t.revision, 10))

@@ -103,16 +103,16 @@ func (c *composing) Add(ctx context.Context, variants []*compose.Variant) error 
 	if err := c.t.number(ctx); err != nil {
 		return err
 	}
-	return putVariants(ctx, c.t, variants)
+	return c.putVariants(ctx, variants)
 }
 
 // putVariants writes variants, and begins those again that had ended.
-func putVariants(ctx context.Context, t *tx, variants []*compose.Variant) error {
+func (c *composing) putVariants(ctx context.Context, variants []*compose.Variant) error {
 	rows := make([]*variantRow, len(variants))
 	for i, v := range variants {
 		rows[i] = &variantRow{
 			ID: v.ID, GlobalUID: v.GlobalUID, Project: v.Project, References: columnOf(v.References),
-			Digest: v.Digest, Problem: columnOf(v.Problem), Revision: t.revision,
+			Digest: v.Digest, Problem: columnOf(v.Problem), Revision: c.t.revision,
 		}
 		if v.Waits {
 			rows[i].Waits = 1
@@ -121,11 +121,11 @@ func putVariants(ctx context.Context, t *tx, variants []*compose.Variant) error 
 			continue
 		}
 		var err error
-		if rows[i].Sealed, err = sealValues(t.store.keys, variantValues, v.ID, v.Given); err != nil {
+		if rows[i].Sealed, err = sealValues(c.t.store.keys, variantValues, v.ID, v.Given); err != nil {
 			return err
 		}
 	}
-	return translate("write variants", replaceAll(ctx, t.sql, rows, "id", "digest", "problem", "waits", "sealed", "ended_at", "revision"))
+	return translate("write variants", replaceAll(ctx, c.t.sql, rows, "id", "digest", "problem", "waits", "sealed", "ended_at", "revision"))
 }
 
 // Numbers implements compose.VariantStore.
