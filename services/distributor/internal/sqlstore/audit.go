@@ -38,12 +38,12 @@ func (s *Store) WithJournal(j Journal) *Store {
 	return &recorded
 }
 
-// ready blocks until the audit log takes records, if the store's changes are recorded.
-func ready(ctx context.Context, s *Store) error {
-	if s.journal == nil {
+// ready blocks until the audit log takes records. Without a journal it does not block.
+func ready(ctx context.Context, j Journal) error {
+	if j == nil {
 		return nil
 	}
-	return s.journal.Ready(ctx)
+	return j.Ready(ctx)
 }
 
 // recordChanges stores the records of an edit's changes, and has the journal write them. It is the
@@ -67,7 +67,7 @@ func writeRecorded(ctx context.Context, s *Store, change catalog.Change, fn func
 	if s.journal == nil {
 		return fn(ctx, s.db)
 	}
-	if err := ready(ctx, s); err != nil {
+	if err := ready(ctx, s.journal); err != nil {
 		return err
 	}
 	var own error

@@ -64,7 +64,7 @@ func (s *Store) Edit(ctx context.Context, fn func(ctx context.Context, tx catalo
 // become visible in the order of their revisions. It waits for the audit log before that. A write
 // without records, such as reports of agents, is an editWith, which does not wait.
 func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
-	if err := ready(ctx, s); err != nil {
+	if err := ready(ctx, s.journal); err != nil {
 		return err
 	}
 	return s.editWith(ctx, numbered, fn)
@@ -83,7 +83,7 @@ func (s *Store) editWith(ctx context.Context, n numbering, fn func(ctx context.C
 		if !errors.Is(err, errStaleKeys) {
 			return err
 		}
-		if err := s.loadKeys(ctx); err != nil {
+		if err := s.keys.load(ctx, s.connections); err != nil {
 			return err
 		}
 	}

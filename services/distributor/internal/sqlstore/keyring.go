@@ -90,6 +90,39 @@ func newKeyStore(keys Keys) (*keyStore, error) {
 	return k, nil
 }
 
+// load reads the keys and unwraps the ones that this replica does not have yet.
+func (k *keyStore) load(ctx context.Context, from connections) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var state editLockRow
+	var rows []*sealingKeyRow
+	err := from.read(ctx, "read keys", func(ctx context.Context, tx bun.Tx) error {
+		rows = nil
+		if err := tx.NewSelect().Model(&state).Where("id = 1").Scan(ctx); err != nil {
+			return err
+		}
+		return tx.NewSelect().Model(&rows).Scan(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if k.isReplaced(state.Incarnation) {
+		return catalog.ErrReplaced
+	}
+	k.incarnation.Store(&state.Incarnation)
+	next := make(map[string]keyPlain, len(rows))
+	for _, row := range rows {
+		known, ok := k.plain[row.ID]
+		if !ok || known.root != row.Root {
+			if known, err = k.unwrap(ctx, row); err != nil {
+				return err
+			}
+		}
+		next[row.ID] = known
+	}
+	return k.adopt(state.SealingKey, next)
+}
+
 // adopt puts the keys to use.
 func (k *keyStore) adopt(current string, plain map[string]keyPlain) error {
 	first, ok := plain[current]

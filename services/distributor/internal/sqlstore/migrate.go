@@ -51,8 +51,8 @@ func (d dialect) WithoutAnnotation(key string) string {
 }
 
 // migrate applies the migrations that are missing, each in its own transaction, and makes the tables of new plain kinds.
-func (s *Store) migrate(ctx context.Context) error {
-	unlock, err := lockMigrations(ctx, s)
+func (c connections) migrate(ctx context.Context) error {
+	unlock, err := lockMigrations(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -62,28 +62,28 @@ func (s *Store) migrate(ctx context.Context) error {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	migrations.Add(membersMigration())
-	words := dialect{Bytes: "BLOB", Objects: objectTables, isPostgres: s.postgres}
-	if s.postgres {
+	words := dialect{Bytes: "BLOB", Objects: objectTables, isPostgres: c.postgres}
+	if c.postgres {
 		words.Bytes = "BYTEA"
 	}
-	migrator := migrate.NewMigrator(s.db, migrations, migrate.WithTemplateData(words), migrate.WithMarkAppliedOnSuccess(true))
+	migrator := migrate.NewMigrator(c.db, migrations, migrate.WithTemplateData(words), migrate.WithMarkAppliedOnSuccess(true))
 	if err := migrator.Init(ctx); err != nil {
 		return fmt.Errorf("make migration tables: %w", err)
 	}
 	if _, err := migrator.Migrate(ctx); err != nil {
 		return fmt.Errorf("apply migrations: %w", err)
 	}
-	return makePlainTables(ctx, s.db)
+	return makePlainTables(ctx, c.db)
 }
 
 // lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a
 // connection, so it ends with a replica that dies. SQLite needs none: its file belongs to one
 // process.
-func lockMigrations(ctx context.Context, s *Store) (unlock func(), err error) {
-	if !s.postgres {
+func lockMigrations(ctx context.Context, c connections) (unlock func(), err error) {
+	if !c.postgres {
 		return func() {}, nil
 	}
-	conn, err := s.db.DB.Conn(ctx)
+	conn, err := c.db.DB.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -48,14 +48,15 @@ func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{keys: known, tables: newTables()}
-	if err := s.connect(databaseURL, idleInTransaction); err != nil {
+	opened, err := connect(databaseURL, idleInTransaction)
+	if err != nil {
 		return nil, err
 	}
+	s := &Store{connections: opened, keys: known, tables: newTables()}
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(translate("migrate", err), s.Close())
 	}
-	if err := cmp.Or(openKeys(ctx, s), nameConfigs(ctx, s)); err != nil {
+	if err := cmp.Or(NewRotation(s).open(ctx), nameConfigs(ctx, s)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -102,7 +102,7 @@ func (r *Rotation) RotateSealingKey(ctx context.Context, expected string) (strin
 	if err != nil {
 		return "", err
 	}
-	if err := ready(ctx, r.store); err != nil {
+	if err := ready(ctx, r.store.journal); err != nil {
 		return "", err
 	}
 	err = r.store.transact(ctx, quietly, func(ctx context.Context, t *tx) error {
@@ -126,7 +126,7 @@ func (r *Rotation) RotateSealingKey(ctx context.Context, expected string) (strin
 	if err != nil {
 		return "", err
 	}
-	return next.ID, r.store.loadKeys(ctx)
+	return next.ID, r.store.keys.load(ctx, r.store.connections)
 }
 
 // LockReseal implements rotation.Seals. The lock belongs to a connection, so it ends with a replica
@@ -242,5 +242,5 @@ func (r *Rotation) RetireSealingKeys(ctx context.Context) (done bool, err error)
 	if err != nil || !done {
 		return false, err
 	}
-	return true, r.store.loadKeys(ctx) // forgets the deleted keys here, too
+	return true, r.store.keys.load(ctx, r.store.connections) // forgets the deleted keys here, too
 }

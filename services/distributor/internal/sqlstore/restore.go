@@ -166,10 +166,11 @@ func OpenTarget(ctx context.Context, databaseURL string, keys Keys) (*Target, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{keys: known}
-	if err := s.connect(databaseURL, 0); err != nil {
+	opened, err := connect(databaseURL, 0)
+	if err != nil {
 		return nil, err
 	}
+	s := &Store{connections: opened, keys: known}
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(translate("migrate", err), s.Close())
 	}

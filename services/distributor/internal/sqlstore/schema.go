@@ -45,15 +45,15 @@ func readSchema(ctx context.Context) (*schema, error) {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
-	s := &Store{db: bun.NewDB(db, sqlitedialect.New())}
-	s.reads = s.db
-	defer func() { _ = s.Close() }() // nothing of it is kept
-	if err := s.migrate(ctx); err != nil {
+	memory := connections{db: bun.NewDB(db, sqlitedialect.New())}
+	memory.reads = memory.db
+	defer func() { _ = memory.Close() }() // nothing of it is kept
+	if err := memory.migrate(ctx); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	shape := new(schema)
-	if shape.migrations, err = appliedMigrations(ctx, s.db); err == nil {
-		shape.tables, err = readTables(ctx, s.db)
+	if shape.migrations, err = appliedMigrations(ctx, memory.db); err == nil {
+		shape.tables, err = readTables(ctx, memory.db)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)

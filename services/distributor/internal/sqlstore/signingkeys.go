@@ -62,7 +62,7 @@ func (r *Rotation) SigningKeys(ctx context.Context) (keys []rotation.SigningKey,
 func (r *Rotation) ChangeSigningKeys(
 	ctx context.Context, decide func(keys []rotation.SigningKey, now time.Time) ([]rotation.SigningKey, bool, error),
 ) error {
-	if err := ready(ctx, r.store); err != nil {
+	if err := ready(ctx, r.store.journal); err != nil {
 		return err
 	}
 	return r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {

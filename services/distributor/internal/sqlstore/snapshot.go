@@ -29,7 +29,8 @@ var (
 // Snapshot is one state of a database, to be written to a backup. A hub may use the database at the
 // same time: it waits for nothing that a snapshot does.
 type Snapshot struct {
-	store  *Store
+	from   connections
+	keys   *keyStore
 	schema *schema
 }
 
@@ -45,10 +46,11 @@ func OpenSnapshot(ctx context.Context, databaseURL string, keys Keys) (*Snapshot
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{store: &Store{keys: known}, schema: shape}
-	if err := s.connect(databaseURL); err != nil {
+	opened, err := connectBeside(databaseURL)
+	if err != nil {
 		return nil, err
 	}
+	s := &Snapshot{from: opened, keys: known, schema: shape}
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -56,41 +58,40 @@ func OpenSnapshot(ctx context.Context, databaseURL string, keys Keys) (*Snapshot
 }
 
 // Close ends the connections.
-func (s *Snapshot) Close() error { return s.store.Close() }
+func (s *Snapshot) Close() error { return s.from.Close() }
 
-// connect is Store.connect, except that it opens a SQLite file beside the hub that has it open, and
+// connectBeside is connect, except that it opens a SQLite file beside the hub that has it open, and
 // makes none.
-func (s *Snapshot) connect(databaseURL string) error {
+func connectBeside(databaseURL string) (connections, error) {
 	u, err := url.Parse(databaseURL)
 	if err != nil || u.Scheme != "sqlite" {
-		return s.store.connect(databaseURL, 0)
+		return connect(databaseURL, 0)
 	}
 	file, err := sqliteFile(u)
 	if err != nil {
-		return err
+		return connections{}, err
 	}
 	if _, err := os.Stat(file); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: there is no file %s", ErrNoDatabase, file)
+			return connections{}, fmt.Errorf("%w: there is no file %s", ErrNoDatabase, file)
 		}
-		return fmt.Errorf("open database: %w", err)
+		return connections{}, fmt.Errorf("open database: %w", err)
 	}
-	db, err := sql.Open("sqlite", sqliteSource(file, readPragmas()))
+	reader, err := sql.Open("sqlite", sqliteSource(file, readPragmas()))
 	if err != nil {
-		return fmt.Errorf("open sqlite: %w", err)
+		return connections{}, fmt.Errorf("open sqlite: %w", err)
 	}
-	db.SetMaxOpenConns(1)
-	s.store.db = bun.NewDB(db, sqlitedialect.New())
-	s.store.reads = s.store.db
-	return nil
+	reader.SetMaxOpenConns(1)
+	db := bun.NewDB(reader, sqlitedialect.New())
+	return connections{db: db, reads: db}, nil
 }
 
 // check compares the schema, and opens the keys.
 func (s *Snapshot) check(ctx context.Context) error {
-	if err := s.store.Ping(ctx); err != nil {
+	if err := s.from.Ping(ctx); err != nil {
 		return err
 	}
-	applied, err := appliedMigrations(ctx, s.store.db)
+	applied, err := appliedMigrations(ctx, s.from.db)
 	if err != nil {
 		if err := translate("read migrations", err); unavailable(err) {
 			return err
@@ -100,7 +101,7 @@ func (s *Snapshot) check(ctx context.Context) error {
 	if err := s.schema.compare(applied); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
-	return s.store.loadKeys(ctx)
+	return s.keys.load(ctx, s.from)
 }
 
 // compare checks that migrations are this release's.
@@ -125,7 +126,7 @@ func (s *Snapshot) Schema() []string { return s.schema.migrations }
 
 // Write writes one state of all tables, and returns the number of rows. It holds one row at a time.
 func (s *Snapshot) Write(ctx context.Context, to *backup.Writer) (rows int64, err error) {
-	err = s.store.read(ctx, "read database", func(ctx context.Context, tx bun.Tx) error {
+	err = s.from.read(ctx, "read database", func(ctx context.Context, tx bun.Tx) error {
 		for _, table := range s.schema.tables {
 			written, err := writeTable(ctx, tx, to, table)
 			if err != nil {

@@ -89,7 +89,7 @@ type Step struct {
 	End bool
 }
 
-// Seals is where sealed values and their keys are stored; sqlstore.Store implements it. Its methods
+// Seals is where sealed values and their keys are stored; sqlstore.Rotation implements it. Its methods
 // may be called concurrently, also by several replicas. Errors match catalog.ErrUnavailable if the
 // database, or the root of the keys, does not answer.
 type Seals interface {
@@ -119,7 +119,7 @@ type SigningKey struct {
 	ID string
 }
 
-// Signing is where signing keys are stored; sqlstore.Store implements it.
+// Signing is where signing keys are stored; sqlstore.Rotation implements it.
 type Signing interface {
 	// SigningKeys returns the keys in the order in which they sign. There is always at least one:
 	// the first call makes it.
