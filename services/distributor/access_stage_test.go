@@ -210,7 +210,7 @@ func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 	}
 	defer func() { _ = store.Close() }()
 	eve := catalog.User{Metadata: catalog.Metadata{Name: "eve"}, Spec: catalog.UserSpec{Groups: []string{"everybody"}}}
-	if err := store.EnsureToken(t.Context(), eve, "own", admission.Hash("leat_token-of-a-person-without-bindings"), time.Time{}); err != nil {
+	if err := store.Tokens().EnsureToken(t.Context(), eve, "own", admission.Hash("leat_token-of-a-person-without-bindings"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := sqlstore.NewRotation(store).SigningKeys(t.Context())

@@ -107,7 +107,7 @@ func BreakGlass(ctx context.Context, cfg BreakGlassConfig) (err error) {
 	ctx = catalog.WithOrigin(ctx, catalog.Origin{Reason: strings.TrimSpace(cfg.Reason), RequestID: audit.NewID()})
 	token := admission.NewAPIToken()
 	label := "issued " + issued.UTC().Format(time.RFC3339Nano) // tokens of other emergencies stay
-	if err := store.WithJournal(records).EnsureToken(ctx, user, label, admission.Hash(token), expires); err != nil {
+	if err := store.WithJournal(records).Tokens().EnsureToken(ctx, user, label, admission.Hash(token), expires); err != nil {
 		return fmt.Errorf("make token: %w", err)
 	}
 	if _, err := fmt.Fprintf(orElse[io.Writer](cfg.Messages, os.Stderr), "the user %s may do everything until %s; each call with this token is on record, and "+

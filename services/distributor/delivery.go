@@ -135,7 +135,7 @@ func (s *spine) openAgents(persons *people.Service) (wing, error) {
 		},
 	})
 	service := agents.New(agents.Deps{
-		View: s.view, Enrolments: s.store, Bootstrap: bootstrap, Intake: reports,
+		View: s.view, Enrolments: s.store.Enrolments(), Bootstrap: bootstrap, Intake: reports,
 		Configs: fleet.Configs{View: s.view, Stored: s.store, Derived: sqlstore.Globals{Store: s.store}}, Issuer: s.issuer,
 		Replay: admission.NewReplay(replayLife), JoinTokens: s.joinTokens,
 		Streams: admission.NewGate(s.cfg.AgentRate), Tokens: admission.NewGate(s.cfg.AgentRate), Joins: admission.NewGate(s.cfg.AgentRate),

@@ -28,7 +28,8 @@ func (s *spine) openPeople(content *delivery, web *ui.UI) *people.Service {
 		uiURL = s.cfg.uiURL()
 	}
 	return people.New(people.Deps{
-		View: s.view, Editor: s.editor, Enrolments: s.store, People: s.store, Uses: s.uses, History: s.store, Grants: s.store,
+		View: s.view, Editor: s.editor, Enrolments: s.store.Enrolments(), People: s.store.Tokens(), Uses: s.uses,
+		History: s.store, Grants: s.store,
 		Bundles: content.cache, Resolver: content.loop, Mirrors: content.source, Issuer: s.issuer, JoinTokens: s.joinTokens,
 		Audit: s.records, Configs: sqlstore.NewEntries(s.store), Objects: s.objects,
 		States: people.States{

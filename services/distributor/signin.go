@@ -55,8 +55,8 @@ func (s *spine) openSignIn() (wing, error) {
 		return wing{}, err
 	}
 	service := sessions.New(sessions.Deps{
-		View: s.view, Desk: desk, Issuer: s.issuer, Codes: codes, People: s.store,
-		Tokens: admission.NewAPITokens(s.store), Logger: s.logger, PublicURL: s.cfg.publicURL(),
+		View: s.view, Desk: desk, Issuer: s.issuer, Codes: codes, People: s.store.Tokens(),
+		Tokens: admission.NewAPITokens(s.store.Tokens()), Logger: s.logger, PublicURL: s.cfg.publicURL(),
 	})
 	return wing{mount: func(c *calls) {
 		path, handler := fleetv1connect.NewSessionServiceHandler(service, c.server.Options(c.recorder)...)

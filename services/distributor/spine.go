@@ -106,7 +106,7 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 		return fmt.Errorf("load catalog: %w", err)
 	}
 	s.editor = s.cfg.editor(s.store).WithDerivations(fleet.Derivations{View: s.view})
-	s.joinTokens, s.uses = admission.NewJoinTokens(s.store), admission.NewUses(s.store, s.logger)
+	s.joinTokens, s.uses = admission.NewJoinTokens(s.store.Enrolments()), admission.NewUses(s.store.Tokens(), s.logger)
 	s.standing = standing.New(standing.Params{
 		Rollouts: sqlstore.RolloutsOf(s.store), FleetSources: sqlstore.FleetSourcesOf(s.store), Backends: sqlstore.NewEntries(s.store),
 		Mail: sqlstore.NotificationsOf(s.store), TooLarge: fleet.NewSizes(s.view).TooLarge,
@@ -140,7 +140,7 @@ func (s *spine) openVerifier() error {
 		return err
 	}
 	tunnel := services.Verifier([]string{identity.ServiceTunnel}, identity.ServiceDistributor)
-	s.own, s.verifier = own, identity.Chain(remembered, tunnel, admission.NewAPITokens(s.store))
+	s.own, s.verifier = own, identity.Chain(remembered, tunnel, admission.NewAPITokens(s.store.Tokens()))
 	return nil
 }
 
@@ -190,7 +190,7 @@ func ensureAdmin(ctx context.Context, cfg Config, store *sqlstore.Store, startin
 	}
 	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
 	return starting.untilAvailable(ctx, func(ctx context.Context) error {
-		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()), time.Time{})
+		return store.Tokens().EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()), time.Time{})
 	})
 }
 

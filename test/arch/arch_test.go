@@ -292,12 +292,6 @@ var wideTypes = map[string]string{
 	"services/distributor/internal/spine/catalog.ServiceReport": "a wire record",
 }
 
-// largeTypes are the types that had more methods when TestTypesAreSmall began to count embedded structs
-// and functions, on 2026-11-28, with the number that each has now. The numbers may only shrink.
-var largeTypes = map[string]int{
-	"services/distributor/internal/sqlstore.Store": 47,
-}
-
 // floor is the rule of one part of the distributor: it may import the spine and the named parts, and no other one.
 func floor(why, part string, may ...string) rule {
 	of := func(name string) string { return "services/distributor/internal/" + name + "/..." }

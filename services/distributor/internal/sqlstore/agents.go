@@ -20,6 +20,14 @@ import (
 // maxJoinTokens bounds the join tokens that JoinTokens returns. Join tokens expire after a day.
 const maxJoinTokens = 100_000
 
+var _ catalog.Enrolments = (*Enrolments)(nil)
+
+// Enrolments keeps the join tokens and the keys of agents. It is safe for concurrent use.
+type Enrolments struct{ store *Store }
+
+// Enrolments returns the part of the store about how agents join.
+func (s *Store) Enrolments() *Enrolments { return &Enrolments{s} }
+
 type joinTokenRow struct {
 	bun.BaseModel `bun:"table:join_tokens,alias:jt"`
 	Hash          []byte `bun:"hash,pk"`
@@ -35,9 +43,9 @@ func (r *joinTokenRow) state() catalog.JoinToken {
 }
 
 // CreateJoinToken implements catalog.Enrolments. Tokens that ended a day ago are swept on the way.
-func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error {
+func (e *Enrolments) CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error {
 	change := catalog.Change{Verb: catalog.VerbCreate, Kind: catalog.RecordJoinToken, Name: cluster, Cluster: cluster}
-	return writeRecorded(ctx, s, change, func(ctx context.Context, db bun.IDB) error {
+	return writeRecorded(ctx, e.store, change, func(ctx context.Context, db bun.IDB) error {
 		old := micros(time.Now().Add(-24 * time.Hour))
 		if _, err := db.NewDelete().Model((*joinTokenRow)(nil)).Where("expires_at < ?", old).Exec(ctx); err != nil {
 			return translate("sweep join tokens", err)
@@ -52,14 +60,14 @@ func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte
 }
 
 // JoinTokens implements catalog.Enrolments.
-func (s *Store) JoinTokens(ctx context.Context) (tokens []catalog.JoinToken, err error) {
-	query := s.db.NewSelect().ColumnExpr("jt.hash, jt.used_at, c.public_key").Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").
+func (e *Enrolments) JoinTokens(ctx context.Context) (tokens []catalog.JoinToken, err error) {
+	query := e.store.db.NewSelect().ColumnExpr("jt.hash, jt.used_at, c.public_key").Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").
 		Where("jt.expires_at >= ? OR jt.used_at <> 0", micros(time.Now())).OrderExpr("jt.expires_at DESC").Limit(maxJoinTokens)
 	if err = list(ctx, query, &tokens, (*joinTokenRow).state); err != nil {
 		return nil, translate("list join tokens", err)
 	}
 	var hashes [][]byte
-	query = s.db.NewSelect().Table("bootstrap_tokens").Column("hash").Where("expires_at >= ?", micros(time.Now())).Limit(catalog.MaxBootstrapTokens)
+	query = e.store.db.NewSelect().Table("bootstrap_tokens").Column("hash").Where("expires_at >= ?", micros(time.Now())).Limit(catalog.MaxBootstrapTokens)
 	err = query.Scan(ctx, &hashes)
 	for _, hash := range hashes {
 		tokens = append(tokens, catalog.JoinToken{Hash: hash, IsBootstrap: true})
@@ -80,9 +88,9 @@ func oneCluster(result sql.Result, cluster string) error {
 }
 
 // Enrol implements catalog.Enrolments.
-func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*catalog.Cluster, error) {
+func (e *Enrolments) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*catalog.Cluster, error) {
 	var cluster *catalog.Cluster
-	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+	err := e.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		token, row, err := joinTokenBy(ctx, t.sql, hash)
 		if err != nil {
 			return err
@@ -121,7 +129,7 @@ func joinTokenBy(ctx context.Context, db bun.IDB, hash []byte) (*joinTokenRow, *
 // agentTx enrols agents within a transaction.
 type agentTx struct{ *tx }
 
-// enrol uses a join token up for a key.
+// enrol marks a join token as used, and sets the key of the agent that used it.
 func (t agentTx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
 	token.UsedAt = micros(time.Now())
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
@@ -151,8 +159,8 @@ func (t agentTx) setKey(ctx context.Context, row *clusterRow, key ed25519.Public
 }
 
 // Revoke implements catalog.Enrolments.
-func (s *Store) Revoke(ctx context.Context, cluster string) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+func (e *Enrolments) Revoke(ctx context.Context, cluster string) error {
+	return e.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		t.note(catalog.Change{Verb: catalog.VerbRevoke, Kind: string(catalog.KindCluster), Name: cluster, Cluster: cluster})
 		result, err := t.sql.NewRaw("UPDATE clusters SET public_key = NULL, key_generation = key_generation + 1, revision = ? WHERE name = ?",
@@ -169,8 +177,8 @@ func (s *Store) Revoke(ctx context.Context, cluster string) error {
 }
 
 // Release implements catalog.Enrolments.
-func (s *Store) Release(ctx context.Context, cluster string) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+func (e *Enrolments) Release(ctx context.Context, cluster string) error {
+	return e.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		row, err := storedClusters.find(ctx, t.sql, "name", cluster)
 		if errors.Is(err, sql.ErrNoRows) {
 			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindCluster, Name: cluster}}

@@ -21,22 +21,22 @@ import (
 func testEnrolment(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, cluster("one"))
-	if err := s.CreateJoinToken(ctx, "none", []byte("h"), time.Now().Add(time.Hour)); !errors.Is(err, catalog.ErrNotFound) {
+	if err := s.Enrolments().CreateJoinToken(ctx, "none", []byte("h"), time.Now().Add(time.Hour)); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
 	for hash, life := range map[string]time.Duration{"good": time.Hour, "old": -time.Minute, "spare": time.Hour} {
-		if err := s.CreateJoinToken(ctx, "one", []byte(hash), time.Now().Add(life)); err != nil {
+		if err := s.Enrolments().CreateJoinToken(ctx, "one", []byte(hash), time.Now().Add(life)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	key, other := bytes.Repeat([]byte{1}, ed25519.PublicKeySize), bytes.Repeat([]byte{2}, ed25519.PublicKeySize)
 	for _, hash := range []string{"old", "unknown"} {
-		if _, err := s.Enrol(ctx, []byte(hash), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+		if _, err := s.Enrolments().Enrol(ctx, []byte(hash), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
 			t.Errorf("token %s: got %v, want invalid", hash, err)
 		}
 	}
 	for range 2 { // the second is the agent that did not get the first answer
-		c, err := s.Enrol(ctx, []byte("good"), key, "v1")
+		c, err := s.Enrolments().Enrol(ctx, []byte("good"), key, "v1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,10 +44,10 @@ func testEnrolment(t *testing.T, s subject) {
 			t.Errorf("got %+v, want the key in generation 1", c.Agent)
 		}
 	}
-	if _, err := s.Enrol(ctx, []byte("good"), other, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+	if _, err := s.Enrolments().Enrol(ctx, []byte("good"), other, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
 		t.Errorf("got %v, want invalid: the token was used by another key", err)
 	}
-	tokens, err := s.JoinTokens(ctx)
+	tokens, err := s.Enrolments().JoinTokens(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,16 +62,16 @@ func testEnrolment(t *testing.T, s subject) {
 		t.Errorf("got %v, want %v: those that can be used, and the used", listed, want)
 	}
 	before := changes(t, s, 0).Revision
-	if err := s.Revoke(ctx, "one"); err != nil {
+	if err := s.Enrolments().Revoke(ctx, "one"); err != nil {
 		t.Fatal(err)
 	}
 	if got := changes(t, s, before).Clusters[0].Agent; got.Enrolled() || got.KeyGeneration != 2 {
 		t.Errorf("got %+v, want no key in generation 2", got)
 	}
-	if _, err := s.Enrol(ctx, []byte("spare"), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+	if _, err := s.Enrolments().Enrol(ctx, []byte("spare"), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
 		t.Errorf("got %v, want invalid: revocation ends unused tokens", err)
 	}
-	if err := s.Revoke(ctx, "none"); !errors.Is(err, catalog.ErrNotFound) {
+	if err := s.Enrolments().Revoke(ctx, "none"); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
 }
@@ -85,7 +85,7 @@ func testJoinTokensTakeNoLock(t *testing.T, s subject) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := s.Edit(ctx, func(context.Context, catalog.Tx) error {
-		_, err := s.JoinTokens(ctx)
+		_, err := s.Enrolments().JoinTokens(ctx)
 		return err
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func testJoinTokensTakeNoLock(t *testing.T, s subject) {
 func testEnrolRace(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, cluster("one"))
-	if err := s.CreateJoinToken(ctx, "one", []byte("once"), time.Now().Add(time.Hour)); err != nil {
+	if err := s.Enrolments().CreateJoinToken(ctx, "one", []byte("once"), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	var wins sync.Map
@@ -104,7 +104,7 @@ func testEnrolRace(t *testing.T, s subject) {
 	for i := range 10 {
 		agents.Go(func() {
 			key := bytes.Repeat([]byte{byte(i + 1)}, ed25519.PublicKeySize)
-			switch _, err := s.Enrol(ctx, []byte("once"), key, ""); {
+			switch _, err := s.Enrolments().Enrol(ctx, []byte("once"), key, ""); {
 			case err == nil:
 				wins.Store(i, true)
 			case !errors.Is(err, catalog.ErrJoinTokenInvalid):

@@ -209,10 +209,10 @@ func (e *edits) step(ctx context.Context, w *witness) (int, error) {
 		_, err := w.editor.RequestSync(ctx, fmt.Sprint("s", e.rand.IntN(3)), false)
 		return 1, err
 	case 2:
-		_, err := w.CreateToken(ctx, catalog.NewToken{User: fmt.Sprint("u", e.rand.IntN(3)), Label: "l", Hash: admission.Hash(e.secret().Reveal())})
+		_, err := w.Tokens().CreateToken(ctx, catalog.NewToken{User: fmt.Sprint("u", e.rand.IntN(3)), Label: "l", Hash: admission.Hash(e.secret().Reveal())})
 		return 1, err
 	case 3:
-		return 1, w.CreateJoinToken(ctx, fmt.Sprint("c", e.rand.IntN(2)), admission.Hash(e.secret().Reveal()), time.Now().Add(time.Hour))
+		return 1, w.Enrolments().CreateJoinToken(ctx, fmt.Sprint("c", e.rand.IntN(2)), admission.Hash(e.secret().Reveal()), time.Now().Add(time.Hour))
 	}
 	var objects []catalog.Object
 	seen := map[catalog.Key]bool{}
@@ -414,7 +414,9 @@ func testRecordsFailClosed(t *testing.T, s subject) {
 			_, err := create(ctx, w.editor, &catalog.User{Metadata: catalog.Metadata{Name: "u"}})
 			return err
 		},
-		"join token": func() error { return w.CreateJoinToken(ctx, "zero", []byte("h"), time.Now().Add(time.Hour)) },
+		"join token": func() error {
+			return w.Enrolments().CreateJoinToken(ctx, "zero", []byte("h"), time.Now().Add(time.Hour))
+		},
 	} {
 		if name == "join token" {
 			apply(t, s, cluster("zero"))
@@ -426,7 +428,7 @@ func testRecordsFailClosed(t *testing.T, s subject) {
 	if c := changes(t, s, 0); len(c.Clusters) != 1 || len(c.Users) != 0 {
 		t.Errorf("got clusters %v and users %v, want the one that was made without records", c.Clusters, c.Users)
 	}
-	if tokens, err := s.JoinTokens(t.Context()); err != nil || len(tokens) != 0 {
+	if tokens, err := s.Enrolments().JoinTokens(t.Context()); err != nil || len(tokens) != 0 {
 		t.Errorf("got join tokens %v, %v, want none", tokens, err)
 	}
 	if got := w.records(t); len(got) != 0 {

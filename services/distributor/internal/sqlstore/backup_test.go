@@ -96,7 +96,7 @@ func contents(t *testing.T, file []byte) map[string][]string {
 // testBackup restores a database of every kind of row into one of the other kind, or the same.
 func testBackup(t *testing.T, s subject) {
 	outcomes := apply(t, s, sealedObjects(3)...)
-	if err := s.EnsureToken(t.Context(), catalog.User{Metadata: catalog.Metadata{Name: "admin"}}, "bootstrap", []byte("hash of a token, of the admin's"), time.Time{}); err != nil {
+	if err := s.Tokens().EnsureToken(t.Context(), catalog.User{Metadata: catalog.Metadata{Name: "admin"}}, "bootstrap", []byte("hash of a token, of the admin's"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sqlstore.NewRotation(s.Store).SigningKeys(t.Context()); err != nil {

@@ -115,7 +115,7 @@ func testBootstrap(t *testing.T, s subject) {
 		t.Errorf("got %+v, want no further cluster", got)
 	}
 	// After a revocation the token does not bring the cluster back, and after its deletion makes another one.
-	if err := s.Revoke(t.Context(), "edge-0000000100"); err != nil {
+	if err := s.Enrolments().Revoke(t.Context(), "edge-0000000100"); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []catalog.Newcomer{newcomer("hash one", 1), again} {
@@ -180,7 +180,7 @@ func testBootstrapsEnd(t *testing.T, s subject) {
 	ctx := t.Context()
 	editor, tokens := catalog.NewEditor(s), sqlstore.BootstrapsOf(s.Store)
 	apply(t, s, user("ada"), &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}})
-	limited, err := s.CreateToken(ctx, catalog.NewToken{User: "ada", Label: "ci", Hash: []byte("hash of an API token"), ExpiresAt: time.Now().Add(time.Hour)})
+	limited, err := s.Tokens().CreateToken(ctx, catalog.NewToken{User: "ada", Label: "ci", Hash: []byte("hash of an API token"), ExpiresAt: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func testBootstrapsEnd(t *testing.T, s subject) {
 		t.Errorf("got %v for a maker that does not exist, want not found", err)
 	}
 	usable := map[string]bool{}
-	listed, err := s.JoinTokens(ctx)
+	listed, err := s.Enrolments().JoinTokens(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func testBootstrapsEnd(t *testing.T, s subject) {
 	}{
 		{"revoked", "revoked", func() error { return tokens.RevokeBootstrapToken(ctx, revoked.ID) }, revoked},
 		{"its project deleted", "in a project", deleting(catalog.Key{Kind: catalog.KindProject, Name: "shop"}), inShop},
-		{"its API token deleted", "made with another", func() error { return s.DeleteToken(ctx, limited.ID) }, madeWith},
+		{"its API token deleted", "made with another", func() error { return s.Tokens().DeleteToken(ctx, limited.ID) }, madeWith},
 		{"its maker deleted", "of ada", deleting(ada.Key()), byAda},
 	} {
 		if err := end.do(); err != nil {

@@ -153,7 +153,7 @@ func readAll(t *testing.T, s subject) (all map[string]earlierObject, objects []c
 			t.Errorf("%s: none was read", kind)
 		}
 	}
-	token, err := s.UserByToken(t.Context(), []byte("hash of ada's"))
+	token, err := s.Tokens().UserByToken(t.Context(), []byte("hash of ada's"))
 	if err != nil || token.User.Name != "ada" || token.Token.Label != "laptop" {
 		t.Errorf("got the token %+v, %v, want ada's", token, err)
 	}

@@ -22,10 +22,8 @@ var (
 	_ catalog.Snapshots   = (*Store)(nil)
 	_ catalog.Configs     = (*Store)(nil)
 	_ catalog.Definitions = (*Store)(nil)
-	_ catalog.Enrolments  = (*Store)(nil)
 	_ catalog.Reports     = (*Store)(nil)
 	_ catalog.History     = (*Store)(nil)
-	_ catalog.People      = (*Store)(nil)
 )
 
 // Open is OpenWith for a database whose root is one secret.

@@ -42,19 +42,19 @@ func testPeople(t *testing.T, s subject) {
 	ctx := t.Context()
 	admin := *user("admin", "leat:admins")
 	for _, hash := range []string{"first-token", "second-token", "second-token", "first-token", "second-token"} {
-		if err := s.EnsureToken(ctx, admin, "bootstrap", []byte(hash), time.Time{}); err != nil {
+		if err := s.Tokens().EnsureToken(ctx, admin, "bootstrap", []byte(hash), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.UserByToken(ctx, []byte("first-token")); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := s.Tokens().UserByToken(ctx, []byte("first-token")); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found: the token was replaced", err)
 	}
-	got, err := s.UserByToken(ctx, []byte("second-token"))
+	got, err := s.Tokens().UserByToken(ctx, []byte("second-token"))
 	if err != nil || got.User.Name != "admin" || got.User.UID == "" || cmp.Diff(got.User.Spec.Groups, admin.Spec.Groups) != "" || got.Token.Label != "bootstrap" {
 		t.Errorf("got %+v, %v, want the admin", got, err)
 	}
 	before := changes(t, s, 0)
-	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
+	if err := s.Tokens().EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := changes(t, s, 0); after.Revision != before.Revision {
@@ -64,7 +64,7 @@ func testPeople(t *testing.T, s subject) {
 		t.Errorf("got %+v and %+v, want the admin with the second token", before.Users, before.Tokens)
 	}
 	admin.Spec.Groups = []string{"leat:admins", "more"}
-	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
+	if err := s.Tokens().EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := changes(t, s, before.Revision); len(c.Users) != 1 || c.Users[0].Generation != 2 || len(c.Users[0].Spec.Groups) != 2 || c.Users[0].UID != got.User.UID {
@@ -86,14 +86,14 @@ func testUsers(t *testing.T, s subject) {
 	if outcomes := apply(t, s, user("ada", "dev", "a")); outcomes[0].Action != catalog.ActionUnchanged {
 		t.Errorf("got %v, want unchanged: the order of groups means nothing", outcomes[0].Action)
 	}
-	if _, err := s.CreateToken(t.Context(), catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash of ada's")}); err != nil {
+	if _, err := s.Tokens().CreateToken(t.Context(), catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash of ada's")}); err != nil {
 		t.Fatal(err)
 	}
 	since := changes(t, s, 0).Revision
 	if _, err := editor.Delete(t.Context(), catalog.Key{Kind: catalog.KindUser, Name: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.UserByToken(t.Context(), []byte("hash of ada's")); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := s.Tokens().UserByToken(t.Context(), []byte("hash of ada's")); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want the token to have gone with its user", err)
 	}
 	if c := changes(t, s, since); len(c.Deleted) != 1 || c.Deleted[0].Key != (catalog.Key{Kind: catalog.KindUser, Name: "ada"}) {
@@ -139,21 +139,21 @@ func testRoles(t *testing.T, s subject) {
 func testTokens(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, user("ada"), user("bob"))
-	if _, err := s.CreateToken(ctx, catalog.NewToken{User: "nobody", Label: "x", Hash: []byte("hash nobody")}); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := s.Tokens().CreateToken(ctx, catalog.NewToken{User: "nobody", Label: "x", Hash: []byte("hash nobody")}); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
 	ends := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	made, err := s.CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one"), ExpiresAt: ends})
+	made, err := s.Tokens().CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one"), ExpiresAt: ends})
 	if err != nil || made.User != "ada" || made.ID != admission.TokenID([]byte("hash one")) || !made.ExpiresAt.Equal(ends) {
 		t.Fatalf("got %+v, %v, want ada's token", made, err)
 	}
-	if _, err := s.CreateToken(ctx, catalog.NewToken{User: "bob", Label: "ci", Hash: []byte("hash two"), ExpiresAt: time.Now().Add(-time.Second)}); err != nil {
+	if _, err := s.Tokens().CreateToken(ctx, catalog.NewToken{User: "bob", Label: "ci", Hash: []byte("hash two"), ExpiresAt: time.Now().Add(-time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.UserByToken(ctx, []byte("hash one")); err != nil || got.User.Name != "ada" || !got.Token.LastUsedAt.IsZero() {
+	if got, err := s.Tokens().UserByToken(ctx, []byte("hash one")); err != nil || got.User.Name != "ada" || !got.Token.LastUsedAt.IsZero() {
 		t.Errorf("got %+v, %v, want ada with a token that was never used", got, err)
 	}
-	if _, err := s.UserByToken(ctx, []byte("hash two")); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := s.Tokens().UserByToken(ctx, []byte("hash two")); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found: the token has ended", err)
 	}
 	used := time.Now().UTC().Truncate(time.Microsecond)
@@ -166,14 +166,14 @@ func testTokens(t *testing.T, s subject) {
 		{ID: "x", At: used},
 		{At: used},
 	}
-	if err := s.TouchTokens(ctx, uses); err != nil {
+	if err := s.Tokens().TouchTokens(ctx, uses); err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.ListTokens(ctx, "")
+	all, err := s.Tokens().ListTokens(ctx, "")
 	if err != nil || len(all) != 2 || all[0].User != "ada" || !all[0].LastUsedAt.Equal(used) || all[0].LastUsedFrom != "192.0.2.1:1" || all[1].Label != "ci" || !all[1].LastUsedAt.IsZero() {
 		t.Errorf("got %+v, %v, want both, ada's first", all, err)
 	}
-	if own, err := s.ListTokens(ctx, "bob"); err != nil || len(own) != 1 || own[0].User != "bob" {
+	if own, err := s.Tokens().ListTokens(ctx, "bob"); err != nil || len(own) != 1 || own[0].User != "bob" {
 		t.Errorf("got %+v, %v, want bob's", own, err)
 	}
 	since := changes(t, s, 0)
@@ -182,16 +182,16 @@ func testTokens(t *testing.T, s subject) {
 	}
 	// A token can come back and go again, with tombstones of its own.
 	for range 2 {
-		if err := s.DeleteToken(ctx, made.ID); err != nil {
+		if err := s.Tokens().DeleteToken(ctx, made.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.DeleteToken(ctx, made.ID); !errors.Is(err, catalog.ErrNotFound) {
+		if err := s.Tokens().DeleteToken(ctx, made.ID); !errors.Is(err, catalog.ErrNotFound) {
 			t.Errorf("got %v, want not found", err)
 		}
 		if c := changes(t, s, since.Revision); len(c.Deleted) == 0 || c.Deleted[len(c.Deleted)-1].Key != (catalog.Key{Kind: catalog.KindToken, Name: made.ID}) {
 			t.Errorf("got %+v, want the token's tombstone", c.Deleted)
 		}
-		if _, err := s.CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one")}); err != nil {
+		if _, err := s.Tokens().CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one")}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,6 +20,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
+var _ catalog.People = (*Tokens)(nil)
+
+// Tokens keeps the API tokens of people. It is safe for concurrent use.
+type Tokens struct{ store *Store }
+
+// Tokens returns the part of the store about API tokens.
+func (s *Store) Tokens() *Tokens { return &Tokens{s} }
+
 type tokenRow struct {
 	bun.BaseModel `bun:"table:api_tokens,alias:t"`
 	Hash          []byte `bun:"hash,pk"`
@@ -52,8 +60,8 @@ func (r *tokenRow) unused() catalog.Token {
 }
 
 // EnsureToken implements catalog.People. It takes no revision where everything is so already.
-func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte, expires time.Time) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+func (k *Tokens) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte, expires time.Time) error {
+	return k.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		uid, err := (tokenTx{t}).ensureUser(ctx, user)
 		if err != nil {
 			return err
@@ -135,9 +143,9 @@ func withUser(query *bun.SelectQuery) *bun.SelectQuery {
 }
 
 // UserByToken implements catalog.People.
-func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, error) {
+func (k *Tokens) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, error) {
 	token, row := new(tokenRow), new(userRow)
-	err := s.read(ctx, "read token", func(ctx context.Context, tx bun.Tx) error {
+	err := k.store.read(ctx, "read token", func(ctx context.Context, tx bun.Tx) error {
 		if err := withUser(tx.NewSelect().Model(token)).Where("t.hash = ?", hash).Scan(ctx); err != nil {
 			return err
 		}
@@ -156,8 +164,8 @@ func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, e
 }
 
 // TouchTokens implements catalog.People. An id is the beginning of a hash.
-func (s *Store) TouchTokens(ctx context.Context, uses []catalog.TokenUse) error {
-	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
+func (k *Tokens) TouchTokens(ctx context.Context, uses []catalog.TokenUse) error {
+	err := k.store.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
 		for _, use := range uses {
 			from, err := hex.DecodeString(use.ID)
 			if err != nil || len(from) == 0 {
@@ -192,10 +200,10 @@ func after(prefix []byte) []byte {
 }
 
 // CreateToken implements catalog.People.
-func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog.Token, error) {
+func (k *Tokens) CreateToken(ctx context.Context, made catalog.NewToken) (catalog.Token, error) {
 	var token catalog.Token
 	isUsed := false
-	err := s.edit(ctx, func(ctx context.Context, t *tx) (err error) {
+	err := k.store.edit(ctx, func(ctx context.Context, t *tx) (err error) {
 		if made.IsOnce {
 			if isUsed, err = (tokenTx{t}).endUsed(ctx, admission.TokenID(made.Hash)); isUsed || err != nil {
 				return err
@@ -287,8 +295,8 @@ func (t tokenTx) tokens(ctx context.Context) ([]*tokenRow, error) {
 }
 
 // ListTokens implements catalog.People.
-func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, error) {
-	query := withUser(s.db.NewSelect()).Order("u.name", "t.label", "t.hash")
+func (k *Tokens) ListTokens(ctx context.Context, user string) ([]catalog.Token, error) {
+	query := withUser(k.store.db.NewSelect()).Order("u.name", "t.label", "t.hash")
 	if user != "" {
 		query = query.Where("u.name = ?", user)
 	}
@@ -298,8 +306,8 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 }
 
 // DeleteToken implements catalog.People.
-func (s *Store) DeleteToken(ctx context.Context, id string) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+func (k *Tokens) DeleteToken(ctx context.Context, id string) error {
+	return k.store.edit(ctx, func(ctx context.Context, t *tx) error {
 		return tokenTx{t}.dropWithMade(ctx, id)
 	})
 }
