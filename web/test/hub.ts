@@ -18,6 +18,7 @@ import {
   QueryService,
 } from "../src/gen/leat/fleet/v1/query_pb";
 import { RevisionOutcome } from "../src/gen/leat/fleet/v1/resources_pb";
+import { RolloutService } from "../src/gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../src/gen/leat/fleet/v1/session_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { createHub, type Hub } from "../src/hub/hub.ts";
@@ -63,7 +64,7 @@ export function serviceRow(index: number): FleetRow {
     synced: true,
     total: 12,
     healthy: 12,
-    can: ["get"],
+    can: ["sync", "pause", "rollback", "confirm"],
   };
   if (index % 100 === 3) {
     const problem = {
@@ -270,6 +271,9 @@ export interface Answers {
   before: (call: string) => void | Promise<void>;
   queries: FleetQuery[];
   fleet: Partial<ServiceImpl<typeof FleetService>>;
+  rollouts: Partial<ServiceImpl<typeof RolloutService>>;
+  /** What the person may do with the objects of a page. */
+  can: string[];
   sessions: Partial<ServiceImpl<typeof SessionService>>;
 }
 
@@ -287,6 +291,8 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     before: () => {},
     queries: [],
     fleet: {},
+    rollouts: {},
+    can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
     ...change,
   };
@@ -315,6 +321,12 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
         service(QueryService, {
           async queryFleet({ query }) {
             await answers.before("queryFleet");
+            // A page asks for the rights on its own object by its name.
+            const name = /^name="(.*)"$/.exec(query?.filter ?? "")?.[1];
+            if (name) {
+              const ref = query?.cluster ? `${name}@${query.cluster}` : name;
+              return { total: 1, rows: [{ ref, name, can: answers.can }] };
+            }
             return windowOf(query as FleetQuery);
           },
           async *watchQuery({ query }, { signal }) {
@@ -340,6 +352,9 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             yield { document: kind === "Service" ? serviceDocument() : clusterDocument() };
             await never(signal);
           },
+          syncService: () => ({ syncRequest: "1" }),
+          apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
+          reviewAccess: () => ({ reason: "no binding of ada covers berlin" }),
           listRevisions: () => ({
             revisions: [
               {
@@ -360,6 +375,11 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             ],
           }),
           ...answers.fleet,
+        });
+        service(RolloutService, {
+          rollbackService: ({ revision }) => ({ revision }),
+          releaseService: () => ({}),
+          ...answers.rollouts,
         });
         service(SessionService, {
           createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),

@@ -22,6 +22,7 @@ export function ObjectHead({
   link,
   problem,
   facts,
+  actions,
   command,
 }: {
   kind: { to: "/services" | "/clusters"; title: string };
@@ -32,6 +33,7 @@ export function ObjectHead({
   link: LinkState;
   problem?: { reason: string; message: string } | undefined;
   facts?: ReactNode;
+  actions?: ReactNode;
   command: string;
 }) {
   const advice = problem && text.advice[problem.reason];
@@ -53,6 +55,7 @@ export function ObjectHead({
           <Command label={text.sameAs}>{command}</Command>
         </div>
       </div>
+      {actions}
       {link === "reconnecting" && <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />}
       {isOld && <Notice tone="idle" icon="offline" title={text.oldWord} />}
       {problem && (

@@ -5,6 +5,7 @@ import { type Client, Code, ConnectError, createClient, type Interceptor, type T
 import { createContext, use } from "react";
 import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { QueryService } from "../gen/leat/fleet/v1/query_pb";
+import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
 import { browserSurroundings, type Surroundings } from "./live.ts";
 import { createTokens, type Tokens } from "./token.ts";
@@ -13,6 +14,7 @@ import { createTokens, type Tokens } from "./token.ts";
 export interface Hub {
   fleet: Client<typeof FleetService>;
   query: Client<typeof QueryService>;
+  rollouts: Client<typeof RolloutService>;
   sessions: Client<typeof SessionService>;
   tokens: Tokens;
   surroundings: Surroundings;
@@ -48,6 +50,7 @@ export function createHub(makeTransport: MakeTransport, surroundings = browserSu
   return {
     fleet: createClient(FleetService, transport),
     query: createClient(QueryService, transport),
+    rollouts: createClient(RolloutService, transport),
     sessions,
     tokens,
     surroundings: { ...surroundings, onRenewal: tokens.onRenewal },

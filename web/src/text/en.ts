@@ -26,6 +26,12 @@ const kinds: Record<string, [string, string]> = {
 // Reasons are many and grow, so the two are records by text.
 const advice: Record<string, string> = {
   FIELD_INVALID: "Correct the field; nothing was changed.",
+  VERSION_CONFLICT: "Somebody changed it in between. Look at it again, and repeat what you did if it still applies.",
+  FLEET_SOURCE_MANAGED: "Change the document in Git; or suspend the fleet source, and edit until it continues.",
+  SERVICE_DERIVED: "Change the global service, or give it an override for this cluster.",
+  REVISION_UNAVAILABLE: "Choose another revision, or revert the commit in the repository.",
+  ROLLOUT_REFUSED: "Look at what the rollout waits for.",
+  ROLLOUT_BY_AUTHOR: "Ask another person who may approve, who has not edited what the rollout brings.",
   NOT_FOUND: "Check the name. Objects outside of your bindings are not shown.",
   NAME_AMBIGUOUS: "Name it as NAME@CLUSTER.",
   REFERENCE_NOT_FOUND: "Create the object that it names first.",
@@ -139,6 +145,8 @@ export const text = {
   paletteHelp: "↑ ↓ to choose, Enter to open, Esc to close",
   searching: "Searching …",
   nothingFound: "Nothing found",
+
+  cancel: "Cancel",
 
   // Shell.
   skip: "Skip to the content",
@@ -262,6 +270,9 @@ export const text = {
     outcome: "Outcome",
     planned: "Planned",
     took: "Took",
+    now: "Now",
+    after: "After",
+    action: "Action",
   },
 
   // A service, a cluster.
@@ -282,6 +293,8 @@ export const text = {
     synced: "Synced",
     syncedYes: "Everything desired is applied",
     syncedNo: "Some of what is desired is not applied yet",
+    sync: "Sync request",
+    syncWaits: "Its agent has not carried it out yet",
     paused: "Paused",
     pausedYes: "Its owner has paused it",
     pausedNo: "It follows its sources",
@@ -308,6 +321,37 @@ export const text = {
     removalsFree: "Not held",
     services: "Services",
   },
+  // What a person does.
+  why: "Reason (optional)",
+  whyHelp: "The hub keeps it with the record of this change, such as a ticket.",
+  rightsLoading: "The hub has not said yet whether you may do this.",
+  mayNot: (verb: string, resource: string) => `No binding lets you ${verb} ${resource} here.`,
+  hubSays: (reason: string) => `The hub says: ${reason}`,
+  notDone: "The hub has not answered, so it is not known whether this was done",
+  notDoneAdvice: "Look at the page once it is live again, before you repeat it.",
+  sync: "Sync now",
+  syncAsked: "Sync requested. Its agent carries it out.",
+  syncWithOld: (reason: string, message: string) =>
+    `Sync requested with the last known content, because its repositories could not be fetched: ${reason} ${message}`,
+  pause: "Pause",
+  pauseTitle: (name: string) => `Pause ${name}`,
+  pauseBody: "Its objects stay as they are. Commits and edits wait until somebody resumes it.",
+  pausedNow: "Paused.",
+  resume: "Resume",
+  resumedNow: "Resumed. What has changed in the meantime is applied now.",
+  unchanged: "Nothing has changed.",
+  rollback: "Roll back",
+  rollbackTo: (revision: bigint) => `Roll back to revision ${revision}`,
+  rollbackTitle: (revision: bigint) => `Roll back to revision ${revision}`,
+  rollbackBody: (cluster: string) =>
+    `${cluster} gets this content in place of the present one. Commits and rollouts pass the service by until you ` +
+    "release it. Its spec and its configuration stay as they are.",
+  rolledBack: (revision: bigint) => `Pinned to revision ${revision}.`,
+  present: "Present",
+  release: "Release the pin",
+  releaseTitle: (revision: bigint) => `Release the pin to revision ${revision}`,
+  releaseBody: "The service follows its sources again, or the rollouts of its policy, and gets what it has missed.",
+  released: "Released. It follows its sources again.",
   oldWord: "The cluster is not connected. This is its last word, and may be out of date.",
   health: {
     0: "Not observed",

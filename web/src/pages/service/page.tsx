@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Step, StepDialog } from "../../fleet/action.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
@@ -12,16 +14,18 @@ import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
 import type { GitRef } from "../../gen/leat/type/v1/source_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
 import { useHub } from "../../hub/hub.ts";
-import { useLive } from "../../hub/live.ts";
+import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Tabs } from "../../parts/overlay.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
 const route = getRouteApi("/services/$");
 
@@ -29,14 +33,11 @@ const route = getRouteApi("/services/$");
 export function ServicePage() {
   const hub = useHub();
   const { _splat: ref = "" } = route.useParams();
-  const { tab } = route.useSearch();
-  const navigate = useNavigate();
   const { value, failure, link, store } = useLive(
     `service ${ref}`,
     () => objectSource(hub.fleet, "Service", ref),
     hub.surroundings,
   );
-  const { name } = splitService(ref);
   useTitle(ref);
   const command = `leat get service ${shellQuote(ref)}`;
   if (failure && (!value || link === "stopped"))
@@ -48,7 +49,16 @@ export function ServicePage() {
       <ErrorState failure={{ kind: "missing", reason: "", message: "", metadata: {} }} command="leat get services" />
     );
   }
+  return <Shown name={ref} service={service} link={link} />;
+}
+
+function Shown({ name: ref, service, link }: { name: string; service: Service; link: LinkState }) {
+  const { tab } = route.useSearch();
+  const navigate = useNavigate();
+  const refused = useServiceRights(ref, service);
   const { status, spec } = service;
+  const { name } = splitService(ref);
+  const command = `leat get service ${shellQuote(ref)}`;
   const report = status?.report;
   const phase = ServicePhase[status?.phase ?? 0] ?? "UNKNOWN";
   const problem = status?.problem;
@@ -71,6 +81,7 @@ export function ServicePage() {
             <Badge mono>{spec?.namespace || "default"}</Badge>
           </>
         }
+        actions={<ServiceActions name={ref} service={service} refused={refused} />}
         command={command}
       />
       <Tabs
@@ -91,7 +102,12 @@ export function ServicePage() {
             label: text.revisions,
             // The digest of what is applied is what a new revision changes.
             content: (
-              <Revisions name={ref} version={report?.observedSpecDigest + (report?.observedCommits ?? []).join()} />
+              <Revisions
+                name={ref}
+                service={service}
+                refused={refused("rollback")}
+                version={report?.observedSpecDigest + (report?.observedCommits ?? []).join()}
+              />
             ),
           },
         ]}
@@ -166,6 +182,8 @@ function Overview({ service }: { service: Service }) {
               text.condition.drift,
               drift.length > 0 ? text.condition.driftSome(drift.length) : text.condition.driftNone,
             ],
+            status?.syncRequest !== "" &&
+              status?.syncRequest !== report?.observedSyncRequest && [text.condition.sync, text.condition.syncWaits],
             [text.condition.paused, spec?.paused ? text.condition.pausedYes : text.condition.pausedNo],
             spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
             hold && [
@@ -229,8 +247,19 @@ const outcomes: Record<RevisionOutcome, Tone> = {
   [RevisionOutcome.SUPERSEDED]: "idle",
 };
 
-function Revisions({ name, version }: { name: string; version: string }) {
+function Revisions({
+  name,
+  service,
+  refused,
+  version,
+}: {
+  name: string;
+  service: Service;
+  refused: string | undefined;
+  version: string;
+}) {
   const hub = useHub();
+  const [step, setStep] = useState<Step>();
   const { value, failure, store } = useLive<Revision[]>(
     `revisions ${name} ${version}`,
     () => ({
@@ -257,8 +286,9 @@ function Revisions({ name, version }: { name: string; version: string }) {
           text.column.message,
           text.column.planned,
           text.column.took,
+          text.column.action,
         ]}
-        rows={value.map((revision) => {
+        rows={value.map((revision, index) => {
           const from = ms(revision.plannedAt);
           const to = ms(revision.healthyAt);
           return {
@@ -280,10 +310,23 @@ function Revisions({ name, version }: { name: string; version: string }) {
               ),
               <Age key="planned" at={from} />,
               from !== undefined && to !== undefined && to >= from ? text.seconds((to - from) / 1000) : "",
+              index === 0 ? (
+                text.present
+              ) : (
+                <Button
+                  key="rollback"
+                  refused={refused}
+                  aria-label={text.rollbackTo(revision.number)}
+                  onClick={() => setStep(rollbackStep(hub, name, service, revision))}
+                >
+                  {text.rollback}
+                </Button>
+              ),
             ],
           };
         })}
       />
+      <StepDialog step={step} onClose={() => setStep(undefined)} />
     </Card>
   );
 }

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { CallOptions } from "@connectrpc/connect";
+import { type ReactNode, useState } from "react";
+import { type Failure, failureOf } from "../hub/failure.ts";
+import { Button } from "../parts/button.tsx";
+import { Command } from "../parts/command.tsx";
+import { TextField } from "../parts/field.tsx";
+import { Dialog } from "../parts/overlay.tsx";
+import { Notice } from "../parts/states.tsx";
+import { say } from "../parts/status.tsx";
+import { text } from "../text/en.ts";
+import styles from "./action.module.css";
+import { shellQuote } from "./refs.ts";
+
+/** Returns the options of a call that states why the person makes it. The hub keeps that with its record. */
+export const stating = (reason: string): CallOptions =>
+  reason.trim() === "" ? {} : { headers: { "Leat-Reason": encodeURIComponent(reason.trim()) } };
+
+export interface Action {
+  /** The id of the action that runs. */
+  running: string | undefined;
+  failure: Failure | undefined;
+  /** Runs an action, and says the sentence that it returns. Reports whether it succeeded. */
+  run: (id: string, call: () => Promise<string>) => Promise<boolean>;
+  forget: () => void;
+}
+
+/** Returns a way to run the actions of a page: one at a time, with its result said and its failure kept to be read. */
+export function useAction(): Action {
+  const [running, setRunning] = useState<string>();
+  const [failure, setFailure] = useState<Failure>();
+  return {
+    running,
+    failure,
+    async run(id, call) {
+      setRunning(id);
+      setFailure(undefined);
+      try {
+        say(await call());
+        return true;
+      } catch (thrown) {
+        setFailure(failureOf(thrown));
+        return false;
+      } finally {
+        setRunning(undefined);
+      }
+    },
+    forget: () => setFailure(undefined),
+  };
+}
+
+/** ActionFailure is what the hub said to an action: its words, its advice, and its reason. */
+export function ActionFailure({ failure }: { failure: Failure | undefined }) {
+  const advice = failure && (text.advice[failure.reason] ?? text.failureAdvice[failure.kind]);
+  return (
+    <div role="alert">
+      {failure && (
+        <Notice
+          tone="bad"
+          icon="cross"
+          title={failure.kind === "unreachable" ? text.notDone : failure.message || text.failureTitle[failure.kind]}
+        >
+          {failure.kind === "unreachable" ? <p>{text.notDoneAdvice}</p> : advice && <p>{advice}</p>}
+          {failure.reason !== "" && (
+            <p>
+              <code>{failure.reason}</code>
+            </p>
+          )}
+        </Notice>
+      )}
+    </div>
+  );
+}
+
+/** Actions are the buttons of a page, with the failure of the last one below them. */
+export function Actions({ label, failure, children }: { label: string; failure?: Failure; children: ReactNode }) {
+  return (
+    <div className={styles.actions}>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
+      <div className={styles.buttons} role="group" aria-label={label}>
+        {children}
+      </div>
+      <ActionFailure failure={failure} />
+    </div>
+  );
+}
+
+/** Step is an action that a person agrees to in a dialog. */
+export interface Step {
+  id: string;
+  title: string;
+  /** What the button says that does it. */
+  verb: string;
+  isDangerous?: boolean;
+  /** What it will do. */
+  body: ReactNode;
+  /** The command line that does the same, without its reason. */
+  command: string;
+  act: (options: CallOptions) => Promise<string>;
+}
+
+/** Returns how many bytes a text is in a header, where the hub bounds it. */
+const bytes = (value: string) => new TextEncoder().encode(value).length;
+
+/** StepDialog shows what an action will do, asks why, and does it. It stays open while the hub refuses. */
+export function StepDialog({ step, onClose }: { step: Step | undefined; onClose: () => void }) {
+  // The dialog of the step before leaves the page with its content.
+  return step ? <OpenStep key={step.id} step={step} onClose={onClose} /> : null;
+}
+
+const longestReason = 500;
+
+function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
+  const [reason, setReason] = useState("");
+  const { run, running, failure } = useAction();
+  const stated = reason.trim();
+  const confirm = async () => {
+    if (await run(step.id, () => step.act(stating(reason)))) onClose();
+  };
+  return (
+    <Dialog
+      title={step.title}
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>{text.cancel}</Button>
+          <Button
+            kind={step.isDangerous ? "danger" : "primary"}
+            busy={running !== undefined}
+            onClick={() => void confirm()}
+          >
+            {step.verb}
+          </Button>
+        </>
+      }
+    >
+      <div className={styles.step}>
+        {step.body}
+        <TextField
+          label={text.why}
+          help={text.whyHelp}
+          value={reason}
+          most={longestReason}
+          onChange={(next) => {
+            if (bytes(next) <= longestReason) setReason(next);
+          }}
+        />
+        <Command label={text.sameAs}>
+          {stated === "" ? step.command : `${step.command} --reason ${shellQuote(stated)}`}
+        </Command>
+        <ActionFailure failure={failure} />
+      </div>
+    </Dialog>
+  );
+}

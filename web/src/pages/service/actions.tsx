@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { CallOptions } from "@connectrpc/connect";
+import { useState } from "react";
+import { Actions, type Step, StepDialog, useAction } from "../../fleet/action.tsx";
+import { reasonName } from "../../fleet/columns.tsx";
+import { shellQuote, shortCommit } from "../../fleet/refs.ts";
+import { type Refused, useRights } from "../../fleet/rights.ts";
+import { Table } from "../../fleet/table.tsx";
+import { ApplyMode } from "../../gen/leat/fleet/v1/document_pb";
+import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { type Hub, useHub } from "../../hub/hub.ts";
+import { Button } from "../../parts/button.tsx";
+import { text } from "../../text/en.ts";
+
+const verbs = ["sync", "pause", "rollback"] as const;
+
+/** Returns what the person may not do with a service. */
+export const useServiceRights = (ref: string, { metadata, spec }: Service): Refused =>
+  useRights(
+    {
+      kind: "Service",
+      resource: "services",
+      ref,
+      name: metadata?.name ?? "",
+      project: metadata?.project ?? "",
+      cluster: spec?.cluster ?? "",
+      namespace: spec?.namespace || "default",
+    },
+    verbs,
+  );
+
+async function sync(hub: Hub, name: string): Promise<string> {
+  const { problem } = await hub.fleet.syncService({ name });
+  return problem ? text.syncWithOld(reasonName(problem.reason), problem.message) : text.syncAsked;
+}
+
+/**
+ * Pauses or resumes a service. The hub has no call for it but Apply, so the service is read again: an edit of others
+ * since the page showed it is kept, and one in between is refused by the version.
+ */
+async function setPaused(hub: Hub, name: string, isPaused: boolean, options: CallOptions): Promise<string> {
+  const { document } = await hub.fleet.get({ kind: "Service", name });
+  if (document?.object.case !== "service" || !document.object.value.spec) return text.unchanged;
+  document.object.value.spec.paused = isPaused;
+  await hub.fleet.apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
+  return isPaused ? text.pausedNow : text.resumedNow;
+}
+
+/** ServiceActions are what a person can do with a service. What they may not do is there, and says why. */
+export function ServiceActions({ name, service, refused }: { name: string; service: Service; refused: Refused }) {
+  const hub = useHub();
+  const { run, running, failure } = useAction();
+  const [step, setStep] = useState<Step>();
+  const quoted = shellQuote(name);
+  const pin = service.status?.hold?.pinnedRevision ?? 0n;
+  const isPaused = service.spec?.paused === true;
+  return (
+    <Actions label={text.actions} {...(failure && { failure })}>
+      <Button
+        kind="primary"
+        busy={running === "sync"}
+        refused={refused("sync")}
+        onClick={() => void run("sync", () => sync(hub, name))}
+      >
+        {text.sync}
+      </Button>
+      {isPaused ? (
+        <Button
+          busy={running === "resume"}
+          refused={refused("pause")}
+          onClick={() => void run("resume", () => setPaused(hub, name, false, {}))}
+        >
+          {text.resume}
+        </Button>
+      ) : (
+        <Button
+          icon="pause"
+          refused={refused("pause")}
+          onClick={() =>
+            setStep({
+              id: "pause",
+              title: text.pauseTitle(name),
+              verb: text.pause,
+              body: <p>{text.pauseBody}</p>,
+              command: `leat pause service/${quoted}`,
+              act: (options) => setPaused(hub, name, true, options),
+            })
+          }
+        >
+          {text.pause}
+        </Button>
+      )}
+      {pin > 0n && (
+        <Button
+          refused={refused("rollback")}
+          onClick={() =>
+            setStep({
+              id: "release",
+              title: text.releaseTitle(pin),
+              verb: text.release,
+              body: <p>{text.releaseBody}</p>,
+              command: `leat rollback service/${quoted} --release`,
+              act: async (options) => {
+                await hub.rollouts.releaseService({ name }, options);
+                return text.released;
+              },
+            })
+          }
+        >
+          {text.release}
+        </Button>
+      )}
+      <StepDialog step={step} onClose={() => setStep(undefined)} />
+    </Actions>
+  );
+}
+
+/** Returns the step back to a revision, with what it changes of each source. */
+export function rollbackStep(hub: Hub, name: string, service: Service, revision: Revision): Step {
+  const sources = service.spec?.sources ?? [];
+  const version = (commits: readonly string[], versions: readonly string[], index: number) =>
+    versions[index] || shortCommit(commits[index] ?? "");
+  const now = service.status?.sources.map(({ snapshot }) => snapshot?.version || shortCommit(snapshot?.commit ?? ""));
+  return {
+    id: `rollback-${revision.number}`,
+    title: text.rollbackTitle(revision.number),
+    verb: text.rollback,
+    isDangerous: true,
+    body: (
+      <>
+        <p>{text.rollbackBody(service.spec?.cluster ?? "")}</p>
+        <Table
+          columns={[text.column.repository, text.column.now, text.column.after]}
+          rows={revision.commits.map((_, index) => ({
+            key: String(index),
+            cells: [
+              sources[index]?.repository ?? "",
+              <code key="now">{now?.[index]}</code>,
+              <code key="then">{version(revision.commits, revision.versions, index)}</code>,
+            ],
+          }))}
+        />
+      </>
+    ),
+    command: `leat rollback service/${shellQuote(name)} --to ${revision.number}`,
+    act: async (options) => {
+      const answer = await hub.rollouts.rollbackService({ name, revision: revision.number }, options);
+      return text.rolledBack(answer.revision);
+    },
+  };
+}
