@@ -26,7 +26,9 @@ esac
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/leat/kube
 home=$cache/node-$node-npm-$npm
 if [ ! -e "$home/bin/npm" ]; then
-	registry=${npm_config_registry:-https://registry.npmjs.org}
+	# An npm that is too old for the UI still knows the registry of this machine.
+	registry=${npm_config_registry:-$(npm config get registry 2>/dev/null || true)}
+	case $registry in http*) ;; *) registry=https://registry.npmjs.org ;; esac
 	echo "==> fetching node $node and npm $npm (80 MB, once)" >&2
 	mkdir -p "$cache"
 	work=$(mktemp -d "$cache/fetching-XXXXXX")
