@@ -55,9 +55,12 @@ func (s *Service) CreateSignInCode(ctx context.Context, _ *fleetv1.CreateSignInC
 
 // SignIn implements SessionService.
 func (s *Service) SignIn(ctx context.Context, req *fleetv1.SignInRequest) (*fleetv1.SignInResponse, error) {
+	info, err := ownPage(ctx) // before the proof costs a read of the database
+	if err != nil {
+		return nil, err
+	}
 	var of session.BrowserCode
 	var token secret.Text
-	var err error
 	switch proof := req.GetProof().(type) {
 	case *fleetv1.SignInRequest_Code:
 		of, token, err = s.d.Codes.OpenForBrowser(proof.Code)
@@ -69,10 +72,6 @@ func (s *Service) SignIn(ctx context.Context, req *fleetv1.SignInRequest) (*flee
 	}
 	if err != nil {
 		return nil, mapped(err)
-	}
-	info, err := ownPage(ctx)
-	if err != nil {
-		return nil, err
 	}
 	kept, person, err := s.signIn(ctx, of, token)
 	if err != nil {
