@@ -6,7 +6,7 @@ import { defineConfig, type Plugin } from "vite";
 import { emptyOutDir, outDir } from "./build/out.js";
 
 // The hub that `npm run dev` shows. Host is kept, so that checks of the origin hold.
-const hub = process.env.LEAT_DEV_HUB ?? "http://leat.localhost:8080";
+const hub = process.env.LEAT_DEV_HUB ?? "http://leat.localhost:8700";
 
 // keepReadme empties the output folder. Vite's own emptyOutDir would remove the README in it, too.
 // A build into another folder, as a test makes one, leaves the embedded one alone.
