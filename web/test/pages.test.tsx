@@ -88,6 +88,17 @@ describe("problems", () => {
 });
 
 describe("lists", () => {
+  test("what the hub can no longer confirm is not painted as new", async () => {
+    open("/services", {
+      before: (call) => {
+        if (call === "watchQuery") throw new ConnectError("", Code.Unavailable);
+      },
+    });
+    await expect.element(page.getByText("The connection to the hub is lost", { exact: false })).toBeVisible();
+    await expect.element(page.getByText("Was failed").first()).toBeVisible();
+    await expectAccessible();
+  });
+
   test("ten thousand services are a window and a count", async () => {
     const { answers } = open("/services");
     await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();

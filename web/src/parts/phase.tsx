@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { createContext, use } from "react";
 import { text } from "../text/en.ts";
 import { classes } from "./classes.ts";
 import { Icon, type IconName } from "./icon.tsx";
@@ -33,16 +34,20 @@ export const phaseNames = Object.keys(phases);
 
 export const toneOf = (phase: string): Tone => (phases[phase] ?? unknown).tone;
 
+/** Stale is true around what the hub cannot confirm now, because it does not answer. */
+export const Stale = createContext(false);
+
 /**
  * Phase shows an icon and a word, never a colour alone. An old one is grey, because its cluster cannot confirm it: the
  * word says so.
  */
 export function Phase({ phase, isOld = false }: { phase: string; isOld?: boolean }) {
+  const isStale = use(Stale) || isOld;
   const { tone, icon } = phases[phase] ?? unknown;
   const word = text.phase[phase as keyof typeof text.phase] ?? text.phase.UNKNOWN;
   return (
-    <State tone={isOld ? "idle" : tone} icon={icon}>
-      {isOld ? text.wasPhase(word) : word}
+    <State tone={isStale ? "idle" : tone} icon={icon}>
+      {isStale ? text.wasPhase(word) : word}
     </State>
   );
 }

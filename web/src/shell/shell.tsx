@@ -8,6 +8,7 @@ import { type Link as LinkState, useConnection } from "../hub/live.ts";
 import { classes } from "../parts/classes.ts";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { Menu } from "../parts/overlay.tsx";
+import { Stale } from "../parts/phase.tsx";
 import { Skeleton } from "../parts/states.tsx";
 import { StatusMessages } from "../parts/status.tsx";
 import { text } from "../text/en.ts";
@@ -87,6 +88,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
   const theme = useTheme();
   const content = useRef<HTMLElement>(null);
   const [isFinding, setFinding] = useState(false);
+  const isLost = useConnection()?.link === "reconnecting";
   const path = useRouterState({ select: (state) => state.location.pathname });
   const first = useRef(true);
 
@@ -177,7 +179,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
         </ul>
       </nav>
       <main id="content" ref={content} className={styles.content} tabIndex={-1}>
-        {children}
+        <Stale value={isLost}>{children}</Stale>
       </main>
       <StatusMessages />
       {isFinding && (
