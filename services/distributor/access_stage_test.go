@@ -382,6 +382,7 @@ func newRequest(t *testing.T, method, target, token string, body []byte) *http.R
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Sec-Fetch-Site", "same-origin") // as a page of the hub's own: nobody gains a right by it
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
