@@ -263,6 +263,8 @@ export const clusterDocument = (isConnected = true): Document =>
     },
   });
 
+const documents: Record<string, () => Document> = { Service: serviceDocument, Cluster: clusterDocument };
+
 /** Sizes are how many objects of each kind there are. */
 export interface Answers {
   sizes: Record<string, number>;
@@ -270,6 +272,10 @@ export interface Answers {
   /** Is asked before each call, and throws what the call fails with. */
   before: (call: string) => void | Promise<void>;
   queries: FleetQuery[];
+  /** How many streams are open. */
+  streams: number;
+  /** Makes the stream of each list send its window again. */
+  changeLists: () => void;
   fleet: Partial<ServiceImpl<typeof FleetService>>;
   rollouts: Partial<ServiceImpl<typeof RolloutService>>;
   /** What the person may do with the objects of a page. */
@@ -290,12 +296,32 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     status: fullStatus,
     before: () => {},
     queries: [],
+    streams: 0,
+    changeLists: () => {},
     fleet: {},
     rollouts: {},
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
     ...change,
   };
+  let changed = Promise.withResolvers<void>();
+  answers.changeLists = () => {
+    changed.resolve();
+    changed = Promise.withResolvers();
+  };
+  /** Is a stream that is open until the page ends it. */
+  async function* stream<T>(signal: AbortSignal, message: () => T, isList = false) {
+    answers.streams += 1;
+    try {
+      while (!signal.aborted) {
+        const next = isList ? changed.promise : never(signal);
+        yield message();
+        await Promise.race([never(signal), next]);
+      }
+    } finally {
+      answers.streams -= 1;
+    }
+  }
   const windowOf = (query: FleetQuery) => {
     answers.queries.push(query);
     const row = rowsOf[query.kind] ?? serviceRow;
@@ -331,9 +357,14 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           },
           async *watchQuery({ query }, { signal }) {
             await answers.before("watchQuery");
-            const { rows, total, groups } = windowOf(query as FleetQuery);
-            yield { rows, window: rows.map((row) => row.ref), hasWindow: true, total, groups, hasCounts: true };
-            await never(signal);
+            yield* stream(
+              signal,
+              () => {
+                const { rows, total, groups } = windowOf(query as FleetQuery);
+                return { rows, window: rows.map((row) => row.ref), hasWindow: true, total, groups, hasCounts: true };
+              },
+              true,
+            );
           },
           async getFleetStatus() {
             await answers.before("getFleetStatus");
@@ -345,12 +376,11 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           getServerInfo: () => ({ version: "v0.9.2", subject: "user:ada", groups: ["leat:admins"] }),
           async get({ kind }) {
             await answers.before("get");
-            return { document: kind === "Service" ? serviceDocument() : clusterDocument() };
+            return { document: documents[kind]?.() };
           },
           async *watch({ kind }, { signal }) {
             await answers.before("watch");
-            yield { document: kind === "Service" ? serviceDocument() : clusterDocument() };
-            await never(signal);
+            yield* stream(signal, () => ({ document: documents[kind]?.() }));
           },
           syncService: () => ({ syncRequest: "1" }),
           apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useId, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
-import { countsOf, listSource, type Query, type Range, windowFor } from "../hub/list.ts";
+import { countsOf, listSource, type Query, type Range, type Window, windowFor } from "../hub/list.ts";
 import { useLive } from "../hub/live.ts";
 import { Button } from "../parts/button.tsx";
 import { classes } from "../parts/classes.ts";
@@ -24,8 +24,8 @@ import { shellQuote } from "./refs.ts";
 const firstRange: Range = { offset: 0, size: 100 };
 
 /** Returns the terms of a search as one filter of the hub's language. */
-export const filterOf = ({ filter, phase }: ListSearch): string =>
-  [filter, phase && `phase=${phase}`].filter(Boolean).join(" ");
+export const filterOf = ({ filter, phase }: ListSearch, scope = ""): string =>
+  [scope, filter, phase && `phase=${phase}`].filter(Boolean).join(" ");
 
 export interface FleetListProps {
   kind: "Service" | "Cluster" | "Repository";
@@ -36,6 +36,12 @@ export interface FleetListProps {
   columns: readonly Column<FleetRow>[];
   /** Only the services of this cluster. */
   cluster?: string;
+  /** Only what this filter selects, whatever the person asks for. */
+  scope?: string;
+  /** The fields that the hub counts by. They begin with the phase. */
+  groupBy?: string[];
+  /** What stands between the filter and the rows, such as counts of all that the filter selects. */
+  summary?: (window: Window) => ReactNode;
   empty: ReactNode;
   isOld?: (row: FleetRow) => boolean;
 }
@@ -44,27 +50,24 @@ export interface FleetListProps {
  * FleetList is a list of the fleet: a filter, phases with their counts, and the rows in sight. The hub filters, sorts and
  * counts; the address holds the filter, so a pasted link shows the same.
  */
-export function FleetList({ kind, noun, search, onSearch, columns, cluster, empty, isOld }: FleetListProps) {
+export function FleetList(props: FleetListProps) {
+  const { kind, noun, search, onSearch, columns, cluster, scope = "", groupBy, summary, empty, isOld } = props;
   const hub = useHub();
   const navigate = useNavigate();
   const [isHelpOpen, setHelpOpen] = useState(false);
   const order = search.order ?? "name";
-  const filter = filterOf(search);
-  const scope = useMemo(() => ({ kind, ...(cluster && { cluster }) }), [kind, cluster]);
+  const filter = filterOf(search, scope);
+  const of = useMemo(() => ({ kind, ...(cluster && { cluster }) }), [kind, cluster]);
 
-  const query: Query = { ...scope, filter, order };
+  const query: Query = { ...of, filter, order, ...(groupBy && { groupBy }) };
   const key = JSON.stringify(query);
   const list = useLive(key, () => listSource(hub.query, query, firstRange), hub.surroundings);
   const [asked, setAsked] = useState({ key, range: firstRange });
   const range = asked.key === key ? asked.range : firstRange;
 
-  // The counts are of everything that the text selects, or a chosen phase would hide the others.
-  const countQuery: Query = { ...scope, filter: search.filter ?? "", groupBy: ["phase"] };
-  const counts = useLive(
-    JSON.stringify(countQuery),
-    () => listSource(hub.query, countQuery, { offset: 0, size: 1 }),
-    hub.surroundings,
-  );
+  const countQuery: Query = { ...of, filter: filterOf(withoutPhase(search), scope), groupBy: ["phase"] };
+  const counted = useCounts(countQuery, list.value, search.phase !== undefined);
+  const counts = search.phase === undefined ? list.value : counted;
 
   const { store } = list;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key is the query
@@ -85,7 +88,7 @@ export function FleetList({ kind, noun, search, onSearch, columns, cluster, empt
     if (kind === "Cluster") void navigate({ to: "/clusters/$", params: { _splat: found.ref } });
   };
 
-  const phases = byUrgency(countsOf(counts.value?.groups ?? [], "phase"));
+  const phases = byUrgency(countsOf(counts?.groups ?? [], "phase"));
   const chosen = search.phase?.split(",") ?? [];
   const choose = (phase: string) => {
     const next = chosen.includes(phase) ? chosen.filter((each) => each !== phase) : [...chosen, phase];
@@ -98,7 +101,7 @@ export function FleetList({ kind, noun, search, onSearch, columns, cluster, empt
   };
 
   const isBadFilter = list.failure?.kind === "invalid";
-  const isFiltered = filter !== "";
+  const isFiltered = filter !== scope;
   const command = [
     `leat get ${noun}`,
     cluster && `--cluster ${shellQuote(cluster)}`,
@@ -134,7 +137,7 @@ export function FleetList({ kind, noun, search, onSearch, columns, cluster, empt
             onClick={() => onSearch(withoutPhase(search))}
           >
             {text.all}
-            <data value={counts.value?.total ?? 0}>{counts.value ? text.number(counts.value.total) : "…"}</data>
+            <data value={counts?.total ?? 0}>{counts ? text.number(counts.total) : "…"}</data>
           </button>
           {phases.map(({ phase, count }) => (
             <button
@@ -155,6 +158,7 @@ export function FleetList({ kind, noun, search, onSearch, columns, cluster, empt
           <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />
         </div>
       )}
+      {summary && window && summary(window)}
       <div className={styles.rows}>
         {list.failure && !isBadFilter && (!window || list.link === "stopped") ? (
           <ErrorState failure={list.failure} onRetry={store.retry} command={command} />
@@ -193,6 +197,28 @@ export function FleetList({ kind, noun, search, onSearch, columns, cluster, empt
       <FilterHelp isOpen={isHelpOpen} onClose={() => setHelpOpen(false)} />
     </div>
   );
+}
+
+/**
+ * Returns the counts of everything that the text selects, or a chosen phase would hide the others. While no phase is
+ * chosen the list has them already. Otherwise a call counts, and again after the list has changed: a page has few
+ * streams. One call runs at a time, because a busy fleet changes more often than a slow hub answers.
+ */
+function useCounts(query: Query, listed: Window | undefined, isNeeded: boolean): Window | undefined {
+  const hub = useHub();
+  const source = () => {
+    const { load } = listSource(hub.query, query, { offset: 0, size: 1 });
+    return { load: async (signal: AbortSignal) => (isNeeded ? load(signal) : undefined) };
+  };
+  const { value, store } = useLive<Window | undefined>(JSON.stringify([query, isNeeded]), source, hub.surroundings);
+  const latest = useRef<{ value: Window; listed: Window }>(undefined);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the store has the query as its key
+  useEffect(() => {
+    if (!value || !listed || latest.current?.value === value || latest.current?.listed === listed) return;
+    latest.current = { value, listed };
+    store.replace(source());
+  }, [value, listed, store]);
+  return value;
 }
 
 function withoutPhase({ phase: _, ...rest }: ListSearch): ListSearch {

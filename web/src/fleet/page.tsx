@@ -5,11 +5,12 @@ import type { ReactNode } from "react";
 import styles from "./page.module.css";
 
 /** ListPage fills the screen: its head stays, and its rows scroll. */
-export function ListPage({ title, children }: { title: string; children: ReactNode }) {
+export function ListPage({ title, lead, children }: { title: string; lead?: ReactNode; children: ReactNode }) {
   return (
     <div className={styles.listPage}>
       <div className={styles.listHead}>
         <h1>{title}</h1>
+        {lead}
       </div>
       {children}
     </div>
@@ -29,6 +30,16 @@ export function Card({ title, note, children }: { title: string; note?: ReactNod
         <h2>{title}</h2>
         {note}
       </div>
+      {children}
+    </section>
+  );
+}
+
+/** ListSection is a list of the fleet in a page: from edge to edge, and as high as a screen at most. */
+export function ListSection({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section className={styles.listSection}>
+      <h2>{title}</h2>
       {children}
     </section>
   );

@@ -5,7 +5,7 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { isOldRow, ms, servicesOfClusterColumns } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
-import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -16,7 +16,6 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
-import styles from "./page.module.css";
 
 const route = getRouteApi("/clusters/$");
 
@@ -88,8 +87,7 @@ export function ClusterPage() {
           />
         </Card>
       )}
-      <section className={styles.services}>
-        <h2>{text.services}</h2>
+      <ListSection title={text.services}>
         <FleetList
           kind="Service"
           noun="services"
@@ -104,7 +102,7 @@ export function ClusterPage() {
             </Empty>
           }
         />
-      </section>
+      </ListSection>
     </Page>
   );
 }
