@@ -20,6 +20,7 @@ import {
 import { RevisionOutcome } from "../src/gen/leat/fleet/v1/resources_pb";
 import { RolloutService } from "../src/gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../src/gen/leat/fleet/v1/session_pb";
+import { RepositoryPhase } from "../src/gen/leat/gitcache/v1/repository_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { createHub, type Hub } from "../src/hub/hub.ts";
 
@@ -263,7 +264,41 @@ export const clusterDocument = (isConnected = true): Document =>
     },
   });
 
-const documents: Record<string, () => Document> = { Service: serviceDocument, Cluster: clusterDocument };
+export const repositoryDocument = (isStale = false): Document =>
+  create(DocumentSchema, {
+    object: {
+      case: "repository",
+      value: {
+        metadata: { name: "demo" },
+        spec: { url: "https://git.example.com/team/demo.git" },
+        status: {
+          phase: isStale ? RepositoryPhase.STALE : RepositoryPhase.READY,
+          freshAt: ago(isStale ? 400 : 1),
+          changedAt: ago(500),
+          nextPollAt: ago(-2),
+          defaultBranch: "refs/heads/main",
+          refCount: 14,
+          diskBytes: 48_300_000n,
+          ...(isStale && {
+            failures: 12,
+            heldRefs: ["refs/heads/experiment"],
+            notices: ["2 entries of the index cannot be used"],
+            problem: {
+              reason: Reason.UPSTREAM_UNREACHABLE,
+              message: "dial tcp 192.0.2.7:443: i/o timeout",
+              since: ago(400),
+            },
+          }),
+        },
+      },
+    },
+  });
+
+const documents: Record<string, () => Document> = {
+  Service: serviceDocument,
+  Cluster: clusterDocument,
+  Repository: repositoryDocument,
+};
 
 /** Sizes are how many objects of each kind there are. */
 export interface Answers {

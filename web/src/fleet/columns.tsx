@@ -34,7 +34,7 @@ export function Why({ row }: { row: FleetRow }) {
 }
 
 const name = (
-  to: "/services/$" | "/clusters/$" | undefined,
+  to: "/services/$" | "/clusters/$" | "/repositories/$",
   label: (row: FleetRow) => string,
   // What a narrow screen shows beside the name, because it has no column for it.
   rest?: (row: FleetRow) => string,
@@ -46,13 +46,9 @@ const name = (
   order: "name",
   cell: (row) => (
     <>
-      {to ? (
-        <Link to={to} params={{ _splat: row.ref }} tabIndex={-1} className={styles.name}>
-          {label(row)}
-        </Link>
-      ) : (
-        <span className={styles.name}>{label(row)}</span>
-      )}
+      <Link to={to} params={{ _splat: row.ref }} tabIndex={-1} className={styles.name}>
+        {label(row)}
+      </Link>
       {rest && <span className={styles.rest}>{rest(row)}</span>}
     </>
   ),
@@ -158,7 +154,7 @@ export const clusterColumns: readonly Column<FleetRow>[] = [
 ];
 
 export const repositoryColumns: readonly Column<FleetRow>[] = [
-  name(undefined, (row) => row.ref),
+  name("/repositories/$", (row) => row.ref),
   phase,
   {
     id: "url",

@@ -25,7 +25,7 @@ export function ObjectHead({
   actions,
   command,
 }: {
-  kind: { to: "/services" | "/clusters"; title: string };
+  kind: { to: "/services" | "/clusters" | "/repositories"; title: string };
   name: string;
   phase: string;
   since: number | undefined;

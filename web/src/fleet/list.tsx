@@ -86,6 +86,7 @@ export function FleetList(props: FleetListProps) {
   const open = (found: FleetRow) => {
     if (kind === "Service") void navigate({ to: "/services/$", params: { _splat: found.ref } });
     if (kind === "Cluster") void navigate({ to: "/clusters/$", params: { _splat: found.ref } });
+    if (kind === "Repository") void navigate({ to: "/repositories/$", params: { _splat: found.ref } });
   };
 
   const phases = byUrgency(countsOf(counts?.groups ?? [], "phase"));
@@ -186,7 +187,7 @@ export function FleetList(props: FleetListProps) {
               onSearch(next === "name" ? rest : { ...rest, order: next });
             }}
             onRange={onRange}
-            {...(kind !== "Repository" && { onOpen: open })}
+            onOpen={open}
             {...(isOld && { isOld })}
           />
         )}

@@ -12,6 +12,7 @@ import { setTheme, themes } from "./theme.ts";
 const kinds = [
   { kind: "Service", icon: "service", to: "/services/$", title: text.services },
   { kind: "Cluster", icon: "cluster", to: "/clusters/$", title: text.clusters },
+  { kind: "Repository", icon: "repository", to: "/repositories/$", title: text.repositories },
 ] as const;
 
 const pause = 200;

@@ -77,9 +77,11 @@ const clusters = createRoute({
   component: lazyRouteComponent(() => import("../pages/clusters/page.tsx"), "ClustersPage"),
 });
 
+const repositoriesRoot = createRoute({ getParentRoute: () => root, path: "/repositories" });
+
 const repositories = createRoute({
-  getParentRoute: () => root,
-  path: "/repositories",
+  getParentRoute: () => repositoriesRoot,
+  path: "/",
   validateSearch: listSearch,
   component: lazyRouteComponent(() => import("../pages/repositories/page.tsx"), "RepositoriesPage"),
 });
@@ -96,6 +98,13 @@ const cluster = createRoute({
   path: "$",
   validateSearch: listSearch,
   component: lazyRouteComponent(() => import("../pages/cluster/page.tsx"), "ClusterPage"),
+});
+
+const repository = createRoute({
+  getParentRoute: () => repositoriesRoot,
+  path: "$",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/repository/page.tsx"), "RepositoryPage"),
 });
 
 const parts = createRoute({
@@ -116,7 +125,7 @@ const tree = root.addChildren([
   problems,
   servicesRoot.addChildren([services, service]),
   clustersRoot.addChildren([clusters, cluster]),
-  repositories,
+  repositoriesRoot.addChildren([repositories, repository]),
   parts,
   signIn,
 ]);

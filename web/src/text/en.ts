@@ -8,6 +8,14 @@ const plurals = new Intl.PluralRules("en");
 const lists = new Intl.ListFormat("en", { type: "conjunction" });
 const times = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
+/** Returns a number of bytes in the largest unit of which there is one, with three digits. */
+function size(bytes: number): string {
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  const format = { style: "unit", unit: units[step] ?? "byte", maximumSignificantDigits: 3 } as const;
+  return new Intl.NumberFormat("en", format).format(bytes / 1000 ** step);
+}
+
 const number = (n: number) => numbers.format(n);
 const count = (n: number, one: string, many: string) => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 
@@ -84,6 +92,20 @@ const failureAdvice: Record<string, string> = {
   refused: "Ask an administrator of the hub for a binding.",
   missing: "It may have been deleted, or it is outside of your bindings.",
 };
+
+/** Webhooks are how hosts send them: the host, its name in addresses, and what to choose there. */
+interface Webhooks {
+  title: string;
+  body: string;
+  address: string;
+  secret: string;
+  host: string;
+  path: string;
+  events: string;
+  gitHosts: [string, string, string][];
+  registries: [string, string, string][];
+  other: [string, string, string];
+}
 
 export const text = {
   product: "Leat",
@@ -316,11 +338,59 @@ export const text = {
     nodesOf: (ready: number, total: number) => `${number(ready)} of ${number(total)} ready`,
     lastSeen: "Last seen",
     labels: "Labels",
+    fresh: "Confirmed fresh",
+    moved: "Last change",
+    nextPoll: "Next poll",
+    nextPollNone: "None is planned",
+    pollInterval: "Polled every",
+    failures: "Failed fetches in a row",
+    defaultBranch: "Default branch",
+    refs: "Branches and tags",
+    size: "Size of the mirror",
     removals: "Removals",
     removalsHeld: "Held since the hub was restored from a backup",
     removalsFree: "Not held",
     services: "Services",
   },
+  // A repository.
+  repositoryType: { 0: "Git", 1: "Git", 2: "Helm", 3: "OCI" } as Record<number, string>,
+  mirror: "Mirror",
+  heldRefs: "Refs that are held back",
+  heldRefsMore: (n: number) => `and ${number(n)} more`,
+  heldRefsBody: "Their commits are not signed by an accepted key. Services get the last accepted one.",
+  usedBy: "Services from it",
+  usedByNone: "No service uses it",
+  usedByNoneBody: "A service names it as a source.",
+  webhook: {
+    title: "Webhook",
+    body: "With a webhook a push is fetched within about a second. Without one it is fetched at the next poll.",
+    address:
+      "At the Git host, enter the path of its row behind the address at which it reaches the hub's webhooks, over HTTPS.",
+    secret:
+      "Enter the repository's secret there, too. webhookSecret in its spec sets it, with 16 bytes or more, and it is " +
+      "never shown again. Without one the hub's own counts.",
+    host: "Host",
+    path: "Path",
+    events: "Events and settings",
+    gitHosts: [
+      ["GitHub", "github", "Just the push event, content type application/json"],
+      ["GitLab", "gitlab", "Push events and Tag push events; the secret as Secret token"],
+      ["Bitbucket Cloud", "bitbucket", "Repository push"],
+      ["Bitbucket Data Center", "bitbucket-server", "Repository: Push"],
+      ["Gitea, Forgejo", "gitea", "Push, create and delete events, POST, application/json"],
+      [
+        "Azure DevOps",
+        "azure-devops",
+        "Code pushed, all resource details; the secret as the password of basic authentication",
+      ],
+    ],
+    registries: [
+      ["OCI registry", "distribution", "An endpoint of notifications, with the secret as a bearer token"],
+      ["Harbor", "harbor", "Artifact pushed and Artifact deleted; the secret as Auth Header"],
+    ],
+    other: ["Anything else", "generic", "A signed POST with the repository's URL"],
+  } satisfies Record<string, string | string[] | string[][]> as Webhooks,
+
   // What a person does.
   why: "Reason (optional)",
   whyHelp: "The hub keeps it with the record of this change, such as a ticket.",
@@ -362,6 +432,7 @@ export const text = {
     5: "Missing",
   } as Record<number, string>,
   outcome: { 0: "In progress", 1: "Healthy", 2: "Failed", 3: "Superseded" } as Record<number, string>,
+  size,
   seconds: (n: number) => `${number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n))} s`,
 
   // The page of parts.

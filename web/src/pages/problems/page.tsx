@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { Page } from "../../fleet/page.tsx";
-import { hasPage, listPage, shortCommit } from "../../fleet/refs.ts";
+import { hasPage, listPage, objectPage, shortCommit } from "../../fleet/refs.ts";
 import { type GetFleetStatusResponse, type ProblemGroup, ProblemSeverity } from "../../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -164,7 +164,7 @@ function Problem({ problem }: { problem: ProblemGroup }) {
           {reason !== "" && <code>{reason}</code>}
           {problem.repository !== "" && (
             <span>
-              {problem.repository}
+              <Ref kind="Repository">{problem.repository}</Ref>
               {(problem.version || problem.commit) && <code>{problem.version || shortCommit(problem.commit)}</code>}
             </span>
           )}
@@ -195,9 +195,10 @@ function Problem({ problem }: { problem: ProblemGroup }) {
 }
 
 function Ref({ kind, children }: { kind: string; children: string }): ReactNode {
-  if (!hasPage(kind)) return children;
+  const to = objectPage(kind);
+  if (!to) return children;
   return (
-    <Link to={kind === "Service" ? "/services/$" : "/clusters/$"} params={{ _splat: children }}>
+    <Link to={to} params={{ _splat: children }}>
       {children}
     </Link>
   );

@@ -10,7 +10,7 @@ import { Empty } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 
-const route = getRouteApi("/repositories");
+const route = getRouteApi("/repositories/");
 
 export function RepositoriesPage() {
   useTitle(text.repositories);

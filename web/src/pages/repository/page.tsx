@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { isOldRow, ms, reasonName, serviceColumns } from "../../fleet/columns.tsx";
+import { ObjectHead } from "../../fleet/head.tsx";
+import { FleetList } from "../../fleet/list.tsx";
+import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
+import { pathOf, shellQuote } from "../../fleet/refs.ts";
+import { Table } from "../../fleet/table.tsx";
+import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
+import { RepositoryPhase, type RepositoryState, RepositoryType } from "../../gen/leat/gitcache/v1/repository_pb";
+import { useHub } from "../../hub/hub.ts";
+import { type Link as LinkState, useLive } from "../../hub/live.ts";
+import { objectSource } from "../../hub/object.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { ExternalLink } from "../../parts/link.tsx";
+import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
+import { useTitle } from "../../shell/shell.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./page.module.css";
+
+const route = getRouteApi("/repositories/$");
+
+/** RepositoryPage is one repository: whether its mirror is fresh, how a push reaches it, and who uses it. */
+export function RepositoryPage() {
+  const hub = useHub();
+  const { _splat: ref = "" } = route.useParams();
+  const { value, failure, link, store } = useLive(
+    `repository ${ref}`,
+    () => objectSource(hub.fleet, "Repository", ref),
+    hub.surroundings,
+  );
+  useTitle(ref);
+  if (failure && (!value || link === "stopped"))
+    return (
+      <ErrorState failure={failure} onRetry={store.retry} command={`leat get repository ${shellQuote(ref)} -o yaml`} />
+    );
+  if (link === "loading") return <Skeleton lines={8} />;
+  const repository = value?.object.case === "repository" ? value.object.value : undefined;
+  if (!repository) {
+    return (
+      <ErrorState
+        failure={{ kind: "missing", reason: "", message: "", metadata: {} }}
+        command="leat get repositories"
+      />
+    );
+  }
+  return <Shown name={ref} repository={repository} link={link} />;
+}
+
+/** How many refs are shown that are held back. The hub names up to a thousand. */
+const mostHeld = 50;
+
+function Shown({ name, repository, link }: { name: string; repository: Repository; link: LinkState }) {
+  const { spec, status, metadata } = repository;
+  const search = route.useSearch();
+  const navigate = useNavigate();
+  const phase = RepositoryPhase[status?.phase ?? 0] ?? "UNSPECIFIED";
+  const problem = status?.problem;
+  const held = status?.heldRefs ?? [];
+  const quoted = shellQuote(name);
+  return (
+    <Page>
+      <ObjectHead
+        kind={{ to: "/repositories", title: text.repositories }}
+        name={name}
+        phase={phase === "UNSPECIFIED" ? "UNKNOWN" : phase}
+        since={ms(problem?.since) ?? ms(status?.freshAt)}
+        link={link}
+        problem={problem && { reason: reasonName(problem.reason), message: problem.message }}
+        facts={
+          <>
+            <Badge>{text.repositoryType[spec?.type ?? 0] ?? text.phase.UNKNOWN}</Badge>
+            <span className={styles.url}>
+              <ExternalLink href={spec?.url ?? ""} />
+            </span>
+          </>
+        }
+        command={`leat get repository ${quoted} -o yaml`}
+      />
+      {status?.notices.map((notice) => (
+        <Notice key={notice} tone="warn" icon="info" title={notice} />
+      ))}
+      <Card title={text.mirror}>
+        <Facts facts={mirrorFacts(repository, status)} />
+      </Card>
+      {held.length > 0 && (
+        <Card title={text.heldRefs}>
+          <p className={styles.lead}>{text.heldRefsBody}</p>
+          <ul className={styles.refs}>
+            {held.slice(0, mostHeld).map((each) => (
+              <li key={each}>
+                <code>{each}</code>
+              </li>
+            ))}
+            {held.length > mostHeld && <li>{text.heldRefsMore(held.length - mostHeld)}</li>}
+          </ul>
+        </Card>
+      )}
+      <Webhook
+        type={spec?.type ?? RepositoryType.UNSPECIFIED}
+        path={pathOf(metadata?.project ?? "", metadata?.name ?? "")}
+      />
+      <ListSection title={text.usedBy}>
+        <FleetList
+          kind="Service"
+          noun="services"
+          scope={`repository=${name}`}
+          search={search}
+          onSearch={(next) => void navigate({ to: "/repositories/$", params: { _splat: name }, search: next })}
+          columns={serviceColumns}
+          isOld={isOldRow}
+          empty={
+            <Empty icon="service" title={text.usedByNone}>
+              <p>{text.usedByNoneBody}</p>
+            </Empty>
+          }
+        />
+      </ListSection>
+    </Page>
+  );
+}
+
+const defaultPoll = 120_000;
+
+function mirrorFacts({ spec }: Repository, status: RepositoryState | undefined) {
+  const never = text.condition.never;
+  return [
+    [text.condition.fresh, status?.freshAt ? <Age key="fresh" at={ms(status.freshAt)} /> : never],
+    [text.condition.moved, status?.changedAt ? <Age key="moved" at={ms(status.changedAt)} /> : never],
+    [
+      text.condition.nextPoll,
+      status?.nextPollAt ? <Age key="poll" at={ms(status.nextPollAt)} /> : text.condition.nextPollNone,
+    ],
+    [
+      text.condition.pollInterval,
+      text.seconds((spec?.pollInterval ? durationMs(spec.pollInterval) : defaultPoll) / 1000),
+    ],
+    status !== undefined && status.failures > 0 && [text.condition.failures, text.number(status.failures)],
+    status !== undefined &&
+      status.defaultBranch !== "" && [text.condition.defaultBranch, status.defaultBranch.replace(/^refs\/heads\//, "")],
+    status && [text.condition.refs, text.number(status.refCount)],
+    status && [text.condition.size, text.size(Number(status.diskBytes))],
+  ] as const satisfies readonly (readonly [string, React.ReactNode] | false | "" | undefined)[];
+}
+
+/** Webhook is what a person enters at the Git host, so that a push is fetched at once. */
+function Webhook({ type, path }: { type: RepositoryType; path: string }) {
+  const hosts =
+    type === RepositoryType.OCI ? text.webhook.registries : type === RepositoryType.HELM ? [] : text.webhook.gitHosts;
+  return (
+    <Card title={text.webhook.title}>
+      <div className={styles.lead}>
+        <p>{text.webhook.body}</p>
+        <p>{text.webhook.address}</p>
+        <p>{text.webhook.secret}</p>
+      </div>
+      <Table
+        columns={[text.webhook.host, text.webhook.path, text.webhook.events]}
+        rows={[...hosts, text.webhook.other].map(([host, provider, events]) => ({
+          key: provider,
+          cells: [host, <code key="path">{`/webhooks/${provider}/${path}`}</code>, events],
+        }))}
+      />
+    </Card>
+  );
+}
