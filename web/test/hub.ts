@@ -372,7 +372,17 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     return {
       rows,
       total,
-      groups: [{ field: "phase", groups: isNone ? [] : groups.map(([value, count]) => ({ value, count })) }],
+      groups: [
+        { field: "phase", groups: isNone ? [] : groups.map(([value, count]) => ({ value, count })) },
+        {
+          field: "synced",
+          groups: [
+            { value: "true", count: all - 28 },
+            { value: "false", count: 28 },
+          ],
+        },
+        { field: "reason", groups: [{ value: "APPLY_REJECTED", count: Math.ceil(all / 100) }] },
+      ],
     };
   };
   const token = () => ({ accessToken: "a.b.c", expireTime: timestampFromMs(Date.now() + 300_000) });

@@ -11,7 +11,8 @@ import { ExternalLink } from "../parts/link.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { text } from "../text/en.ts";
 import styles from "./columns.module.css";
-import { shortCommit, splitService } from "./refs.ts";
+import { CommitLink } from "./commit.tsx";
+import { repositoryAt, splitService, versionAt } from "./refs.ts";
 
 export const ms = (at: Timestamp | undefined): number | undefined => (at ? timestampMs(at) : undefined);
 
@@ -111,7 +112,13 @@ export const serviceColumns: readonly Column<FleetRow>[] = [
     title: text.column.commit,
     width: "6rem",
     cell: (row) => (
-      <code title={row.commits.join(", ")}>{row.versions.find(Boolean) ?? shortCommit(row.commits[0] ?? "")}</code>
+      <CommitLink
+        repository={repositoryAt(row, 0)}
+        commit={row.commits[0] ?? ""}
+        version={versionAt(row, 0)}
+        title={row.commits.join(", ")}
+        isInGrid
+      />
     ),
   },
   healthy,

@@ -31,6 +31,32 @@ export function splitService(ref: string): { name: string; cluster: string } {
   return at < 0 ? { name: ref, cluster: "" } : { name: ref.slice(0, at), cluster: ref.slice(at + 1) };
 }
 
+/** Splits a commit's address into its repository and itself. */
+export function splitCommit(ref: string): { repository: string; commit: string } {
+  const at = ref.indexOf("@");
+  return at < 0 ? { repository: "", commit: ref } : { repository: ref.slice(0, at), commit: ref.slice(at + 1) };
+}
+
+/** SourcesInShort is what a list says of a service's sources. */
+interface SourcesInShort {
+  repositories: readonly string[];
+  commits: readonly string[];
+  versions: readonly string[];
+}
+
+/**
+ * Returns a source's repository, if the short form of its service tells it. The hub leaves out the commits of sources
+ * that have none yet, and the versions of those that have none.
+ */
+export const repositoryAt = (row: SourcesInShort, index: number): string | undefined =>
+  row.repositories.length === row.commits.length || new Set(row.repositories).size === 1
+    ? row.repositories[index]
+    : undefined;
+
+/** Returns the version that goes with a commit, if the short form of its service tells it. */
+export const versionAt = (row: SourcesInShort, index: number): string | undefined =>
+  row.versions.length === row.commits.length ? row.versions[index] : undefined;
+
 /** Returns an object's path, as addresses of the hub hold it where a slash could not be. */
 export const pathOf = (project: string, name: string): string =>
   project === "" || project === "default" ? name : `${project}.${name}`;

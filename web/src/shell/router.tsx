@@ -107,6 +107,13 @@ const repository = createRoute({
   component: lazyRouteComponent(() => import("../pages/repository/page.tsx"), "RepositoryPage"),
 });
 
+const commit = createRoute({
+  getParentRoute: () => root,
+  path: "/commits/$",
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import("../pages/commit/page.tsx"), "CommitPage"),
+});
+
 const parts = createRoute({
   getParentRoute: () => root,
   path: "/parts",
@@ -126,6 +133,7 @@ const tree = root.addChildren([
   servicesRoot.addChildren([services, service]),
   clustersRoot.addChildren([clusters, cluster]),
   repositoriesRoot.addChildren([repositories, repository]),
+  commit,
   parts,
   signIn,
 ]);

@@ -391,6 +391,20 @@ export const text = {
     other: ["Anything else", "generic", "A signed POST with the repository's URL"],
   } satisfies Record<string, string | string[] | string[][]> as Webhooks,
 
+  // A commit.
+  commitOf: (commit: string, repository: string) => (repository === "" ? commit : `${commit} of ${repository}`),
+  commitNowhere: "No service has this commit",
+  commitNowhereBody:
+    "It may not have been fetched yet, services may have a newer one, or they are outside of your bindings.",
+  reach: {
+    concerned: "Have it or want it",
+    applied: "Everything desired is applied",
+    underWay: "Not applied yet",
+    healthy: "Healthy",
+    failed: "Failed or degraded",
+    reasons: "Most common reasons",
+  },
+
   // What a person does.
   why: "Reason (optional)",
   whyHelp: "The hub keeps it with the record of this change, such as a ticket.",

@@ -4,8 +4,9 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ms, reasonName } from "../../fleet/columns.tsx";
+import { CommitLink } from "../../fleet/commit.tsx";
 import { Page } from "../../fleet/page.tsx";
-import { hasPage, listPage, objectPage, shortCommit } from "../../fleet/refs.ts";
+import { hasPage, listPage, objectPage } from "../../fleet/refs.ts";
 import { type GetFleetStatusResponse, type ProblemGroup, ProblemSeverity } from "../../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -165,7 +166,11 @@ function Problem({ problem }: { problem: ProblemGroup }) {
           {problem.repository !== "" && (
             <span>
               <Ref kind="Repository">{problem.repository}</Ref>
-              {(problem.version || problem.commit) && <code>{problem.version || shortCommit(problem.commit)}</code>}
+              {problem.commit ? (
+                <CommitLink repository={problem.repository} commit={problem.commit} version={problem.version} />
+              ) : (
+                problem.version && <code>{problem.version}</code>
+              )}
             </span>
           )}
         </p>

@@ -5,9 +5,10 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Step, StepDialog } from "../../fleet/action.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
+import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
-import { shellQuote, shortCommit, splitService } from "../../fleet/refs.ts";
+import { shellQuote, splitService } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
@@ -142,13 +143,18 @@ function Overview({ service }: { service: Service }) {
             return {
               key: String(index),
               cells: [
-                <strong key="repository">{source.repository}</strong>,
+                <Link key="repository" to="/repositories/$" params={{ _splat: source.repository }}>
+                  {source.repository}
+                </Link>,
                 <code key="ref">{refName(source.ref)}</code>,
                 <code key="path">{source.chart || source.path || "."}</code>,
                 snapshot ? (
-                  <code key="commit" title={snapshot.commit}>
-                    {snapshot.version || shortCommit(snapshot.commit)}
-                  </code>
+                  <CommitLink
+                    key="commit"
+                    repository={source.repository}
+                    commit={snapshot.commit}
+                    version={snapshot.version}
+                  />
                 ) : (
                   text.neverResolved
                 ),
@@ -267,6 +273,7 @@ function Revisions({
     }),
     hub.surroundings,
   );
+  const sources = service.spec?.sources ?? [];
   const command = `leat history service/${shellQuote(name)}`;
   if (!value) return failure ? <ErrorState failure={failure} onRetry={store.retry} command={command} /> : <Skeleton />;
   if (value.length === 0) {
@@ -300,9 +307,14 @@ function Revisions({
               <Badge key="outcome" tone={outcomes[revision.outcome] ?? "idle"}>
                 {text.outcome[revision.outcome] ?? text.phase.UNKNOWN}
               </Badge>,
-              <code key="commit" title={revision.commits.join(", ")}>
-                {revision.versions.find(Boolean) ?? shortCommit(revision.commits[0] ?? "")}
-              </code>,
+              <CommitLink
+                key="commit"
+                // A revision does not name its repositories. With as many sources as now they are most likely the same.
+                repository={sources.length === revision.commits.length ? sources[0]?.repository : undefined}
+                commit={revision.commits[0] ?? ""}
+                version={revision.versions[0]}
+                title={revision.commits.join(", ")}
+              />,
               revision.problem && (
                 <span key="message">
                   <code>{reasonName(revision.problem.reason)}</code> {revision.problem.message}

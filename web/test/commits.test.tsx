@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { createMemoryHistory } from "@tanstack/react-router";
+import { describe, expect, test } from "vitest";
+import { page } from "vitest/browser";
+import { App } from "../src/app.tsx";
+import { makeRouter } from "../src/shell/router.tsx";
+import { type Answers, makeHub } from "./hub.ts";
+import { expectAccessible, render } from "./render.tsx";
+
+function open(path: string, change: Partial<Answers> = {}) {
+  const { hub, answers } = makeHub(change);
+  const router = makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }));
+  render(<App hub={hub} router={router} />);
+  return { router, answers };
+}
+
+const heading = (name: string | RegExp) => page.getByRole("heading", { level: 1, name });
+
+describe("a commit", () => {
+  const commit = "4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e";
+
+  test("it says how far it has come, and where it failed", async () => {
+    const { answers } = open(`/commits/demo@${commit}`);
+    await expect.element(heading("4f2c1e0a of demo")).toBeVisible();
+    await expect.element(page.getByText("10,000 services")).toBeVisible();
+    await expect.element(page.getByText("APPLY_REJECTED (100)")).toBeVisible();
+    await expect
+      .element(page.getByText(`leat get services --filter 'repository=demo commit="${commit}"'`))
+      .toBeVisible();
+    expect(answers.queries[0]?.groupBy).toEqual(["phase", "synced", "reason"]);
+    await expect.poll(() => answers.streams).toBe(1);
+    await expectAccessible();
+  });
+
+  test("a commit leads there from a list, and its repository back", async () => {
+    const { router } = open("/services");
+    await page.getByRole("link", { name: "4f2c1e0a" }).first().click();
+    await expect.poll(() => router.state.location.pathname).toBe(`/commits/demo@${commit}`);
+    await page.getByRole("main").getByRole("link", { name: "demo", exact: true }).click();
+    await expect.poll(() => router.state.location.pathname).toBe("/repositories/demo");
+  });
+
+  test("one that no service has says so", async () => {
+    open(`/commits/demo@${commit}`, { sizes: {} });
+    await expect.element(page.getByText("No service has this commit")).toBeVisible();
+    await expectAccessible();
+  });
+
+  test("an address cannot choose another filter", async () => {
+    const { answers } = open("/commits/demo@4f2c%22%20phase=FAILED");
+    await expect.element(page.getByText("There is no such object")).toBeVisible();
+    expect(answers.queries).toEqual([]);
+  });
+});
