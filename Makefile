@@ -34,7 +34,7 @@ MATRICES := ./services/distributor
 MATRIX := ^TestAccessToCalls$$
 
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.
-FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|agent/internal/kube))
+FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|distributor/internal/sqlstore|agent/internal/kube))
 
 # Libraries that turn bytes into bytes in loops. The race detector follows each byte, which takes a third of the time of
 # the tests of packs. None of them starts a goroutine or uses atomic values, as test/arch checks. Goroutines that share a
@@ -105,7 +105,7 @@ quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no
 	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
 		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
-test: system browser kube registry grpcurl $(BIN)/gotestsum $(if $(filter work,$(PKG)),ui ui-test $(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order, and those of the web UI
+test: system browser needs $(if $(filter work,$(PKG)),ui-test $(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order, and those of the web UI
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; alone=$$( { $(GO) list work | grep -E '^$(OUTSIDE)$$'; $(SEQUENTIAL); } | sort -u); \
@@ -224,6 +224,14 @@ ui-if-possible:
 $(BIN)/leat:
 	@echo "==> building leat (some minutes the first time)"
 	@$(GO) build -trimpath -o $@ ./cli/cmd/leat
+
+# What make test needs. The packages of the web UI come over the network while the programs compile, one after the other,
+# since they share much.
+.PHONY: needs needs-programs
+needs: | system
+	@$(MAKE) --no-print-directory -j2 --output-sync=line needs-programs $(if $(filter work,$(PKG)),ui)
+needs-programs:
+	@for program in kube registry grpcurl $(BIN)/gotestsum; do $(MAKE) -s --no-print-directory $$program || exit 1; done
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
