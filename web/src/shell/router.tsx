@@ -114,6 +114,64 @@ const commit = createRoute({
   component: lazyRouteComponent(() => import("../pages/commit/page.tsx"), "CommitPage"),
 });
 
+/** Search of the audit log. */
+export interface AuditSearch {
+  by?: string;
+  kind?: string;
+  name?: string;
+  cluster?: string;
+  verb?: string;
+  outcome?: string;
+  since?: string;
+}
+
+/** Search of the question who may do what. */
+export interface AccessSearch {
+  cluster?: string;
+  verb?: string;
+  resource?: string;
+  namespace?: string;
+  user?: string;
+}
+
+/** Returns the parameters of these names that are texts. */
+function texts<Name extends string>(
+  raw: Record<string, unknown>,
+  names: readonly Name[],
+): Partial<Record<Name, string>> {
+  const found: Partial<Record<Name, string>> = {};
+  for (const name of names) {
+    const written = asText(raw[name], 256);
+    if (written) found[name] = written;
+  }
+  return found;
+}
+
+export function auditSearch(raw: Record<string, unknown>): AuditSearch {
+  const since = asText(raw.since, 3);
+  return {
+    ...texts(raw, ["by", "kind", "name", "cluster", "verb", "outcome"]),
+    ...(since && /^(1h|24h|7d|30d)$/.test(since) && { since }),
+  };
+}
+
+export const accessSearch = (raw: Record<string, unknown>): AccessSearch =>
+  texts(raw, ["cluster", "verb", "resource", "namespace", "user"]);
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  validateSearch: auditSearch,
+  component: lazyRouteComponent(() => import("../pages/audit/page.tsx"), "AuditPage"),
+});
+
+const access = createRoute({
+  getParentRoute: () => root,
+  path: "/access",
+  validateSearch: accessSearch,
+  component: lazyRouteComponent(() => import("../pages/access/page.tsx"), "AccessPage"),
+});
+
 const parts = createRoute({
   getParentRoute: () => root,
   path: "/parts",
@@ -134,6 +192,8 @@ const tree = root.addChildren([
   clustersRoot.addChildren([clusters, cluster]),
   repositoriesRoot.addChildren([repositories, repository]),
   commit,
+  audit,
+  access,
   parts,
   signIn,
 ]);

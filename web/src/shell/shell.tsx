@@ -18,11 +18,15 @@ import { setTheme, themes, useTheme } from "./theme.ts";
 
 const Finder = lazy(() => import("./finder.tsx").then((module) => ({ default: module.Finder })));
 
-const places: { to: "/" | "/services" | "/clusters" | "/repositories"; label: string; icon: IconName }[] = [
+type Place = "/" | "/services" | "/clusters" | "/repositories" | "/access" | "/audit";
+
+const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/", label: text.problems, icon: "alert" },
   { to: "/services", label: text.services, icon: "service" },
   { to: "/clusters", label: text.clusters, icon: "cluster" },
   { to: "/repositories", label: text.repositories, icon: "repository" },
+  { to: "/access", label: text.access.title, icon: "key" },
+  { to: "/audit", label: text.audit.title, icon: "clock" },
 ];
 
 /** Names the page in the tab, and has screen readers read the name when the page changes. */

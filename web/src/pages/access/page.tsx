@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { ms } from "../../fleet/columns.tsx";
+import { type Field, SearchForm } from "../../fleet/form.tsx";
+import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import { Table } from "../../fleet/table.tsx";
+import type { AccessReason, ReviewAccessResponse } from "../../gen/leat/fleet/v1/people_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Command } from "../../parts/command.tsx";
+import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
+import { useTitle } from "../../shell/shell.tsx";
+import { text } from "../../text/en.ts";
+import { attributesOf } from "./attributes.ts";
+import styles from "./page.module.css";
+
+const route = getRouteApi("/access");
+type Search = ReturnType<typeof route.useSearch>;
+
+const fields: readonly Field<"cluster" | "verb" | "resource" | "namespace" | "user">[] = [
+  { name: "cluster", label: text.access.cluster },
+  { name: "verb", label: text.access.verb },
+  { name: "resource", label: text.access.resource },
+  { name: "namespace", label: text.access.namespace },
+  { name: "user", label: text.access.user },
+];
+
+/** AccessPage tells whether somebody may do something, by which bindings, and who else may. */
+export function AccessPage() {
+  const search = route.useSearch();
+  const navigate = useNavigate();
+  useTitle(text.access.title);
+  const isHalf = (search.verb === undefined) !== (search.resource === undefined);
+  return (
+    <Page>
+      <div className={styles.head}>
+        <h1>{text.access.title}</h1>
+        <Command label={text.sameAs}>{commandOf(search)}</Command>
+      </div>
+      <Card title={text.access.question}>
+        <p className={styles.words}>{text.access.help}</p>
+        <SearchForm
+          label={text.access.question}
+          fields={fields}
+          value={search}
+          verb={text.access.ask}
+          onAsk={(next) => void navigate({ to: "/access", search: next })}
+        />
+      </Card>
+      {isHalf ? (
+        <Notice tone="warn" icon="alert" title={text.access.half} />
+      ) : (
+        <>
+          <Review search={search} />
+          {search.cluster && search.verb && search.resource && <Holders search={search} />}
+        </>
+      )}
+    </Page>
+  );
+}
+
+/** Review is the hub's answer about one person. */
+function Review({ search }: { search: Search }) {
+  const hub = useHub();
+  const { cluster = "", user = "", verb, resource, namespace = "" } = search;
+  const { value, failure, store } = useLive(
+    `access ${JSON.stringify(search)}`,
+    () => ({
+      load: (signal) =>
+        hub.fleet.reviewAccess(
+          { cluster, user, ...(verb && resource && { attributes: attributesOf(verb, resource, namespace) }) },
+          { signal },
+        ),
+    }),
+    hub.surroundings,
+  );
+  if (failure) return <ErrorState failure={failure} onRetry={store.retry} command={commandOf(search)} />;
+  if (!value) return <Skeleton />;
+  return <Answer answer={value} isOne={verb !== undefined} />;
+}
+
+function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolean }) {
+  const { allowed, reason, reasons, user, groups, permissions } = answer;
+  const verbs = new Map<string, string[]>();
+  for (const { verb, resource } of permissions) verbs.set(resource, [...(verbs.get(resource) ?? []), verb]);
+  return (
+    <Card title={text.access.answer}>
+      <div className={styles.answer}>
+        <Notice
+          tone={allowed ? "ok" : "warn"}
+          icon={allowed ? "check" : "lock"}
+          title={allowed ? text.access.allowed : text.access.refused}
+        >
+          {reason !== "" && <p>{reason}</p>}
+        </Notice>
+      </div>
+      {(user !== "" || groups.length > 0) && (
+        <Facts
+          facts={[
+            user !== "" && [text.access.userInCluster, <code key="user">{user}</code>],
+            groups.length > 0 && [text.access.groupsInCluster, <code key="groups">{groups.join(", ")}</code>],
+          ]}
+        />
+      )}
+      {reasons.length > 0 && (
+        <Table
+          columns={[...text.access.reasonColumns]}
+          rows={reasons.map((each, index) => ({
+            // A person can have the same binding by several subjects.
+            key: `${index} ${each.binding}`,
+            cells: [
+              each.binding || text.access.administrators,
+              <Badge key="role">{each.roleName}</Badge>,
+              each.subjects.join(", "),
+              rulesOf(each),
+              each.expireTime ? <Age key="end" at={ms(each.expireTime)} /> : text.access.never,
+            ],
+          }))}
+        />
+      )}
+      {!isOne && verbs.size > 0 && (
+        <Table
+          columns={[text.access.resource, text.access.verbs]}
+          rows={[...verbs]
+            .toSorted(([a], [b]) => (a < b ? -1 : 1))
+            .map(([resource, verbs]) => ({
+              key: resource,
+              cells: [<code key="of">{resource}</code>, verbs.join(", ")],
+            }))}
+        />
+      )}
+    </Card>
+  );
+}
+
+/** Returns what a binding is narrowed to, in words. */
+function rulesOf({ rules }: AccessReason): string {
+  return rules
+    .map(({ verbs, resources, apiGroups, namespaces, nonResourcePaths }) =>
+      text.access.rule(verbs, [...resources, ...nonResourcePaths], apiGroups, namespaces),
+    )
+    .join("; ");
+}
+
+/** Holders are all who may do the same. Only who may read the audit log may ask, so a refusal is no failure of the page. */
+function Holders({ search }: { search: Search }) {
+  const hub = useHub();
+  const { cluster = "", verb = "", resource = "", namespace = "" } = search;
+  const { value, failure, store } = useLive(
+    `holders ${JSON.stringify([cluster, verb, resource, namespace])}`,
+    () => ({
+      load: (signal) =>
+        hub.fleet.listAccessHolders({ cluster, attributes: attributesOf(verb, resource, namespace) }, { signal }),
+    }),
+    hub.surroundings,
+  );
+  const command = [
+    `leat access who-can ${shellQuote(verb)} ${shellQuote(resource)} --cluster ${shellQuote(cluster)}`,
+    namespace && `-n ${shellQuote(namespace)}`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+  return (
+    <Card title={text.access.whoCan} note={<Command>{command}</Command>}>
+      {failure ? (
+        failure.kind === "refused" ? (
+          <p className={styles.words}>{text.access.whoCanRefused}</p>
+        ) : (
+          <ErrorState failure={failure} onRetry={store.retry} />
+        )
+      ) : !value ? (
+        <Skeleton />
+      ) : (
+        <>
+          {value.gaps.map((gap) => (
+            <div key={gap} className={styles.answer}>
+              <Notice tone="warn" icon="info" title={gap} />
+            </div>
+          ))}
+          {value.holders.length === 0 ? (
+            <Empty icon="person" title={text.access.nobody} />
+          ) : (
+            <Table
+              columns={[...text.access.holderColumns]}
+              rows={value.holders.slice(0, mostHolders).map(({ person, subject, reason, until }, index) => ({
+                key: `${index} ${subject}`,
+                cells: [
+                  person || text.access.everybodyIn(subject.replace(/^group:/, "")),
+                  subject,
+                  reason?.binding || text.access.administrators,
+                  <Badge key="role">{reason?.roleName ?? ""}</Badge>,
+                  until ? <Age key="until" at={ms(until)} /> : "",
+                ],
+              }))}
+            />
+          )}
+          {value.holders.length > mostHolders && (
+            <p className={styles.words}>{text.access.more(value.holders.length - mostHolders)}</p>
+          )}
+        </>
+      )}
+    </Card>
+  );
+}
+
+const mostHolders = 500;
+
+function commandOf({ cluster, verb, resource, namespace, user }: Search): string {
+  return [
+    "leat access",
+    cluster && shellQuote(cluster),
+    cluster && verb && resource && `${shellQuote(verb)} ${shellQuote(resource)}`,
+    namespace && `-n ${shellQuote(namespace)}`,
+    user && `--as ${shellQuote(user)}`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
