@@ -185,3 +185,46 @@ describe("who may do what", () => {
     await expect.element(page.getByText("Only people who may read the audit log", { exact: false })).toBeVisible();
   });
 });
+
+describe("the person's account", () => {
+  test("shows tokens and sign-ins, and ends one after a question", async () => {
+    const ended: [string, string | null][] = [];
+    let tokens = [
+      { id: "1a", user: "ada", label: "laptop", createTime: ago(6000), lastUsedTime: ago(4), expireTime: ago(-9000) },
+      {
+        id: "2b",
+        user: "ada",
+        label: "shop pipeline",
+        createTime: ago(60),
+        limit: { role: 1, projects: { names: ["shop"] }, clusters: { labels: { matchLabels: { stage: "prod" } } } },
+      },
+    ];
+    open("/me", {
+      fleet: {
+        listTokens: ({ user }) => ({ tokens: tokens.filter((token) => token.user === user) }),
+        deleteToken({ id }, { requestHeader }) {
+          ended.push([id, requestHeader.get("Leat-Reason")]);
+          tokens = tokens.filter((token) => token.id !== id);
+          return {};
+        },
+      },
+      sessions: {
+        listSessions: () => ({
+          sessions: [
+            { id: "S1", person: "ada", provider: "corp", client: 1, createTime: ago(30), expireTime: ago(-700) },
+          ],
+        }),
+      },
+    });
+    await expect.element(page.getByText("shop pipeline")).toBeVisible();
+    await expect.element(page.getByText("clusters with certain labels", { exact: false })).toBeVisible();
+    await expect.element(page.getByText("Command line")).toBeVisible();
+    await expectAccessible();
+    await button("End it").nth(1).click();
+    await expect.element(page.getByText("leat delete token/2b")).toBeVisible();
+    await page.getByRole("dialog").getByRole("button", { name: "End it" }).click();
+    await expect.element(page.getByText("shop pipeline")).not.toBeInTheDocument();
+    expect(ended).toEqual([["2b", null]]);
+    await expect.element(page.getByText("laptop", { exact: true })).toBeVisible();
+  });
+});

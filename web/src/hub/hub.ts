@@ -15,7 +15,10 @@ export interface Hub {
   fleet: Client<typeof FleetService>;
   query: Client<typeof QueryService>;
   rollouts: Client<typeof RolloutService>;
+  /** Is called without a token, to sign in and out. */
   sessions: Client<typeof SessionService>;
+  /** The same service, called by the person who is signed in. */
+  signIns: Client<typeof SessionService>;
   tokens: Tokens;
   surroundings: Surroundings;
 }
@@ -52,6 +55,7 @@ export function createHub(makeTransport: MakeTransport, surroundings = browserSu
     query: createClient(QueryService, transport),
     rollouts: createClient(RolloutService, transport),
     sessions,
+    signIns: createClient(SessionService, transport),
     tokens,
     surroundings: { ...surroundings, onRenewal: tokens.onRenewal },
   };

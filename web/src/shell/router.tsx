@@ -172,6 +172,12 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("../pages/access/page.tsx"), "AccessPage"),
 });
 
+const me = createRoute({
+  getParentRoute: () => root,
+  path: "/me",
+  component: lazyRouteComponent(() => import("../pages/me/page.tsx"), "MePage"),
+});
+
 const parts = createRoute({
   getParentRoute: () => root,
   path: "/parts",
@@ -194,6 +200,7 @@ const tree = root.addChildren([
   commit,
   audit,
   access,
+  me,
   parts,
   signIn,
 ]);

@@ -89,6 +89,7 @@ export function Shell() {
 
 function Frame({ person, children }: { person: string; children: ReactNode }) {
   const hub = useHub();
+  const navigate = useNavigate();
   const theme = useTheme();
   const content = useRef<HTMLElement>(null);
   const [isFinding, setFinding] = useState(false);
@@ -165,7 +166,10 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
             },
             {
               title: text.account(person),
-              entries: [{ id: "sign-out", label: text.signOut, icon: "key", onAction: signOut }],
+              entries: [
+                { id: "me", label: text.me.title, icon: "person", onAction: () => void navigate({ to: "/me" }) },
+                { id: "sign-out", label: text.signOut, icon: "close", onAction: signOut },
+              ],
             },
           ]}
         />

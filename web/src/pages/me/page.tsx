@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Step, StepDialog } from "../../fleet/action.tsx";
+import { ms } from "../../fleet/columns.tsx";
+import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import { Table } from "../../fleet/table.tsx";
+import type { Token, TokenLimit } from "../../gen/leat/fleet/v1/people_pb";
+import type { Session } from "../../gen/leat/fleet/v1/session_pb";
+import { AccessRole } from "../../gen/leat/type/v1/access_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Command } from "../../parts/command.tsx";
+import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { useSignIn, useTitle } from "../../shell/shell.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./page.module.css";
+
+/** The hub has no more on a page. Who has more tokens than that ends some. */
+const pageSize = 200;
+
+/** MePage is the person who is signed in: what signs them in, and where. */
+export function MePage() {
+  const signIn = useSignIn();
+  const [step, setStep] = useState<Step>();
+  const [round, setRound] = useState(0);
+  useTitle(text.me.title);
+  if (signIn.state !== "in") return null;
+  const { name, groups } = signIn.person;
+  const close = () => {
+    setStep(undefined);
+    setRound((n) => n + 1);
+  };
+  return (
+    <Page>
+      <h1>{name}</h1>
+      <Card title={text.me.who}>
+        <Facts
+          facts={[
+            [text.me.name, <code key="name">{name}</code>],
+            [text.me.groups, groups.length > 0 ? groups.join(", ") : text.me.noGroups],
+            [
+              text.me.rights,
+              <Link key="rights" to="/access">
+                {text.me.toRights}
+              </Link>,
+            ],
+          ]}
+        />
+      </Card>
+      <Tokens key={`tokens ${round}`} person={name} onStep={setStep} />
+      <Sessions key={`sessions ${round}`} person={name} onStep={setStep} />
+      <StepDialog step={step} onClose={close} />
+    </Page>
+  );
+}
+
+function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => void }) {
+  const hub = useHub();
+  const { value, failure, store } = useLive(
+    `tokens ${person}`,
+    () => ({ load: (signal) => hub.fleet.listTokens({ user: person, page: { size: pageSize } }, { signal }) }),
+    hub.surroundings,
+  );
+  const command = `leat get tokens ${shellQuote(person)}`;
+  const end = ({ id, label }: Token): Step => ({
+    id,
+    title: text.me.endToken(label),
+    verb: text.me.end,
+    isDangerous: true,
+    body: <p>{text.me.endTokenBody}</p>,
+    command: `leat delete token/${shellQuote(id)}`,
+    act: async (options) => {
+      await hub.fleet.deleteToken({ id }, options);
+      return text.me.ended;
+    },
+  });
+  return (
+    <Card title={text.me.tokens} note={<Command label={text.sameAs}>{command}</Command>}>
+      <div className={styles.words}>
+        <p>{text.me.tokensBody}</p>
+        <Command label={text.me.newToken}>{`leat create token ${shellQuote(person)} --label laptop`}</Command>
+      </div>
+      {failure ? (
+        <ErrorState failure={failure} onRetry={store.retry} />
+      ) : !value ? (
+        <Skeleton />
+      ) : value.tokens.length === 0 ? (
+        <Empty icon="key" title={text.me.noTokens} />
+      ) : (
+        <>
+          <Table
+            columns={[...text.me.tokenColumns]}
+            rows={value.tokens.map((token) => ({
+              key: token.id,
+              cells: [
+                <strong key="label">{token.label}</strong>,
+                limitOf(token.limit),
+                <Age key="made" at={ms(token.createTime)} />,
+                token.lastUsedTime ? (
+                  <span key="used" title={token.lastUsedAddress}>
+                    <Age at={ms(token.lastUsedTime)} />
+                  </span>
+                ) : (
+                  text.me.never
+                ),
+                token.expireTime ? <Age key="end" at={ms(token.expireTime)} /> : text.me.never,
+                <Button key="act" onClick={() => onStep(end(token))}>
+                  {text.me.end}
+                </Button>,
+              ],
+            }))}
+          />
+          {value.nextPageToken !== "" && <p className={styles.words}>{text.me.moreTokens(value.tokens.length)}</p>}
+        </>
+      )}
+    </Card>
+  );
+}
+
+/** Returns what a token is limited to, in words. */
+function limitOf(limit: TokenLimit | undefined) {
+  if (!limit) return text.me.noLimit;
+  const role = limit.roleName || (limit.role === AccessRole.UNSPECIFIED ? "" : AccessRole[limit.role].toLowerCase());
+  const scopes = [
+    ...(limit.projects ? [limit.projects.all ? text.me.allProjects : limit.projects.names.join(", ")] : []),
+    ...(limit.clusters?.all ? [text.me.allClusters] : (limit.clusters?.names ?? [])),
+    ...(limit.clusters?.labels ? [text.me.labelledClusters] : []),
+    ...limit.services,
+    ...limit.repositories,
+  ];
+  return (
+    <>
+      {role !== "" && <Badge>{role}</Badge>} {scopes.join(", ")}
+    </>
+  );
+}
+
+function Sessions({ person, onStep }: { person: string; onStep: (step: Step) => void }) {
+  const hub = useHub();
+  const { value, failure, store } = useLive(
+    `sessions ${person}`,
+    () => ({ load: (signal) => hub.signIns.listSessions({ person, page: { size: pageSize } }, { signal }) }),
+    hub.surroundings,
+  );
+  const end = ({ id, client }: Session): Step => ({
+    id,
+    title: text.me.endSession(text.me.clients[client] ?? text.me.clients[0]),
+    verb: text.me.end,
+    isDangerous: true,
+    body: <p>{text.me.endSessionBody}</p>,
+    command: `leat revoke session ${shellQuote(id)}`,
+    act: async (options) => {
+      await hub.signIns.revokeSession({ id }, options);
+      return text.me.ended;
+    },
+  });
+  return (
+    <Card title={text.me.sessions} note={<Command label={text.sameAs}>leat get sessions</Command>}>
+      {failure ? (
+        <ErrorState failure={failure} onRetry={store.retry} />
+      ) : !value ? (
+        <Skeleton />
+      ) : value.sessions.length === 0 ? (
+        <p className={styles.words}>{text.me.noSessions}</p>
+      ) : (
+        <Table
+          columns={[...text.me.sessionColumns]}
+          rows={value.sessions.map((session) => ({
+            key: session.id,
+            cells: [
+              text.me.clients[session.client] ?? text.me.clients[0],
+              session.provider,
+              <Age key="made" at={ms(session.createTime)} />,
+              <Age key="used" at={ms(session.lastUsedTime)} />,
+              <Age key="end" at={ms(session.expireTime)} />,
+              <Button key="act" onClick={() => onStep(end(session))}>
+                {text.me.end}
+              </Button>,
+            ],
+          }))}
+        />
+      )}
+    </Card>
+  );
+}
