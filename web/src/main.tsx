@@ -6,14 +6,19 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
 import { createHub } from "./hub/hub.ts";
+import { browserSurroundings } from "./hub/live.ts";
+import { browserTabs } from "./hub/tabs.ts";
 import { makeRouter } from "./shell/router.tsx";
 import { startTheme } from "./shell/theme.ts";
 
 startTheme();
 
 // The UI is below the hub's own origin, and calls nothing else.
-const hub = createHub((interceptors) =>
-  createConnectTransport({ baseUrl: location.origin, useBinaryFormat: import.meta.env.PROD, interceptors }),
+const hub = createHub(
+  (interceptors) =>
+    createConnectTransport({ baseUrl: location.origin, useBinaryFormat: import.meta.env.PROD, interceptors }),
+  browserSurroundings(),
+  browserTabs(),
 );
 const root = document.getElementById("app");
 if (root) {

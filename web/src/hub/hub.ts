@@ -8,6 +8,7 @@ import { QueryService } from "../gen/leat/fleet/v1/query_pb";
 import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
 import { browserSurroundings, type Surroundings } from "./live.ts";
+import { noTabs, type Tabs } from "./tabs.ts";
 import { createTokens, type Tokens } from "./token.ts";
 
 /** Hub is everything that pages call. */
@@ -38,9 +39,13 @@ const bearing =
  * Returns the clients of a hub. Each call carries an access token, and one that the hub refuses signs the person out:
  * renewal has failed before, or the session was revoked.
  */
-export function createHub(makeTransport: MakeTransport, surroundings = browserSurroundings()): Hub {
+export function createHub(
+  makeTransport: MakeTransport,
+  surroundings = browserSurroundings(),
+  tabs: Tabs = noTabs,
+): Hub {
   const sessions = createClient(SessionService, makeTransport([]));
-  const tokens = createTokens({ sessions });
+  const tokens = createTokens({ sessions, tabs });
   const expiring: Interceptor = (next) => async (request) => {
     try {
       return await next(request);

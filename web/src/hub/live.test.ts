@@ -171,6 +171,16 @@ test("a refusal stops it, until a person tries again", async () => {
   expect(store.current()).toMatchObject({ value: "value 2", link: "live" });
 });
 
+test("a stream whose token has ended is opened again with another one", async () => {
+  const { fake, store, links } = start();
+  await settle();
+  fake.breakStream(new ConnectError("the access token ended", Code.Unauthenticated));
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(store.current()).toMatchObject({ value: "value 2", link: "live", failure: undefined });
+  expect(fake.streams).toBe(2);
+  expect(links).toEqual(["live", "reconnecting", "live"]);
+});
+
 test("a hidden tab drops its stream after a while, and resumes when it is shown", async () => {
   const { place, fake, store, links } = start();
   await settle();

@@ -203,7 +203,8 @@ export class LiveStore<T> {
         if (attempt.signal.aborted) continue;
         call.abort(); // after a silence it still runs
         const failure = failureOf(thrown);
-        if (!isPassing(failure)) {
+        // A stream ends with its token. The next try has another one; if the session has ended, the page is left anyway.
+        if (!isPassing(failure) && failure.kind !== "signedOut") {
           this.#set({ link: "stopped", failure });
           return;
         }

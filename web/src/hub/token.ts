@@ -1,15 +1,18 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Session, SessionService } from "../gen/leat/fleet/v1/session_pb";
+import type { SessionService } from "../gen/leat/fleet/v1/session_pb";
 import { text } from "../text/en.ts";
+import { noTabs, type Tabs } from "./tabs.ts";
 
 // The only module that sees a token. What it holds is in the closure of createTokens: in no storage, no URL, no
 // property of an object that another module can reach. A script that came into the page could still make calls, but it
 // could not carry the token away from a dump of the page's state.
+//
+// The tabs of a browser have one session, so one of them renews the token for all. See tabs.ts for who hears that.
 
 /** Person is the one who is signed in. */
 export interface Person {
@@ -44,59 +47,138 @@ export type Proof = { case: "apiToken" | "code"; value: string };
 interface Access {
   token: string;
   endsAt: number;
+  renewAt: number;
+}
+
+/** The session that the token is of. A tab that signs out and in again holds another one. */
+interface Held {
+  session: string;
+}
+
+/**
+ * What tabs say to one another. A tab listens to words about its own session alone, so that a token never becomes that
+ * of another person.
+ */
+type Word =
+  /** A new token, for the tabs of the session. */
+  | { kind: "token"; session: string; token: string; endsAt: number }
+  /** A question for such a token. */
+  | { kind: "ask"; session: string }
+  /** A person has signed in to the browser. */
+  | { kind: "in"; session: string }
+  /** A person has signed out of the session. */
+  | { kind: "out"; session: string };
+
+function asWord(said: unknown): Word | undefined {
+  const word = said as Partial<Record<string, unknown>> | null;
+  if (typeof word !== "object" || word === null || typeof word.session !== "string" || word.session === "")
+    return undefined;
+  const { kind, session, token, endsAt } = word;
+  if (kind === "token")
+    return typeof token === "string" && typeof endsAt === "number" ? { kind, session, token, endsAt } : undefined;
+  return kind === "ask" || kind === "in" || kind === "out" ? { kind, session } : undefined;
 }
 
 export interface TokenDeps {
   /** Calls without a token. */
   sessions: Client<typeof SessionService>;
+  tabs?: Tabs;
   now?: () => number;
+  random?: () => number;
 }
 
-// The share of its life after which a token is renewed.
+// The share of its life after which a token is renewed. The tabs that were given one wait a little longer than the tab
+// that fetched it, and not all for as long, so that one of them goes first.
 const renewAt = 0.8;
+const renewGivenAt = 0.85;
+const renewSpread = 0.1;
 
-export function createTokens({ sessions, now = Date.now }: TokenDeps): Tokens {
+const callLasts = 20_000;
+const answerLasts = 1000;
+
+export function createTokens({ sessions, tabs = noTabs, now = Date.now, random = Math.random }: TokenDeps): Tokens {
   let access: Access | undefined;
-  let renew: (() => Promise<Access>) | undefined;
-  let end: (() => Promise<unknown>) | undefined;
+  let held: Held | undefined;
   let renewing: Promise<Access> | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let signIn: SignInState = { state: "unknown" };
   const listeners = new Set<() => void>();
   const renewals = new Set<() => void>();
+  const awaited = new Set<() => void>();
+
+  const tell = (word: Word) => tabs.tell(word);
 
   function set(next: SignInState) {
     signIn = next;
     for (const listener of listeners) listener();
   }
 
-  function forget(wasIn: boolean) {
-    access = renew = end = renewing = undefined;
+  function leave(next: SignInState) {
+    access = held = renewing = undefined;
     clearTimeout(timer);
-    set({ state: "out", wasIn });
+    set(next);
   }
 
-  function plan(next: Access) {
-    access = next;
+  function take(token: string, endsAt: number, isGiven: boolean) {
+    const share = isGiven ? renewGivenAt + renewSpread * random() : renewAt;
+    const wait = Math.max(1000, (endsAt - now()) * share);
+    access = { token, endsAt, renewAt: now() + wait };
     clearTimeout(timer);
     // Browsers hold timers of hidden tabs back, so token() looks at the time, too.
-    timer = setTimeout(() => void refresh().catch(() => {}), Math.max(1000, (next.endsAt - now()) * renewAt));
+    timer = setTimeout(() => void refresh().catch(() => {}), wait);
+    for (const done of awaited) done();
+    return access;
+  }
+
+  // Exchanges the cookie of the browser's session, which no script can read.
+  async function exchange() {
+    const answer = await sessions.createAccessToken({}, { timeoutMs: callLasts });
+    const endsAt = answer.expireTime ? timestampMs(answer.expireTime) : now() + 60_000;
+    return { token: answer.accessToken, endsAt, session: answer.session };
+  }
+
+  /** Asks the other tabs for a new token, and waits for a moment. */
+  function asked(session: string): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(late);
+        awaited.delete(done);
+        resolve();
+      };
+      const late = setTimeout(done, answerLasts);
+      awaited.add(done);
+      tell({ kind: "ask", session });
+    });
+  }
+
+  async function renew(of: Held): Promise<Access> {
+    const old = access;
+    return tabs.alone(async (hasWaited) => {
+      // The tab that was first has a new token now. Its word may still be on the way.
+      if (hasWaited && access === old && of.session !== "") await asked(of.session);
+      if (held === of && access && access !== old) return access;
+      const { token, endsAt, session } = await exchange();
+      if (held !== of) throw new ConnectError("nobody is signed in", Code.Unauthenticated);
+      if (session && session.id !== of.session) {
+        // Somebody has signed in in another tab, maybe as somebody else. Nothing of the page is theirs, so it begins again.
+        leave({ state: "unknown" });
+        throw new ConnectError("the browser has another session", Code.Aborted);
+      }
+      const next = take(token, endsAt, false);
+      tell({ kind: "token", session: of.session, token, endsAt });
+      for (const listener of renewals) listener();
+      return next;
+    });
   }
 
   // All callers share one exchange.
   function refresh(): Promise<Access> {
-    if (!renew) return Promise.reject(new ConnectError("nobody is signed in", Code.Unauthenticated));
-    const from = renew;
-    renewing ??= from()
-      .then((next) => {
-        if (renew !== from) throw new ConnectError("nobody is signed in", Code.Unauthenticated);
-        plan(next);
-        for (const listener of renewals) listener();
-        return next;
-      })
+    const of = held;
+    if (!of) return Promise.reject(new ConnectError("nobody is signed in", Code.Unauthenticated));
+    renewing ??= renew(of)
       .catch((error: unknown) => {
         // Without the hub, people keep what they see; a session that has ended ends here.
-        if (ConnectError.from(error).code === Code.Unauthenticated && renew === from) forget(true);
+        if (ConnectError.from(error).code === Code.Unauthenticated && held === of) leave({ state: "out", wasIn: true });
         throw error;
       })
       .finally(() => {
@@ -105,23 +187,50 @@ export function createTokens({ sessions, now = Date.now }: TokenDeps): Tokens {
     return renewing;
   }
 
-  const accessOf = (answer: { accessToken: string; expireTime?: Timestamp | undefined }): Access => ({
-    token: answer.accessToken,
-    endsAt: answer.expireTime ? timestampMs(answer.expireTime) : now() + 60_000,
-  });
-  const personOf = (session: Session | undefined): Person => ({
-    name: session?.person ?? "",
-    groups: session?.groups ?? [],
-  });
-
-  // Exchanges the cookie of the browser's session, which no script can read.
   async function begin() {
-    const answer = await sessions.createAccessToken({});
-    renew = async () => accessOf(await sessions.createAccessToken({}));
-    end = () => sessions.signOut({});
-    plan(accessOf(answer));
-    set({ state: "in", person: personOf(answer.session) });
+    const { token, endsAt, session } = await exchange();
+    held = { session: session?.id ?? "" };
+    take(token, endsAt, false);
+    set({ state: "in", person: { name: session?.person ?? "", groups: session?.groups ?? [] } });
   }
+
+  async function resume() {
+    try {
+      await begin();
+      return true;
+    } catch (error) {
+      const { code } = ConnectError.from(error);
+      // Everything else, such as a hub that does not answer, says nothing about the session.
+      if (code !== Code.Unauthenticated && code !== Code.InvalidArgument && code !== Code.PermissionDenied) throw error;
+      set({ state: "out", wasIn: false });
+      return false;
+    }
+  }
+
+  tabs.onTold((said) => {
+    const word = asWord(said);
+    if (!word) return;
+    const isOurs = held?.session === word.session;
+    switch (word.kind) {
+      case "token":
+        // Times are whole seconds, so a newer token may end with the older one.
+        if (!isOurs || word.token === access?.token || word.endsAt < (access?.endsAt ?? 0)) return;
+        take(word.token, word.endsAt, true);
+        for (const listener of renewals) listener();
+        return;
+      case "ask":
+        if (isOurs && access && access.renewAt > now())
+          tell({ kind: "token", session: word.session, token: access.token, endsAt: access.endsAt });
+        return;
+      case "in":
+        // Who was signed in is so no longer: the browser has one session.
+        if (held && !isOurs) leave({ state: "unknown" });
+        else if (signIn.state === "out") void resume().catch(() => {});
+        return;
+      case "out":
+        if (isOurs) leave({ state: "out", wasIn: true });
+    }
+  });
 
   return {
     async token() {
@@ -129,19 +238,7 @@ export function createTokens({ sessions, now = Date.now }: TokenDeps): Tokens {
       return (await refresh()).token;
     },
 
-    async resume() {
-      try {
-        await begin();
-        return true;
-      } catch (error) {
-        const { code } = ConnectError.from(error);
-        // Everything else, such as a hub that does not answer, says nothing about the session.
-        if (code !== Code.Unauthenticated && code !== Code.InvalidArgument && code !== Code.PermissionDenied)
-          throw error;
-        set({ state: "out", wasIn: false });
-        return false;
-      }
-    },
+    resume,
 
     async signIn(proof) {
       await sessions.signIn({ proof });
@@ -153,16 +250,20 @@ export function createTokens({ sessions, now = Date.now }: TokenDeps): Tokens {
         if (code !== Code.Unauthenticated && code !== Code.InvalidArgument) throw error;
         throw new ConnectError(text.noCookie, Code.FailedPrecondition);
       }
+      if (held) tell({ kind: "in", session: held.session });
     },
 
     async signOut() {
-      const last = end;
-      forget(false);
-      await last?.();
+      const last = held;
+      leave({ state: "out", wasIn: false });
+      if (!last) return;
+      // The other tabs leave at once, also where the hub does not answer.
+      tell({ kind: "out", session: last.session });
+      await sessions.signOut({});
     },
 
     expire() {
-      if (signIn.state === "in") forget(true);
+      if (signIn.state === "in") leave({ state: "out", wasIn: true });
     },
 
     current: () => signIn,
