@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { type Browser, chromium } from "playwright";
+import { SessionServiceCreateAccessTokenResponseSchema } from "../src/gen/leat/fleet/v1/session_pb";
+
+// The built UI in a browser, under the policy that the hub sends with it. The hub itself is tried by Go tests; here a
+// few lines of a server stand for it, so that a change of the UI alone finds what it breaks.
+
+const types: Record<string, string> = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+const nonce = "dGhlIG5vbmNlIG9mIGEgdGVzdA";
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  `style-src 'self' 'nonce-${nonce}'`,
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+const token = toBinary(
+  SessionServiceCreateAccessTokenResponseSchema,
+  create(SessionServiceCreateAccessTokenResponseSchema, { accessToken: "a.b.c", session: { person: "ada" } }),
+);
+
+export interface Built {
+  base: string;
+  browser: Browser;
+  html: string;
+  /** Changes what is served: a file for which it returns undefined is gone. */
+  serve: (path: string, content: Buffer) => Buffer | undefined;
+  close: () => Promise<void>;
+}
+
+/** Builds the UI into a folder of node_modules with that name, serves it, and starts a browser. */
+export async function startBuilt(name: string): Promise<Built> {
+  const folder = fileURLToPath(new URL(`../node_modules/${name}`, import.meta.url));
+  // As a process of its own, because the environment of tests makes another build than the one that people get.
+  const env = { ...process.env, NODE_ENV: "production" };
+  const args = ["node_modules/vite/bin/vite.js", "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "error"];
+  execFileSync(process.execPath, args, { cwd: fileURLToPath(new URL("..", import.meta.url)), env });
+
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? "/", "http://leat.invalid");
+    if (pathname.startsWith("/leat.")) {
+      response.setHeader("content-type", "application/proto");
+      // Streams fail, and every other answer is empty: both are states that the pages show.
+      if (pathname.includes("/Watch")) response.statusCode = 503;
+      response.end(pathname.endsWith("SessionService/CreateAccessToken") ? token : undefined);
+      return;
+    }
+    const path = pathname.replace(/^\/ui/, "");
+    const extension = /\.(\w+)$/.exec(pathname)?.[1];
+    if (extension !== undefined) {
+      const content = existsSync(folder + path) ? built.serve(path, readFileSync(folder + path)) : undefined;
+      response.statusCode = content ? 200 : 404;
+      response.setHeader("content-type", types[extension] ?? "application/octet-stream");
+      response.end(content);
+      return;
+    }
+    response.setHeader("content-type", "text/html");
+    response.setHeader("content-security-policy", policy);
+    response.end(built.serve("/index.html", Buffer.from(built.html.replaceAll("LEAT-NONCE", nonce))));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const browser = await chromium.launch({
+    executablePath: process.env.LEAT_CHROMIUM ?? "/usr/bin/chromium",
+    chromiumSandbox: process.getuid?.() !== 0,
+  });
+  const built: Built = {
+    base: `http://127.0.0.1:${(server.address() as AddressInfo).port}/ui`,
+    browser,
+    html: readFileSync(`${folder}/index.html`, "utf8"),
+    serve: (_, content) => content,
+    close: async () => {
+      await browser.close();
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+  return built;
+}
