@@ -5,8 +5,8 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
+import { browserBuilds } from "./hub/build.ts";
 import { createHub } from "./hub/hub.ts";
-import { browserSurroundings } from "./hub/live.ts";
 import { browserTabs } from "./hub/tabs.ts";
 import { makeRouter } from "./shell/router.tsx";
 import { startTheme } from "./shell/theme.ts";
@@ -17,8 +17,7 @@ startTheme();
 const hub = createHub(
   (interceptors) =>
     createConnectTransport({ baseUrl: location.origin, useBinaryFormat: import.meta.env.PROD, interceptors }),
-  browserSurroundings(),
-  browserTabs(),
+  { tabs: browserTabs(), builds: browserBuilds() },
 );
 const root = document.getElementById("app");
 if (root) {

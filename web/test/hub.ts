@@ -22,7 +22,7 @@ import { RolloutService } from "../src/gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../src/gen/leat/fleet/v1/session_pb";
 import { RepositoryPhase } from "../src/gen/leat/gitcache/v1/repository_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
-import { createHub, type Hub } from "../src/hub/hub.ts";
+import { type Around, createHub, type Hub } from "../src/hub/hub.ts";
 
 // A hub in the page, with a fleet that was invented. A test changes what it answers.
 
@@ -316,6 +316,8 @@ export interface Answers {
   /** What the person may do with the objects of a page. */
   can: string[];
   sessions: Partial<ServiceImpl<typeof SessionService>>;
+  /** What the browser has around the page. */
+  around: Partial<Around>;
 }
 
 const never = (signal: AbortSignal) =>
@@ -337,6 +339,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     rollouts: {},
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
+    around: {},
     ...change,
   };
   let changed = Promise.withResolvers<void>();
@@ -386,89 +389,91 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     };
   };
   const token = () => ({ accessToken: "a.b.c", expireTime: timestampFromMs(Date.now() + 300_000) });
-  const hub = createHub((interceptors) =>
-    createRouterTransport(
-      ({ service }) => {
-        service(QueryService, {
-          async queryFleet({ query }) {
-            await answers.before("queryFleet");
-            // A page asks for the rights on its own object by its name.
-            const name = /^name="(.*)"$/.exec(query?.filter ?? "")?.[1];
-            if (name) {
-              const ref = query?.cluster ? `${name}@${query.cluster}` : name;
-              return { total: 1, rows: [{ ref, name, can: answers.can }] };
-            }
-            return windowOf(query as FleetQuery);
-          },
-          async *watchQuery({ query }, { signal }) {
-            await answers.before("watchQuery");
-            yield* stream(
-              signal,
-              () => {
-                const { rows, total, groups } = windowOf(query as FleetQuery);
-                return { rows, window: rows.map((row) => row.ref), hasWindow: true, total, groups, hasCounts: true };
-              },
-              true,
-            );
-          },
-          async getFleetStatus() {
-            await answers.before("getFleetStatus");
-            return answers.status();
-          },
-        });
-        service(FleetService, {
-          createAccessToken: token,
-          getServerInfo: () => ({ version: "v0.9.2", subject: "user:ada", groups: ["leat:admins"] }),
-          async get({ kind }) {
-            await answers.before("get");
-            return { document: documents[kind]?.() };
-          },
-          async *watch({ kind }, { signal }) {
-            await answers.before("watch");
-            yield* stream(signal, () => ({ document: documents[kind]?.() }));
-          },
-          syncService: () => ({ syncRequest: "1" }),
-          apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
-          reviewAccess: () => ({ reason: "no binding of ada covers berlin" }),
-          listRevisions: () => ({
-            revisions: [
-              {
-                number: 7n,
-                outcome: RevisionOutcome.FAILED,
-                commits: [commit],
-                plannedAt: ago(9),
-                problem: { reason: Reason.APPLY_REJECTED, message: "exceeded quota" },
-              },
-              {
-                number: 6n,
-                outcome: RevisionOutcome.HEALTHY,
-                commits: ["8".repeat(40)],
-                plannedAt: ago(130),
-                healthyAt: ago(129),
-              },
-              { number: 5n, outcome: RevisionOutcome.SUPERSEDED, commits: ["7".repeat(40)], plannedAt: ago(131) },
-            ],
-          }),
-          ...answers.fleet,
-        });
-        service(RolloutService, {
-          rollbackService: ({ revision }) => ({ revision }),
-          releaseService: () => ({}),
-          ...answers.rollouts,
-        });
-        service(SessionService, {
-          createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),
-          getSignInMethods: () => ({
-            methods: [{ name: "corp", title: "Example Corp" }],
-            loginUrl: "https://leat.example.com/login",
-          }),
-          signIn: () => ({}),
-          signOut: () => ({}),
-          ...answers.sessions,
-        });
-      },
-      { transport: { interceptors } },
-    ),
+  const hub = createHub(
+    (interceptors) =>
+      createRouterTransport(
+        ({ service }) => {
+          service(QueryService, {
+            async queryFleet({ query }) {
+              await answers.before("queryFleet");
+              // A page asks for the rights on its own object by its name.
+              const name = /^name="(.*)"$/.exec(query?.filter ?? "")?.[1];
+              if (name) {
+                const ref = query?.cluster ? `${name}@${query.cluster}` : name;
+                return { total: 1, rows: [{ ref, name, can: answers.can }] };
+              }
+              return windowOf(query as FleetQuery);
+            },
+            async *watchQuery({ query }, { signal }) {
+              await answers.before("watchQuery");
+              yield* stream(
+                signal,
+                () => {
+                  const { rows, total, groups } = windowOf(query as FleetQuery);
+                  return { rows, window: rows.map((row) => row.ref), hasWindow: true, total, groups, hasCounts: true };
+                },
+                true,
+              );
+            },
+            async getFleetStatus() {
+              await answers.before("getFleetStatus");
+              return answers.status();
+            },
+          });
+          service(FleetService, {
+            createAccessToken: token,
+            getServerInfo: () => ({ version: "v0.9.2", subject: "user:ada", groups: ["leat:admins"] }),
+            async get({ kind }) {
+              await answers.before("get");
+              return { document: documents[kind]?.() };
+            },
+            async *watch({ kind }, { signal }) {
+              await answers.before("watch");
+              yield* stream(signal, () => ({ document: documents[kind]?.() }));
+            },
+            syncService: () => ({ syncRequest: "1" }),
+            apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
+            reviewAccess: () => ({ reason: "no binding of ada covers berlin" }),
+            listRevisions: () => ({
+              revisions: [
+                {
+                  number: 7n,
+                  outcome: RevisionOutcome.FAILED,
+                  commits: [commit],
+                  plannedAt: ago(9),
+                  problem: { reason: Reason.APPLY_REJECTED, message: "exceeded quota" },
+                },
+                {
+                  number: 6n,
+                  outcome: RevisionOutcome.HEALTHY,
+                  commits: ["8".repeat(40)],
+                  plannedAt: ago(130),
+                  healthyAt: ago(129),
+                },
+                { number: 5n, outcome: RevisionOutcome.SUPERSEDED, commits: ["7".repeat(40)], plannedAt: ago(131) },
+              ],
+            }),
+            ...answers.fleet,
+          });
+          service(RolloutService, {
+            rollbackService: ({ revision }) => ({ revision }),
+            releaseService: () => ({}),
+            ...answers.rollouts,
+          });
+          service(SessionService, {
+            createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),
+            getSignInMethods: () => ({
+              methods: [{ name: "corp", title: "Example Corp" }],
+              loginUrl: "https://leat.example.com/login",
+            }),
+            signIn: () => ({}),
+            signOut: () => ({}),
+            ...answers.sessions,
+          });
+        },
+        { transport: { interceptors } },
+      ),
+    answers.around,
   );
   return { hub, answers };
 }

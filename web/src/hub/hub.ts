@@ -7,6 +7,7 @@ import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { QueryService } from "../gen/leat/fleet/v1/query_pb";
 import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
+import { type Builds, noBuilds } from "./build.ts";
 import { browserSurroundings, type Surroundings } from "./live.ts";
 import { noTabs, type Tabs } from "./tabs.ts";
 import { createTokens, type Tokens } from "./token.ts";
@@ -21,7 +22,15 @@ export interface Hub {
   /** The same service, called by the person who is signed in. */
   signIns: Client<typeof SessionService>;
   tokens: Tokens;
+  builds: Builds;
   surroundings: Surroundings;
+}
+
+/** Around is what the browser has around a page. By default it has nothing that reaches other tabs or a server. */
+export interface Around {
+  surroundings: Surroundings;
+  tabs: Tabs;
+  builds: Builds;
 }
 
 /** Makes the transport of one kind of calls. Tests give one that answers in the page. */
@@ -41,8 +50,7 @@ const bearing =
  */
 export function createHub(
   makeTransport: MakeTransport,
-  surroundings = browserSurroundings(),
-  tabs: Tabs = noTabs,
+  { surroundings = browserSurroundings(), tabs = noTabs, builds = noBuilds }: Partial<Around> = {},
 ): Hub {
   const sessions = createClient(SessionService, makeTransport([]));
   const tokens = createTokens({ sessions, tabs });
@@ -62,6 +70,7 @@ export function createHub(
     sessions,
     signIns: createClient(SessionService, transport),
     tokens,
+    builds,
     surroundings: { ...surroundings, onRenewal: tokens.onRenewal },
   };
 }

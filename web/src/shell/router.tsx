@@ -7,13 +7,17 @@ import {
   createRouter,
   type ErrorComponentProps,
   Link,
-  lazyRouteComponent,
   type RouterHistory,
 } from "@tanstack/react-router";
+import { useEffect } from "react";
+import { useHub } from "../hub/hub.ts";
 import { Button } from "../parts/button.tsx";
+import { GoneError } from "../parts/gone.ts";
 import { Empty } from "../parts/states.tsx";
 import { text } from "../text/en.ts";
+import { lazyRouteComponent } from "./lazy.ts";
 import { Shell, useTitle } from "./shell.tsx";
+import { useReload } from "./upgrade.tsx";
 
 // The addresses of the UI. The URL is the state, so each search parameter is checked here: what does not belong, or has
 // another form, is as if it were not there.
@@ -216,6 +220,8 @@ export const makeRouter = (history?: RouterHistory) =>
     // NAME@CLUSTER reads as people write it.
     pathParamsAllowedCharacters: ["@"],
     defaultPreload: "intent",
+    // A page that breaks leaves what is around it.
+    defaultErrorComponent: Broken,
     scrollRestoration: false,
   });
 
@@ -235,18 +241,25 @@ function NoSuchPage() {
 }
 
 function Broken({ error }: ErrorComponentProps) {
-  useTitle(text.pageBroke);
+  const { builds } = useHub();
+  const { reload, question } = useReload();
+  const isGone = error instanceof GoneError;
+  useTitle(isGone ? text.pageGone : text.pageBroke);
+  useEffect(() => {
+    if (isGone) void builds.check();
+  }, [builds, isGone]);
   return (
     <div role="alert">
       <Empty
-        icon="cross"
-        tone="bad"
-        title={text.pageBroke}
-        action={<Button onClick={() => location.reload()}>{text.reload}</Button>}
+        icon={isGone ? "offline" : "cross"}
+        tone={isGone ? "idle" : "bad"}
+        title={isGone ? text.pageGone : text.pageBroke}
+        action={<Button onClick={reload}>{text.reload}</Button>}
       >
-        <p>{text.pageBrokeBody}</p>
-        <code>{error instanceof Error ? error.message : String(error)}</code>
+        <p>{isGone ? text.pageGoneBody : text.pageBrokeBody}</p>
+        {!isGone && <code>{error instanceof Error ? error.message : String(error)}</code>}
       </Empty>
+      {question}
     </div>
   );
 }

@@ -2,7 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { Link, Outlet, useMatchRoute, useNavigate, useRouterState } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import {
+  type ComponentType,
+  lazy,
+  type ReactNode,
+  Suspense,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
 import { useHub } from "../hub/hub.ts";
 import { type Link as LinkState, useConnection } from "../hub/live.ts";
 import { classes } from "../parts/classes.ts";
@@ -10,13 +19,19 @@ import { Icon, type IconName } from "../parts/icon.tsx";
 import { Menu } from "../parts/overlay.tsx";
 import { Stale } from "../parts/phase.tsx";
 import { Skeleton } from "../parts/states.tsx";
-import { StatusMessages } from "../parts/status.tsx";
+import { StatusMessages, say } from "../parts/status.tsx";
 import { text } from "../text/en.ts";
 import { backTo, rememberPlace } from "./back.ts";
 import styles from "./shell.module.css";
 import { setTheme, themes, useTheme } from "./theme.ts";
+import { NewBuild } from "./upgrade.tsx";
 
-const Finder = lazy(() => import("./finder.tsx").then((module) => ({ default: module.Finder })));
+const Finder = lazy<ComponentType<{ onClose: () => void }>>(() =>
+  import("./finder.tsx").then(
+    ({ Finder }) => ({ default: Finder }),
+    () => ({ default: NoFinder }),
+  ),
+);
 
 type Place = "/" | "/services" | "/clusters" | "/repositories" | "/access" | "/audit";
 
@@ -186,9 +201,12 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
           ))}
         </ul>
       </nav>
-      <main id="content" ref={content} className={styles.content} tabIndex={-1}>
-        <Stale value={isLost}>{children}</Stale>
-      </main>
+      <div className={styles.middle}>
+        <NewBuild />
+        <main id="content" ref={content} className={styles.content} tabIndex={-1}>
+          <Stale value={isLost}>{children}</Stale>
+        </main>
+      </div>
       <StatusMessages />
       {isFinding && (
         <Suspense>
@@ -229,4 +247,15 @@ export function Mark({ size = 22 }: { size?: number }) {
       <path d="M7 12.5c4.5 0 4.5 4 9 4s4.5-4 9-4M7 19.5c4.5 0 4.5 4 9 4s4.5-4 9-4" transform="translate(0 -2)" />
     </svg>
   );
+}
+
+/** NoFinder says that the palette did not load. The page goes on without it. */
+function NoFinder({ onClose }: { onClose: () => void }) {
+  const { builds } = useHub();
+  useEffect(() => {
+    void builds.check();
+    say(text.partGone, true);
+    onClose();
+  }, [builds, onClose]);
+  return null;
 }

@@ -206,6 +206,13 @@ export const text = {
   pageBroke: "This page broke",
   pageBrokeBody: "That is a defect of the UI. Please report it with this text:",
   reload: "Reload",
+  pageGone: "This page did not load",
+  pageGoneBody:
+    "The hub does not answer, or it was upgraded and serves another version of the UI. Reload to get the version of now.",
+  partGone: "This part of the page did not load. Reload the page to try again.",
+  newBuild: "The hub has another version of this page.",
+  reloadTitle: "Reload, and lose what you have typed?",
+  reloadLoses: "The page has text that is not sent. Copy it first, if you still need it.",
 
   // Sign-in.
   signIn: "Sign in",
