@@ -6,11 +6,12 @@ import type { GetFleetStatusResponse, QueryService } from "../gen/leat/fleet/v1/
 import type { Source } from "./live.ts";
 
 /**
- * Returns the source of the fleet's problems. The hub has no stream of them, so a stream of the services' reasons shows
- * when to ask again: it speaks at most once a second, and of the counts alone.
+ * Returns the source of the fleet's problems. The hub groups them by the likeness of their messages, which no stream
+ * does: a query counts by whole values, and by no message. So a stream of everything of services that makes a problem
+ * shows when to ask again: it speaks at most once a second, and of the counts alone.
  */
 export function statusSource(client: Client<typeof QueryService>): Source<GetFleetStatusResponse> {
-  const query = { kind: "Service", size: 1, order: "severity", groupBy: ["phase", "reason"] };
+  const query = { kind: "Service", size: 1, order: "severity", groupBy: ["phase", "reason", "drifted", "synced"] };
   const load = (signal: AbortSignal) => client.getFleetStatus({}, { signal });
   return {
     load,
