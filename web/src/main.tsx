@@ -15,8 +15,8 @@ startTheme();
 
 // The UI is below the hub's own origin, and calls nothing else.
 const hub = createHub(
-  (interceptors) =>
-    createConnectTransport({ baseUrl: location.origin, useBinaryFormat: import.meta.env.PROD, interceptors }),
+  (interceptors, path = "") =>
+    createConnectTransport({ baseUrl: location.origin + path, useBinaryFormat: import.meta.env.PROD, interceptors }),
   { tabs: browserTabs(), builds: browserBuilds() },
 );
 const root = document.getElementById("app");

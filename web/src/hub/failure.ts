@@ -17,6 +17,16 @@ export interface Failure {
 
 const domain = "leat.dev";
 
+/** KnownError is an error of a request that is no call, such as one to a cluster. Its failure has been read already. */
+export class KnownError extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(failure.message);
+    this.failure = failure;
+  }
+}
+
 /** Returns the fields of a message that a caller needs: text and bytes by number, and numbers as numbers. */
 function fields(bytes: Uint8Array): [number, Uint8Array | number][] {
   const reader = new BinaryReader(bytes);
@@ -91,6 +101,7 @@ function kindOf(code: Code, reason: string): Failure["kind"] {
 
 /** Returns what a page shows about any error that a call throws. */
 export function failureOf(thrown: unknown): Failure {
+  if (thrown instanceof KnownError) return thrown.failure;
   const error = ConnectError.from(thrown);
   const { reason, metadata, retryAfter } = details(error);
   return {

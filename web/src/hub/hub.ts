@@ -21,20 +21,34 @@ export interface Hub {
   sessions: Client<typeof SessionService>;
   /** The same service, called by the person who is signed in. */
   signIns: Client<typeof SessionService>;
+  clusters: Clusters;
   tokens: Tokens;
   builds: Builds;
   surroundings: Surroundings;
 }
 
-/** Around is what the browser has around a page. By default it has nothing that reaches other tabs or a server. */
+/** Clusters are what the tunnel leads to. A cluster is named by its path: NAME, or PROJECT.NAME. */
+export interface Clusters {
+  /** Returns the transport of calls to a cluster's agent. */
+  transport: (cluster: string) => Transport;
+  /** Requests a path of a cluster's Kubernetes API. It throws only if there is no answer at all. */
+  fetch: (cluster: string, path: string, init: { signal: AbortSignal; accept?: string }) => Promise<Response>;
+}
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Around is what the browser has around a page. By default it has nothing that reaches other tabs or another build. */
 export interface Around {
   surroundings: Surroundings;
   tabs: Tabs;
   builds: Builds;
+  request: Fetch;
 }
 
-/** Makes the transport of one kind of calls. Tests give one that answers in the page. */
-export type MakeTransport = (interceptors: Interceptor[]) => Transport;
+/** Makes the transport of one kind of calls, below a path of the hub. Tests give one that answers in the page. */
+export type MakeTransport = (interceptors: Interceptor[], path?: string) => Transport;
+
+const clusterUrl = (cluster: string) => `/clusters/${encodeURIComponent(cluster)}`;
 
 const bearing =
   (token: () => string | Promise<string>): Interceptor =>
@@ -50,7 +64,12 @@ const bearing =
  */
 export function createHub(
   makeTransport: MakeTransport,
-  { surroundings = browserSurroundings(), tabs = noTabs, builds = noBuilds }: Partial<Around> = {},
+  {
+    surroundings = browserSurroundings(),
+    tabs = noTabs,
+    builds = noBuilds,
+    request = (url, init) => fetch(url, init),
+  }: Partial<Around> = {},
 ): Hub {
   const sessions = createClient(SessionService, makeTransport([]));
   const tokens = createTokens({ sessions, tabs });
@@ -69,6 +88,18 @@ export function createHub(
     rollouts: createClient(RolloutService, transport),
     sessions,
     signIns: createClient(SessionService, transport),
+    clusters: {
+      transport: (cluster) => makeTransport([expiring, bearing(() => tokens.token("tunnel"))], clusterUrl(cluster)),
+      async fetch(cluster, path, { signal, accept = "application/json" }) {
+        const headers = { Accept: accept, Authorization: `Bearer ${await tokens.token("tunnel")}` };
+        // Nothing below /clusters/ accepts a cookie, and what a cluster answers is in no cache of the browser.
+        const init: RequestInit = { signal, headers, credentials: "omit", cache: "no-store", redirect: "error" };
+        const response = await request(clusterUrl(cluster) + path, init);
+        // A cluster that refuses the hub's own identity says nothing about the person's sign-in.
+        if (response.status === 401 && response.headers.get("Leat-Error-Origin") === "hub") tokens.expire();
+        return response;
+      },
+    },
     tokens,
     builds,
     surroundings: { ...surroundings, onRenewal: tokens.onRenewal },

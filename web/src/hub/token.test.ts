@@ -13,7 +13,13 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function start() {
-  const state = { exchanges: 0, fail: undefined as unknown, loseAnswer: false, proofs: [] as string[] };
+  const state = {
+    exchanges: 0,
+    fail: undefined as unknown,
+    loseAnswer: false,
+    proofs: [] as string[],
+    audiences: [] as string[],
+  };
   const answer = () => {
     state.exchanges += 1;
     if (state.fail) throw state.fail;
@@ -21,7 +27,8 @@ function start() {
   };
   const transport = createRouterTransport(({ service }) => {
     service(SessionService, {
-      createAccessToken() {
+      createAccessToken({ audience }) {
+        state.audiences.push(audience);
         if (state.loseAnswer) throw new ConnectError("", Code.Unavailable);
         return { ...answer(), session: { person: "ada" } };
       },
@@ -49,6 +56,25 @@ test("a token is renewed at four fifths of its life, before a call needs it", as
   expect(state.exchanges).toBe(2);
   expect(renewed).toHaveBeenCalledTimes(1);
   expect(await tokens.token()).toBe("access-2");
+});
+
+test("the tunnel's token is another one, exchanged when a request needs it", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  const renewed = vi.fn();
+  tokens.onRenewal(renewed);
+  const [first, second] = await Promise.all([tokens.token("tunnel"), tokens.token("tunnel")]);
+  expect(first).toBe("access-2");
+  expect(second).toBe(first);
+  expect(await tokens.token()).toBe("access-1");
+  expect(state.audiences).toEqual(["", "tunnel"]);
+  // Nothing that runs depends on it, so nothing opens again.
+  expect(renewed).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(life);
+  await tokens.token("tunnel");
+  expect(state.audiences.filter((audience) => audience === "tunnel")).toHaveLength(2);
+  await tokens.signOut();
+  await expect(tokens.token("tunnel")).rejects.toThrow("nobody is signed in");
 });
 
 test("callers share one exchange", async () => {

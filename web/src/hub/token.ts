@@ -26,9 +26,12 @@ export type SignInState =
   /** wasIn: a session has just ended, so that the page says so. */
   | { state: "out"; wasIn: boolean };
 
+/** Audience is the service of the hub that a token is for: the distributor, or the tunnel, which leads to clusters. */
+export type Audience = "distributor" | "tunnel";
+
 export interface Tokens {
   /** Returns an access token for a call, and renews it first if it ends soon. */
-  token(): Promise<string>;
+  token(audience?: Audience): Promise<string>;
   /** Continues the browser's session, if there is one. */
   resume(): Promise<boolean>;
   /** Trades an API token, or the one-time code of a signed-in link, for a session of this browser. It keeps neither. */
@@ -93,13 +96,20 @@ const renewAt = 0.8;
 const renewGivenAt = 0.85;
 const renewSpread = 0.1;
 
+/** A token that ends so soon is renewed before a call. */
+const endsSoon = 5000;
 const callLasts = 20_000;
 const answerLasts = 1000;
+
+const nobody = () => new ConnectError("nobody is signed in", Code.Unauthenticated);
 
 export function createTokens({ sessions, tabs = noTabs, now = Date.now, random = Math.random }: TokenDeps): Tokens {
   let access: Access | undefined;
   let held: Held | undefined;
   let renewing: Promise<Access> | undefined;
+  // Of the session that is held. The tunnel asks about a request that runs, and does not end it with its token, so each
+  // tab exchanges one when a request needs it, and nothing opens again for it.
+  let tunnel: { access?: { token: string; endsAt: number }; renewing?: Promise<string> } = {};
   let timer: ReturnType<typeof setTimeout> | undefined;
   let signIn: SignInState = { state: "unknown" };
   const listeners = new Set<() => void>();
@@ -115,6 +125,7 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
 
   function leave(next: SignInState) {
     access = held = renewing = undefined;
+    tunnel = {};
     clearTimeout(timer);
     set(next);
   }
@@ -131,10 +142,28 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
   }
 
   // Exchanges the cookie of the browser's session, which no script can read.
-  async function exchange() {
-    const answer = await sessions.createAccessToken({}, { timeoutMs: callLasts });
+  async function exchange(audience: "" | "tunnel" = "") {
+    const answer = await sessions.createAccessToken({ audience }, { timeoutMs: callLasts });
     const endsAt = answer.expireTime ? timestampMs(answer.expireTime) : now() + 60_000;
     return { token: answer.accessToken, endsAt, session: answer.session };
+  }
+
+  /** Exchanges the session that is held, and makes sure that the browser still has it. */
+  async function exchangeFor(of: Held, audience: "" | "tunnel" = "") {
+    try {
+      const { token, endsAt, session } = await exchange(audience);
+      if (held !== of) throw nobody();
+      if (session && session.id !== of.session) {
+        // Somebody has signed in in another tab, maybe as somebody else. Nothing of the page is theirs, so it begins again.
+        leave({ state: "unknown" });
+        throw new ConnectError("the browser has another session", Code.Aborted);
+      }
+      return { token, endsAt };
+    } catch (error) {
+      // Without the hub, people keep what they see; a session that has ended ends here.
+      if (ConnectError.from(error).code === Code.Unauthenticated && held === of) leave({ state: "out", wasIn: true });
+      throw error;
+    }
   }
 
   /** Asks the other tabs for a new token, and waits for a moment. */
@@ -157,13 +186,7 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
       // The tab that was first has a new token now. Its word may still be on the way.
       if (hasWaited && access === old && of.session !== "") await asked(of.session);
       if (held === of && access && access !== old) return access;
-      const { token, endsAt, session } = await exchange();
-      if (held !== of) throw new ConnectError("nobody is signed in", Code.Unauthenticated);
-      if (session && session.id !== of.session) {
-        // Somebody has signed in in another tab, maybe as somebody else. Nothing of the page is theirs, so it begins again.
-        leave({ state: "unknown" });
-        throw new ConnectError("the browser has another session", Code.Aborted);
-      }
+      const { token, endsAt } = await exchangeFor(of);
       const next = take(token, endsAt, false);
       tell({ kind: "token", session: of.session, token, endsAt });
       for (const listener of renewals) listener();
@@ -174,17 +197,27 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
   // All callers share one exchange.
   function refresh(): Promise<Access> {
     const of = held;
-    if (!of) return Promise.reject(new ConnectError("nobody is signed in", Code.Unauthenticated));
-    renewing ??= renew(of)
-      .catch((error: unknown) => {
-        // Without the hub, people keep what they see; a session that has ended ends here.
-        if (ConnectError.from(error).code === Code.Unauthenticated && held === of) leave({ state: "out", wasIn: true });
-        throw error;
+    if (!of) return Promise.reject(nobody());
+    renewing ??= renew(of).finally(() => {
+      renewing = undefined;
+    });
+    return renewing;
+  }
+
+  function tunnelToken(): Promise<string> {
+    const of = held;
+    const own = tunnel;
+    if (!of) return Promise.reject(nobody());
+    if (own.access && own.access.endsAt > now() + endsSoon) return Promise.resolve(own.access.token);
+    own.renewing ??= exchangeFor(of, "tunnel")
+      .then((next) => {
+        own.access = next;
+        return next.token;
       })
       .finally(() => {
-        renewing = undefined;
+        delete own.renewing;
       });
-    return renewing;
+    return own.renewing;
   }
 
   async function begin() {
@@ -233,8 +266,9 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
   });
 
   return {
-    async token() {
-      if (access && access.endsAt > now() + 5000) return access.token;
+    async token(audience = "distributor") {
+      if (audience === "tunnel") return tunnelToken();
+      if (access && access.endsAt > now() + endsSoon) return access.token;
       return (await refresh()).token;
     },
 
