@@ -1,20 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { defaultRangeExtractor, useVirtualizer } from "@tanstack/react-virtual";
-import {
-  type KeyboardEvent,
-  type MouseEvent,
-  type ReactNode,
-  useEffect,
-  useRef,
-  useState,
-  useSyncExternalStore,
-} from "react";
+import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect } from "react";
 import { text } from "../text/en.ts";
 import { classes } from "./classes.ts";
 import styles from "./grid.module.css";
 import { Icon } from "./icon.tsx";
+import { isOnRow, useNarrow, useRows } from "./rows.ts";
 
 /** Place is where a cell stands in the two lines of a row on a narrow screen. */
 export type Place = "title" | "state" | "note" | "end";
@@ -49,20 +41,11 @@ export interface GridProps<Row> {
   isOld?: (row: Row) => boolean;
 }
 
-const places = { title: "first", state: "state", note: "note", end: "end" } as const;
+export const places = { title: "first", state: "state", note: "note", end: "end" } as const;
 
-const wide = 36;
-const narrow = 64;
-const narrowQuery = "(max-width: 45rem)";
-
-const subscribeToWidth = (listener: () => void) => {
-  const media = matchMedia(narrowQuery);
-  media.addEventListener("change", listener);
-  return () => media.removeEventListener("change", listener);
-};
-
-/** Reports whether the screen is narrow, for what CSS alone cannot decide. */
-export const useNarrow = () => useSyncExternalStore(subscribeToWidth, () => matchMedia(narrowQuery).matches);
+/** How high a row is, and how high with the two lines of a narrow screen. */
+export const wide = 36;
+export const narrow = 64;
 
 /**
  * Grid shows a window of up to millions of rows. One row is in the tab order; arrows, Page Up and Down, Home and End move
@@ -71,25 +54,9 @@ export const useNarrow = () => useSyncExternalStore(subscribeToWidth, () => matc
  */
 export function Grid<Row>(props: GridProps<Row>) {
   const { columns, count, row, rowKey, onRange, onOpen } = props;
-  const scroller = useRef<HTMLDivElement>(null);
-  const [active, setActive] = useState(0);
   const isNarrow = useNarrow();
   const height = isNarrow ? narrow : wide;
-  const current = Math.min(active, Math.max(0, count - 1));
-
-  const virtual = useVirtualizer({
-    count,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => height,
-    overscan: 12,
-    rangeExtractor: (range) => {
-      const indexes = defaultRangeExtractor(range);
-      if (current < count && !indexes.includes(current)) indexes.push(current);
-      return indexes.sort((a, b) => a - b);
-    },
-  });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the sizes depend on the width of the screen alone
-  useEffect(() => virtual.measure(), [height]);
+  const { scroller, virtual, current, setActive, move } = useRows({ count, height });
 
   const first = virtual.range?.startIndex ?? 0;
   const last = virtual.range?.endIndex ?? 0;
@@ -97,35 +64,12 @@ export function Grid<Row>(props: GridProps<Row>) {
     if (count > 0) onRange?.(first, last);
   }, [first, last, count, onRange]);
 
-  const focus = (index: number) => {
-    const next = Math.max(0, Math.min(count - 1, index));
-    setActive(next);
-    virtual.scrollToIndex(next);
-    // The row may appear with the next render only.
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
-  };
-
   const onKeyDown = (event: KeyboardEvent) => {
-    if (!(event.target as HTMLElement).dataset.index || event.altKey || event.metaKey || event.shiftKey) return;
-    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / height) - 2);
-    const moves: Record<string, number> = {
-      ArrowDown: current + 1,
-      ArrowUp: current - 1,
-      PageDown: current + page,
-      PageUp: current - page,
-      Home: 0,
-      End: count - 1,
-    };
-    const to = moves[event.key];
-    if (to !== undefined) {
+    if (!isOnRow(event) || move(event) || event.key !== "Enter") return;
+    const found = row(current);
+    if (found !== undefined) {
       event.preventDefault();
-      focus(to);
-    } else if (event.key === "Enter") {
-      const found = row(current);
-      if (found !== undefined) {
-        event.preventDefault();
-        onOpen?.(found);
-      }
+      onOpen?.(found);
     }
   };
 
