@@ -38,6 +38,22 @@ export interface Source<T> {
   follow?: (value: T, signal: AbortSignal) => AsyncIterable<T>;
 }
 
+/** Returns a source of what has no stream: it is loaded again after each pause. */
+export const polled = <T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  pause: number,
+  env: Pick<Surroundings, "sleep">,
+): Source<T> => ({
+  load,
+  async *follow(_, signal) {
+    while (true) {
+      await env.sleep(pause, signal);
+      if (signal.aborted) return;
+      yield await load(signal);
+    }
+  },
+});
+
 /** Surroundings are what a store knows of the browser. */
 export interface Surroundings {
   now: () => number;
@@ -270,8 +286,16 @@ const untilAborted = (signal: AbortSignal) =>
     else signal.addEventListener("abort", () => resolve());
   });
 
-/** Shows a source for as long as the component is there. Another key is another thing: its value begins again. */
-export function useLive<T>(key: string, source: () => Source<T>, env: Surroundings): Live<T> & { store: LiveStore<T> } {
+/**
+ * Shows a source for as long as the component is there. Another key is another thing: its value begins again. What a
+ * cluster answers says nothing about the hub, so it is apart: the header does not report it, and its page does.
+ */
+export function useLive<T>(
+  key: string,
+  source: () => Source<T>,
+  env: Surroundings,
+  isApart = false,
+): Live<T> & { store: LiveStore<T> } {
   const [held, setHeld] = useState(() => ({ key, store: new LiveStore(source(), env) }));
   let { store } = held;
   if (held.key !== key) {
@@ -279,7 +303,7 @@ export function useLive<T>(key: string, source: () => Source<T>, env: Surroundin
     setHeld({ key, store });
   }
   const live = useSyncExternalStore(store.subscribe, store.current);
-  useReport(live);
+  useReport(live, isApart);
   return { ...live, store };
 }
 
@@ -301,12 +325,13 @@ function settle() {
   if (!isSame) for (const watcher of watchers) watcher();
 }
 
-function useReport(live: Live<unknown>) {
+function useReport(live: Live<unknown>, isApart: boolean) {
   const [id] = useState(() => Symbol());
   useEffect(() => {
+    if (isApart) return;
     shown.set(id, live);
     settle();
-  }, [id, live]);
+  }, [id, live, isApart]);
   useEffect(
     () => () => {
       shown.delete(id);

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { type Client, createClient } from "@connectrpc/connect";
+import { AgentService } from "../gen/leat/agent/v1/agent_pb";
+import type { ObjectStatus } from "../gen/leat/type/v1/state_pb";
+import type { Hub } from "../hub/hub.ts";
+import { polled, type Source } from "../hub/live.ts";
+import type { Place } from "./names.ts";
+import { rankOf, refOf } from "./refs.ts";
+
+export const agentOf = ({ clusters }: Hub, { cluster }: Place): Client<typeof AgentService> =>
+  createClient(AgentService, clusters.transport(cluster));
+
+/** Inventory is what a service has in its cluster, in the order in which its agent applies it. */
+export interface Inventory {
+  objects: readonly ObjectStatus[];
+  /** Reports that there are more objects than a page holds. */
+  hasMore: boolean;
+}
+
+const pageSize = 1000;
+export const mostObjects = 20_000;
+const every = 10_000;
+
+/** Returns the source of a service's inventory. Agents have no stream of it, so it is read again now and then. */
+export function inventorySource(hub: Hub, place: Place): Source<Inventory> {
+  const agent = agentOf(hub, place);
+  return polled(
+    async (signal): Promise<Inventory> => {
+      const objects: ObjectStatus[] = [];
+      let token = "";
+      do {
+        const page = { size: pageSize, token };
+        const answer = await agent.getInventory({ service: place.service, page }, { signal });
+        objects.push(...answer.objects);
+        token = answer.nextPageToken;
+      } while (token !== "" && objects.length < mostObjects);
+      // The agent sorts by kind and name, and within a rank that order stays.
+      const sorted = objects.toSorted((a, b) => rankOf(refOf(a.ref)) - rankOf(refOf(b.ref)));
+      return { objects: sorted.slice(0, mostObjects), hasMore: token !== "" };
+    },
+    every,
+    hub.surroundings,
+  );
+}
