@@ -5,6 +5,7 @@ import { create } from "@bufbuild/protobuf";
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
+import { AgentService } from "../src/gen/leat/agent/v1/agent_pb";
 import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
 import { type Document, DocumentSchema } from "../src/gen/leat/fleet/v1/document_pb";
 import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
@@ -318,6 +319,9 @@ export interface Answers {
   sessions: Partial<ServiceImpl<typeof SessionService>>;
   /** What the browser has around the page. */
   around: Partial<Around>;
+  /** The agents of all clusters, and their Kubernetes APIs: path and query, without /clusters/NAME. */
+  agent: Partial<ServiceImpl<typeof AgentService>>;
+  kube: (path: string, signal: AbortSignal) => Response | Promise<Response>;
 }
 
 const never = (signal: AbortSignal) =>
@@ -340,6 +344,8 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
     around: {},
+    agent: {},
+    kube: () => new Response("404 page not found", { status: 404 }),
     ...change,
   };
   let changed = Promise.withResolvers<void>();
@@ -460,6 +466,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             releaseService: () => ({}),
             ...answers.rollouts,
           });
+          service(AgentService, answers.agent);
           service(SessionService, {
             createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),
             getSignInMethods: () => ({
@@ -473,7 +480,10 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
         },
         { transport: { interceptors } },
       ),
-    answers.around,
+    {
+      request: async (url, { signal }) => answers.kube(url.replace(/^\/clusters\/[^/]+/, ""), signal as AbortSignal),
+      ...answers.around,
+    },
   );
   return { hub, answers };
 }

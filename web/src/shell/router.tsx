@@ -48,12 +48,26 @@ export function listSearch(raw: Record<string, unknown>): ListSearch {
   };
 }
 
+const serviceTabs = ["objects", "logs", "events", "diff", "revisions"] as const;
+
+export type ServiceTab = (typeof serviceTabs)[number];
+
+/** Search of a service's page: its tab, and what that shows. */
 export interface ServiceSearch {
-  tab?: "revisions";
+  tab?: ServiceTab;
+  pod?: string;
 }
 
-export const serviceSearch = (raw: Record<string, unknown>): ServiceSearch =>
-  raw.tab === "revisions" ? { tab: "revisions" } : {};
+const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
+
+export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
+  const tab = serviceTabs.find((each) => each === raw.tab);
+  const pod = asText(raw.pod, 253);
+  return {
+    ...(tab && { tab }),
+    ...(tab === "logs" && pod && nameForm.test(pod) && { pod }),
+  };
+}
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NoSuchPage, errorComponent: Broken });
 

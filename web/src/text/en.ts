@@ -403,7 +403,7 @@ export const text = {
   commitNowhere: "No service has this commit",
   commitNowhereBody:
     "It may not have been fetched yet, services may have a newer one, or they are outside of your bindings.",
-  reach: {
+  commitReach: {
     concerned: "Have it or want it",
     applied: "Everything desired is applied",
     underWay: "Not applied yet",
@@ -567,6 +567,48 @@ export const text = {
   outcome: { 0: "In progress", 1: "Healthy", 2: "Failed", 3: "Superseded" } as Record<number, string>,
   size,
   seconds: (n: number) => `${number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n))} s`,
+
+  // What a cluster, and not the hub, answers.
+  reach: {
+    offline: "The cluster is not connected",
+    refusedByHub: "Your bindings do not allow this",
+    refusedByHubAdvice:
+      "The cluster's agent has to be asked, so a binding of the service or its project is not enough. Ask an administrator of the hub for a binding of the cluster.",
+    refusedByCluster: "The cluster does not allow this",
+    refusedByClusterAdvice:
+      "The hub let the request pass. The cluster's own RBAC refused it for you and your groups: ask the cluster's owner for a role there.",
+    missing: "The cluster has no such object",
+    agentFailed: "The cluster's agent does not answer",
+    clusterFailed: "The cluster's API server failed to answer",
+    whatMayI: "What you may do",
+    shownFrom: "What is shown was read",
+  },
+
+  // A service's objects.
+  tree: {
+    tab: "Objects",
+    label: "Objects of the service",
+    title: (total: number, bad: number) =>
+      bad === 0
+        ? `${count(total, "object", "objects")}, all well`
+        : `${number(bad)} of ${count(total, "object", "objects")} ${bad === 1 ? "needs" : "need"} attention`,
+    none: "No object",
+    noneBody: "The agent has applied nothing for this service.",
+    moreObjects: (shown: number) => `Only the first ${number(shown)} objects are shown. The command line lists all.`,
+    mostFollowed: (most: number) =>
+      `Only the pods of the first ${number(most)} unfolded workloads are kept up to date. Fold some of them.`,
+    morePods: (more: number) => (more < 0 ? "More pods are not shown" : `${count(more, "pod", "pods")} more not shown`),
+    noPods: "No pods",
+    countOf: (n: number, health: string) => `${number(n)} ${health.toLowerCase()}`,
+    ready: (of: string) => (of === "" ? "" : `${of} ready`),
+    restarts: (of: string) => {
+      const [, n = of, ago] = /^(\d+)(?: \((.+) ago\))?$/.exec(of) ?? [];
+      const restarts = n === "1" ? "1 restart" : `${n} restarts`;
+      return ago ? `${restarts}, the last ${ago} ago` : restarts;
+    },
+    onNode: (node: string) => `on ${node}`,
+    age: "Age",
+  },
 
   // The page of parts.
   partsTitle: "Parts",

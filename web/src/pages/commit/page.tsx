@@ -67,12 +67,12 @@ function Reach({ window }: { window: Window }) {
   return (
     <Facts
       facts={[
-        [text.reach.concerned, text.count(window.total, "Service")],
-        [text.reach.applied, text.number(of("synced", "true"))],
-        [text.reach.underWay, text.number(of("synced", "false"))],
-        [text.reach.healthy, text.number(of("phase", "HEALTHY"))],
-        [text.reach.failed, text.number(of("phase", "FAILED") + of("phase", "DEGRADED"))],
-        reasons.length > 0 && [text.reach.reasons, text.list(reasons)],
+        [text.commitReach.concerned, text.count(window.total, "Service")],
+        [text.commitReach.applied, text.number(of("synced", "true"))],
+        [text.commitReach.underWay, text.number(of("synced", "false"))],
+        [text.commitReach.healthy, text.number(of("phase", "HEALTHY"))],
+        [text.commitReach.failed, text.number(of("phase", "FAILED") + of("phase", "DEGRADED"))],
+        reasons.length > 0 && [text.commitReach.reasons, text.list(reasons)],
       ]}
     />
   );

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { type Step, StepDialog } from "../../fleet/action.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { CommitLink } from "../../fleet/commit.tsx";
@@ -24,11 +24,15 @@ import { Command } from "../../parts/command.tsx";
 import { Tabs } from "../../parts/overlay.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
+import type { ServiceTab } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
 const route = getRouteApi("/services/$");
+
+// What asks the cluster is loaded by those who look at it.
+const Objects = lazy(() => import("./objects.tsx").then((module) => ({ default: module.Objects })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
 export function ServicePage() {
@@ -92,12 +96,21 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           void navigate({
             to: "/services/$",
             params: { _splat: ref },
-            search: id === "revisions" ? { tab: "revisions" } : {},
+            search: id === "overview" ? {} : { tab: id as ServiceTab },
             replace: true,
           })
         }
         tabs={[
           { id: "overview", label: text.overview, content: <Overview service={service} /> },
+          {
+            id: "objects",
+            label: text.tree.tab,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <Objects name={ref} service={service} />
+              </Suspense>
+            ),
+          },
           {
             id: "revisions",
             label: text.revisions,

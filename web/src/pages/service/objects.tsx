@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { ObjectHealth } from "../../fleet/health.tsx";
+import { Card } from "../../fleet/page.tsx";
+import { ReachFailure, ReachNotice, wordsOf } from "../../fleet/reach.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { inventorySource } from "../../kube/inventory.ts";
+import { type Place, placeOf } from "../../kube/names.ts";
+import { familySource } from "../../kube/owned.ts";
+import { type Ref, workloadOf } from "../../kube/refs.ts";
+import { Age } from "../../parts/age.tsx";
+import { Command } from "../../parts/command.tsx";
+import type { Column } from "../../parts/grid.tsx";
+import { type Branch, Outline } from "../../parts/outline.tsx";
+import { Stale } from "../../parts/phase.tsx";
+import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./objects.module.css";
+import { healthOf, isWell, type Known, type Node, opensByItself, outlineOf, rowsOf } from "./tree.ts";
+
+/** How many workloads are followed at once. Each costs the cluster two or three reads every ten seconds. */
+const mostFollowed = 12;
+
+/** Objects is everything that a service has in its cluster, as its agent sees it, and the pods below it. */
+export function Objects({ name, service }: { name: string; service: Service }) {
+  const hub = useHub();
+  const place = placeOf(service);
+  const command = `leat inventory service/${shellQuote(name)}`;
+  const cluster = service.spec?.cluster ?? "";
+  const { value, failure, asOf, link, store } = useLive(
+    `inventory ${name}`,
+    () => inventorySource(hub, place),
+    hub.surroundings,
+    true,
+  );
+  // The agent's report at the hub changes before the next read is due.
+  const { counts, phase } = service.status?.report ?? {};
+  const version = `${phase} ${counts?.total} ${counts?.healthy} ${counts?.failed}`;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of the report is what to read again for
+  useEffect(() => store.replace(inventorySource(hub, place)), [version, store]);
+
+  if (!value) {
+    if (!failure) return <Skeleton lines={8} />;
+    return <ReachFailure failure={failure} cluster={cluster} onRetry={store.retry} command={command} />;
+  }
+  const isOld = link !== "live";
+  return (
+    <>
+      {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
+      {value.objects.length === 0 ? (
+        <Empty icon="service" title={text.tree.none}>
+          <p>{text.tree.noneBody}</p>
+          <Command>{command}</Command>
+        </Empty>
+      ) : (
+        <Stale value={isOld}>
+          <Tree key={name} place={place} objects={value.objects} command={command} />
+          {value.hasMore && <Notice tone="idle" icon="info" title={text.tree.moreObjects(value.objects.length)} />}
+        </Stale>
+      )}
+    </>
+  );
+}
+
+function Tree({
+  place,
+  objects,
+  command,
+}: {
+  place: Place;
+  objects: Parameters<typeof outlineOf>[0];
+  command: string;
+}) {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const [known, setKnown] = useState<ReadonlyMap<string, Known>>(new Map());
+  const nodes = useMemo(() => outlineOf(objects, known), [objects, known]);
+  const isOpen = (node: Node) => chosen.get(node.key) ?? opensByItself(node);
+  const branches = rowsOf(nodes, isOpen);
+  // The first object that is not well is in sight, and the first in the order of tabs.
+  const [start] = useState(() =>
+    Math.max(
+      0,
+      branches.findIndex(({ item }) => item.is !== "group" && !isWell(healthOf(item))),
+    ),
+  );
+
+  const unfolded = branches.filter(({ item, isOpen }) => isOpen && item.is === "object" && workloadOf(item.ref));
+  const followed = unfolded.slice(0, mostFollowed);
+  const learn = useCallback((key: string, next: Known) => setKnown((all) => new Map(all).set(key, next)), []);
+
+  const bad = objects.filter((object) => !isWell(object.health)).length;
+  return (
+    <Card title={text.tree.title(objects.length, bad)} note={<Command label={text.sameAs}>{command}</Command>}>
+      {followed.map(
+        ({ key, item }) =>
+          item.is === "object" && <Reader key={key} id={key} place={place} subject={item.ref} onKnown={learn} />,
+      )}
+      {unfolded.length > mostFollowed && (
+        <Notice tone="idle" icon="info" title={text.tree.mostFollowed(mostFollowed)} />
+      )}
+      <Outline
+        label={text.tree.label}
+        columns={columns}
+        branches={branches}
+        start={start}
+        onFold={(branch: Branch<Node>, open) => setChosen((all) => new Map(all).set(branch.key, open))}
+      />
+    </Card>
+  );
+}
+
+/** Reader reads what a workload owns for as long as that is in sight. It shows nothing itself. */
+function Reader({
+  id,
+  place,
+  subject,
+  onKnown,
+}: {
+  id: string;
+  place: Place;
+  subject: Ref;
+  onKnown: (key: string, known: Known) => void;
+}) {
+  const hub = useHub();
+  const { value, failure } = useLive(
+    `owned ${id}`,
+    () => familySource(hub, place.cluster, subject),
+    hub.surroundings,
+    true,
+  );
+  useEffect(() => {
+    if (value || failure) onKnown(id, { family: value, failure });
+  }, [id, value, failure, onKnown]);
+  return null;
+}
+
+function Name({ node }: { node: Node }) {
+  if (node.is === "note") return <span className={styles.note}>{noteOf(node)}</span>;
+  if (node.is === "group") {
+    const total = node.counts.reduce((sum, { count }) => sum + count, 0);
+    return (
+      <span className={styles.name}>
+        <span className={styles.kind}>{node.kind}</span> <strong>× {text.number(total)}</strong>
+      </span>
+    );
+  }
+  const { kind, name } = node.is === "owned" ? node.owned : node.ref;
+  return (
+    <span className={styles.name} title={`${kind} ${name}`}>
+      <span className={styles.kind}>{kind}</span> <strong>{name}</strong>
+    </span>
+  );
+}
+
+function noteOf(node: Node & { is: "note" }): string {
+  if (node.failure) return wordsOf(node.failure).title;
+  if (node.more !== undefined) return text.tree.morePods(node.more);
+  return node.isEmpty ? text.tree.noPods : text.loading;
+}
+
+function Details({ node }: { node: Node }) {
+  if (node.is === "note") return node.failure ? <span title={node.failure.message}>{node.failure.message}</span> : null;
+  if (node.is === "group") {
+    return node.counts.map(({ health, count }) => text.tree.countOf(count, text.health[health] ?? "")).join(", ");
+  }
+  if (node.is === "object") {
+    if (node.reason === "" && node.message === "") return null;
+    return (
+      <span title={node.message}>
+        {node.reason !== "" && <code>{node.reason}</code>} {node.message}
+      </span>
+    );
+  }
+  const { ready, restarts, node: host } = node.owned;
+  const parts = [text.tree.ready(ready), restarts && text.tree.restarts(restarts), host && text.tree.onNode(host)];
+  return <span>{parts.filter(Boolean).join(" · ")}</span>;
+}
+
+const columns: readonly Column<Node>[] = [
+  {
+    id: "object",
+    title: text.column.object,
+    width: "minmax(16rem, 2fr)",
+    place: "title",
+    cell: (node) => <Name node={node} />,
+  },
+  {
+    id: "namespace",
+    title: text.column.namespace,
+    width: "minmax(6rem, 0.6fr)",
+    cell: (node) => (node.is === "object" ? node.ref.namespace : node.is === "group" ? node.namespace : ""),
+  },
+  {
+    id: "health",
+    title: text.column.health,
+    width: "10rem",
+    place: "state",
+    cell: (node) =>
+      node.is === "note" ? null : (
+        <ObjectHealth
+          health={healthOf(node)}
+          {...(node.is === "owned" && node.owned.word !== "" && { word: node.owned.word })}
+        />
+      ),
+  },
+  {
+    id: "details",
+    title: text.column.message,
+    width: "minmax(12rem, 2.4fr)",
+    place: "note",
+    cell: (node) => <Details node={node} />,
+  },
+  {
+    id: "age",
+    title: text.tree.age,
+    width: "5rem",
+    place: "end",
+    isNumber: true,
+    cell: (node) => (node.is === "owned" ? <Age at={node.owned.createdAt} /> : null),
+  },
+];
