@@ -584,6 +584,39 @@ export const text = {
     shownFrom: "What is shown was read",
   },
 
+  lineCut: (left: number) => `… and ${count(left, "character", "characters")} more`,
+
+  // Why a service is not well.
+  whyPanel: {
+    button: "Why?",
+    hide: "Hide the explanation",
+    title: "Why it is not well",
+    object: "What is wrong",
+    noObject:
+      "The agent reports no object that is unhealthy, so the cause is before the cluster: see the reason above.",
+    allObjects: "All objects",
+    warnings: "Latest warnings",
+    noWarnings: "The cluster has noted no warning about it. Clusters forget events after an hour.",
+    log: "The last lines of its log",
+    noLog: "The log is empty, or the container has not begun.",
+    noPod: "It has no pod that is unwell.",
+    podUnknown: "Its pods could not be read, so it is not known whose log to show.",
+    previous: "the log is of the container before the present one",
+    ended: (container: string, reason: string, exitCode: number | undefined, restarts: number) =>
+      [
+        `Container ${container}`,
+        reason,
+        exitCode !== undefined && `exit code ${exitCode}`,
+        restarts > 0 && count(restarts, "restart", "restarts"),
+      ]
+        .filter(Boolean)
+        .join(" · "),
+    before: "What changed before",
+    revision: (n: bigint) => `Revision ${n}`,
+    drifted: (object: string) => `${object} was changed by others:`,
+    allRevisions: "All revisions",
+  },
+
   // A service's objects.
   tree: {
     tab: "Objects",
