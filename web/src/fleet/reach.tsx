@@ -62,13 +62,18 @@ export function ReachFailure({ failure, cluster, onRetry, command }: ReachProps 
 }
 
 /** ReachNotice is the same as one line above or beside what is still there. */
-export function ReachNotice({ failure, onRetry, asOf }: Omit<ReachProps, "cluster">) {
+export function ReachNotice({
+  failure,
+  onRetry,
+  asOf,
+  isShort = false,
+}: Omit<ReachProps, "cluster"> & { isShort?: boolean }) {
   const { icon, title, advice } = wordsOf(failure);
   return (
     <div role="alert">
       <Notice tone={failure.kind === "failed" ? "warn" : "idle"} icon={icon} title={title}>
         {failure.message !== "" && <p>{failure.message}</p>}
-        {advice && <p>{advice}</p>}
+        {advice && !isShort && <p>{advice}</p>}
         {asOf !== undefined && (
           <p>
             {text.reach.shownFrom} <Age at={asOf} />

@@ -55,6 +55,8 @@ export type ServiceTab = (typeof serviceTabs)[number];
 /** Search of a service's page: its tab, and what that shows. */
 export interface ServiceSearch {
   tab?: ServiceTab;
+  /** Whether the panel Why is open, if the person has chosen that. */
+  why?: boolean;
   pod?: string;
 }
 
@@ -65,6 +67,7 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   const pod = asText(raw.pod, 253);
   return {
     ...(tab && { tab }),
+    ...(typeof raw.why === "boolean" && { why: raw.why }),
     ...(tab === "logs" && pod && nameForm.test(pod) && { pod }),
   };
 }

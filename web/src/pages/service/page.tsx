@@ -31,7 +31,12 @@ import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
 const route = getRouteApi("/services/$");
 
+// The phases of which somebody asks why, and those that a page explains before it is asked.
+const unwell = ["FAILED", "DEGRADED", "PROGRESSING", "SYNCING", "PENDING"];
+const explained = ["FAILED", "DEGRADED"];
+
 // What asks the cluster is loaded by those who look at it.
+const Why = lazy(() => import("./why.tsx").then((module) => ({ default: module.Why })));
 const Objects = lazy(() => import("./objects.tsx").then((module) => ({ default: module.Objects })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
@@ -58,7 +63,7 @@ export function ServicePage() {
 }
 
 function Shown({ name: ref, service, link }: { name: string; service: Service; link: LinkState }) {
-  const { tab } = route.useSearch();
+  const { tab, why } = route.useSearch();
   const navigate = useNavigate();
   const refused = useServiceRights(ref, service);
   const { status, spec } = service;
@@ -68,6 +73,17 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
   const phase = ServicePhase[status?.phase ?? 0] ?? "UNKNOWN";
   const problem = status?.problem;
   const reason = problem ? reasonName(problem.reason) : "";
+  const isUnwell = unwell.includes(phase);
+  // A cluster that is away is not asked: its head says so.
+  const isExplained =
+    isUnwell && (why ?? (tab === undefined && explained.includes(phase) && reason !== "AGENT_OFFLINE"));
+  const explain = (isOpen: boolean) =>
+    void navigate({
+      to: "/services/$",
+      params: { _splat: ref },
+      search: (now) => ({ ...now, why: isOpen }),
+      replace: true,
+    });
   return (
     <Page>
       <ObjectHead
@@ -89,6 +105,18 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
         actions={<ServiceActions name={ref} service={service} refused={refused} />}
         command={command}
       />
+      {isUnwell && !isExplained && (
+        <div>
+          <Button icon="unknown" onClick={() => explain(true)}>
+            {text.whyPanel.button}
+          </Button>
+        </div>
+      )}
+      {isExplained && (
+        <Suspense fallback={<Skeleton lines={6} />}>
+          <Why name={ref} service={service} onClose={() => explain(false)} />
+        </Suspense>
+      )}
       <Tabs
         label={name}
         chosen={tab ?? "overview"}
@@ -96,7 +124,10 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           void navigate({
             to: "/services/$",
             params: { _splat: ref },
-            search: id === "overview" ? {} : { tab: id as ServiceTab },
+            search: {
+              ...(why !== undefined && { why }),
+              ...(id !== "overview" && { tab: id as ServiceTab }),
+            },
             replace: true,
           })
         }

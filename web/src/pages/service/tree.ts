@@ -54,6 +54,12 @@ export function countsOf(nodes: readonly Node[]): Count[] {
   });
 }
 
+/** Returns the worst of some, and of those that are alike the first; undefined if all are well. */
+export function worstOf<T>(all: readonly T[], health: (each: T) => Health): T | undefined {
+  const bad = all.filter((each) => !isWell(health(each)));
+  return bad.toSorted((a, b) => order.indexOf(health(a)) - order.indexOf(health(b)))[0];
+}
+
 /** Sorts the worst first, and keeps the order of those that are alike. */
 const worstFirst = (nodes: readonly Node[]): Node[] =>
   nodes.toSorted((a, b) => order.indexOf(healthOf(a)) - order.indexOf(healthOf(b)));
