@@ -263,6 +263,15 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 	return &fleetv1.SyncServiceResponse{SyncRequest: made, Problem: problem}, nil
 }
 
+// SyncRepository implements FleetService. Fetching succeeds, unless the repository has a problem.
+func (h *Hub) SyncRepository(_ context.Context, request *fleetv1.SyncRepositoryRequest) (*fleetv1.SyncRepositoryResponse, error) {
+	object, err := h.get("repository", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.SyncRepositoryResponse{Problem: object.GetRepository().GetStatus().GetProblem()}, nil
+}
+
 func reportOf(phase typev1.ServicePhase) *distributorv1.ServiceReport {
 	return &distributorv1.ServiceReport{
 		Phase: phase, AppliedCommits: []string{Commit}, Counts: &typev1.ObjectCounts{Total: 4, Healthy: 4},

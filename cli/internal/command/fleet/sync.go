@@ -36,10 +36,14 @@ With --regenerate, what the service's charts made by chance, such as passwords a
 
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.
 
+leat sync repository/NAME fetches a repository alone, and waits for that: services follow if it has moved. With a webhook
+nobody has to (docs/guides/webhooks.md).
+
 leat sync fleetsource/NAME has a fleet source look at its repository now, as leat fleetsource sync does.`,
 		Example: `  leat sync service/shop
   leat sync service/shop@berlin --wait --timeout=2m   (one of several clusters' shop)
-  leat sync service/shop --regenerate`,
+  leat sync service/shop --regenerate
+  leat sync repository/shop`,
 	}, func(ctx context.Context, c *client.Client, name string) error {
 		request.Name = name
 		return w.sync(ctx, c, request, wait)
@@ -53,6 +57,9 @@ leat sync fleetsource/NAME has a fleet source look at its repository now, as lea
 			}
 			return s.Fail(fleetsource.Sync(cmd.Context(), s, source, timeout))
 		}
+		if repository, ok := strings.CutPrefix(args[0], "repository/"); ok {
+			return s.Fail(syncRepository(cmd.Context(), s, repository))
+		}
 		return ofService(cmd, args)
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
@@ -60,6 +67,26 @@ leat sync fleetsource/NAME has a fleet source look at its repository now, as lea
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
+}
+
+// syncRepository has a repository fetched, and waits for that.
+func syncRepository(ctx context.Context, s *session.Session, name string) error {
+	name = s.Reference("Repository", name)
+	var problem *typev1.Problem
+	err := s.Call(ctx, func(ctx context.Context, c *client.Client) error {
+		response, err := c.SyncRepository(ctx, &fleetv1.SyncRepositoryRequest{Name: name})
+		problem = response.GetProblem()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if problem != nil {
+		return failure.New(fmt.Sprintf("repository/%s was not fetched: %s: %s", name,
+			strings.TrimPrefix(problem.GetReason().String(), "REASON_"), problem.GetMessage()), failure.Advice(problem.GetReason()))
+	}
+	_, err = fmt.Fprintf(s.Out, "repository/%s is as its upstream\n", name)
+	return err
 }
 
 func (w *waiter) sync(ctx context.Context, c *client.Client, request *fleetv1.SyncServiceRequest, wait bool) error {

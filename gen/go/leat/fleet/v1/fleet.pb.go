@@ -262,6 +262,100 @@ func (x *SyncServiceResponse) GetProblem() *v1.Problem {
 	return nil
 }
 
+// SyncRepositoryRequest names the repository.
+type SyncRepositoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncRepositoryRequest) Reset() {
+	*x = SyncRepositoryRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncRepositoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncRepositoryRequest) ProtoMessage() {}
+
+func (x *SyncRepositoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncRepositoryRequest.ProtoReflect.Descriptor instead.
+func (*SyncRepositoryRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SyncRepositoryRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// SyncRepositoryResponse is the result of the fetch.
+type SyncRepositoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the upstream could not be fetched, or DEADLINE_EXCEEDED if the fetch takes longer than a minute and continues.
+	// Mirrored content is delivered anyway. Unset: the mirror has what the upstream had after the call began, unless the
+	// repository is suspended.
+	Problem       *v1.Problem `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncRepositoryResponse) Reset() {
+	*x = SyncRepositoryResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncRepositoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncRepositoryResponse) ProtoMessage() {}
+
+func (x *SyncRepositoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncRepositoryResponse.ProtoReflect.Descriptor instead.
+func (*SyncRepositoryResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SyncRepositoryResponse) GetProblem() *v1.Problem {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
+}
+
 // PreviewServiceRequest names the service and the ref.
 type PreviewServiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +372,7 @@ type PreviewServiceRequest struct {
 
 func (x *PreviewServiceRequest) Reset() {
 	*x = PreviewServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +384,7 @@ func (x *PreviewServiceRequest) String() string {
 func (*PreviewServiceRequest) ProtoMessage() {}
 
 func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +397,7 @@ func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceRequest.ProtoReflect.Descriptor instead.
 func (*PreviewServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PreviewServiceRequest) GetName() string {
@@ -342,7 +436,7 @@ type PreviewServiceResponse struct {
 
 func (x *PreviewServiceResponse) Reset() {
 	*x = PreviewServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +448,7 @@ func (x *PreviewServiceResponse) String() string {
 func (*PreviewServiceResponse) ProtoMessage() {}
 
 func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +461,7 @@ func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceResponse.ProtoReflect.Descriptor instead.
 func (*PreviewServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PreviewServiceResponse) GetCluster() string {
@@ -402,7 +496,7 @@ type GetServicePlanRequest struct {
 
 func (x *GetServicePlanRequest) Reset() {
 	*x = GetServicePlanRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +508,7 @@ func (x *GetServicePlanRequest) String() string {
 func (*GetServicePlanRequest) ProtoMessage() {}
 
 func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +521,7 @@ func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanRequest.ProtoReflect.Descriptor instead.
 func (*GetServicePlanRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetServicePlanRequest) GetName() string {
@@ -459,7 +553,7 @@ type GetServicePlanResponse struct {
 
 func (x *GetServicePlanResponse) Reset() {
 	*x = GetServicePlanResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +565,7 @@ func (x *GetServicePlanResponse) String() string {
 func (*GetServicePlanResponse) ProtoMessage() {}
 
 func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +578,7 @@ func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanResponse.ProtoReflect.Descriptor instead.
 func (*GetServicePlanResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetServicePlanResponse) GetCluster() string {
@@ -542,7 +636,7 @@ type DownloadServiceBundleRequest struct {
 
 func (x *DownloadServiceBundleRequest) Reset() {
 	*x = DownloadServiceBundleRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +648,7 @@ func (x *DownloadServiceBundleRequest) String() string {
 func (*DownloadServiceBundleRequest) ProtoMessage() {}
 
 func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +661,7 @@ func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DownloadServiceBundleRequest) GetService() string {
@@ -596,7 +690,7 @@ type DownloadServiceBundleResponse struct {
 
 func (x *DownloadServiceBundleResponse) Reset() {
 	*x = DownloadServiceBundleResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +702,7 @@ func (x *DownloadServiceBundleResponse) String() string {
 func (*DownloadServiceBundleResponse) ProtoMessage() {}
 
 func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +715,7 @@ func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleResponse.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DownloadServiceBundleResponse) GetChunk() []byte {
@@ -644,7 +738,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +750,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +763,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRevisionsRequest) GetService() string {
@@ -699,7 +793,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +805,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +818,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -752,7 +846,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +858,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +871,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -803,7 +897,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +909,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +922,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -863,7 +957,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +969,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +982,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -907,7 +1001,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1013,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1026,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 // ReleaseClusterRequest names the cluster.
@@ -946,7 +1040,7 @@ type ReleaseClusterRequest struct {
 
 func (x *ReleaseClusterRequest) Reset() {
 	*x = ReleaseClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1052,7 @@ func (x *ReleaseClusterRequest) String() string {
 func (*ReleaseClusterRequest) ProtoMessage() {}
 
 func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1065,7 @@ func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseClusterRequest) GetCluster() string {
@@ -990,7 +1084,7 @@ type ReleaseClusterResponse struct {
 
 func (x *ReleaseClusterResponse) Reset() {
 	*x = ReleaseClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1096,7 @@ func (x *ReleaseClusterResponse) String() string {
 func (*ReleaseClusterResponse) ProtoMessage() {}
 
 func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1109,7 @@ func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -1031,7 +1125,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1137,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1150,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -1079,7 +1173,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1185,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1198,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -1141,7 +1235,11 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"regenerate\"i\n" +
 	"\x13SyncServiceResponse\x12!\n" +
 	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\x12/\n" +
-	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"s\n" +
+	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"+\n" +
+	"\x15SyncRepositoryRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"I\n" +
+	"\x16SyncRepositoryResponse\x12/\n" +
+	"\aproblem\x18\x01 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"s\n" +
 	"\x15PreviewServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x1e\n" +
@@ -1192,7 +1290,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime2\xb7\x15\n" +
+	"expireTime2\xb5\x16\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -1216,7 +1314,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x05watch\x12\x01*\x90\x02\x010\x01\x12o\n" +
 	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\"\x19\xa2\x9f\x19\x15\n" +
 	"\x01\x02\x12\x10\n" +
-	"\x04sync\x12\bservices\x12{\n" +
+	"\x04sync\x12\bservices\x12|\n" +
+	"\x0eSyncRepository\x12$.leat.fleet.v1.SyncRepositoryRequest\x1a%.leat.fleet.v1.SyncRepositoryResponse\"\x1d\xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x04sync\x12\frepositories\x12{\n" +
 	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\"\x1c\xa2\x9f\x19\x18\n" +
 	"\x01\x02\x12\x13\n" +
 	"\apreview\x12\bservices\x12\x7f\n" +
@@ -1281,126 +1382,131 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_fleet_proto_rawDescData
 }
 
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*GetServerInfoRequest)(nil),          // 0: leat.fleet.v1.GetServerInfoRequest
 	(*GetServerInfoResponse)(nil),         // 1: leat.fleet.v1.GetServerInfoResponse
 	(*SyncServiceRequest)(nil),            // 2: leat.fleet.v1.SyncServiceRequest
 	(*SyncServiceResponse)(nil),           // 3: leat.fleet.v1.SyncServiceResponse
-	(*PreviewServiceRequest)(nil),         // 4: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),        // 5: leat.fleet.v1.PreviewServiceResponse
-	(*GetServicePlanRequest)(nil),         // 6: leat.fleet.v1.GetServicePlanRequest
-	(*GetServicePlanResponse)(nil),        // 7: leat.fleet.v1.GetServicePlanResponse
-	(*DownloadServiceBundleRequest)(nil),  // 8: leat.fleet.v1.DownloadServiceBundleRequest
-	(*DownloadServiceBundleResponse)(nil), // 9: leat.fleet.v1.DownloadServiceBundleResponse
-	(*ListRevisionsRequest)(nil),          // 10: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),         // 11: leat.fleet.v1.ListRevisionsResponse
-	(*CreateJoinTokenRequest)(nil),        // 12: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),       // 13: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),          // 14: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),         // 15: leat.fleet.v1.RevokeClusterResponse
-	(*ReleaseClusterRequest)(nil),         // 16: leat.fleet.v1.ReleaseClusterRequest
-	(*ReleaseClusterResponse)(nil),        // 17: leat.fleet.v1.ReleaseClusterResponse
-	(*CreateAccessTokenRequest)(nil),      // 18: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),     // 19: leat.fleet.v1.CreateAccessTokenResponse
-	(*v1.Problem)(nil),                    // 20: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                     // 21: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),               // 22: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),         // 23: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),               // 24: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                 // 25: leat.fleet.v1.ServiceConfig
-	(*v1.Page)(nil),                       // 26: leat.type.v1.Page
-	(*Revision)(nil),                      // 27: leat.fleet.v1.Revision
-	(*ApplyRequest)(nil),                  // 28: leat.fleet.v1.ApplyRequest
-	(*GetRequest)(nil),                    // 29: leat.fleet.v1.GetRequest
-	(*ListRequest)(nil),                   // 30: leat.fleet.v1.ListRequest
-	(*DeleteRequest)(nil),                 // 31: leat.fleet.v1.DeleteRequest
-	(*WatchRequest)(nil),                  // 32: leat.fleet.v1.WatchRequest
-	(*CreateTokenRequest)(nil),            // 33: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),             // 34: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),            // 35: leat.fleet.v1.DeleteTokenRequest
-	(*RefreshConfigBackendRequest)(nil),   // 36: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),   // 37: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),           // 38: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),       // 39: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),      // 40: leat.fleet.v1.ListAccessHoldersRequest
-	(*ApplyResponse)(nil),                 // 41: leat.fleet.v1.ApplyResponse
-	(*GetResponse)(nil),                   // 42: leat.fleet.v1.GetResponse
-	(*ListResponse)(nil),                  // 43: leat.fleet.v1.ListResponse
-	(*DeleteResponse)(nil),                // 44: leat.fleet.v1.DeleteResponse
-	(*WatchResponse)(nil),                 // 45: leat.fleet.v1.WatchResponse
-	(*CreateTokenResponse)(nil),           // 46: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),            // 47: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),           // 48: leat.fleet.v1.DeleteTokenResponse
-	(*RefreshConfigBackendResponse)(nil),  // 49: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),  // 50: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),          // 51: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),      // 52: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),     // 53: leat.fleet.v1.ListAccessHoldersResponse
+	(*SyncRepositoryRequest)(nil),         // 4: leat.fleet.v1.SyncRepositoryRequest
+	(*SyncRepositoryResponse)(nil),        // 5: leat.fleet.v1.SyncRepositoryResponse
+	(*PreviewServiceRequest)(nil),         // 6: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),        // 7: leat.fleet.v1.PreviewServiceResponse
+	(*GetServicePlanRequest)(nil),         // 8: leat.fleet.v1.GetServicePlanRequest
+	(*GetServicePlanResponse)(nil),        // 9: leat.fleet.v1.GetServicePlanResponse
+	(*DownloadServiceBundleRequest)(nil),  // 10: leat.fleet.v1.DownloadServiceBundleRequest
+	(*DownloadServiceBundleResponse)(nil), // 11: leat.fleet.v1.DownloadServiceBundleResponse
+	(*ListRevisionsRequest)(nil),          // 12: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),         // 13: leat.fleet.v1.ListRevisionsResponse
+	(*CreateJoinTokenRequest)(nil),        // 14: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),       // 15: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),          // 16: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),         // 17: leat.fleet.v1.RevokeClusterResponse
+	(*ReleaseClusterRequest)(nil),         // 18: leat.fleet.v1.ReleaseClusterRequest
+	(*ReleaseClusterResponse)(nil),        // 19: leat.fleet.v1.ReleaseClusterResponse
+	(*CreateAccessTokenRequest)(nil),      // 20: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),     // 21: leat.fleet.v1.CreateAccessTokenResponse
+	(*v1.Problem)(nil),                    // 22: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                     // 23: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),               // 24: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 25: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 26: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 27: leat.fleet.v1.ServiceConfig
+	(*v1.Page)(nil),                       // 28: leat.type.v1.Page
+	(*Revision)(nil),                      // 29: leat.fleet.v1.Revision
+	(*ApplyRequest)(nil),                  // 30: leat.fleet.v1.ApplyRequest
+	(*GetRequest)(nil),                    // 31: leat.fleet.v1.GetRequest
+	(*ListRequest)(nil),                   // 32: leat.fleet.v1.ListRequest
+	(*DeleteRequest)(nil),                 // 33: leat.fleet.v1.DeleteRequest
+	(*WatchRequest)(nil),                  // 34: leat.fleet.v1.WatchRequest
+	(*CreateTokenRequest)(nil),            // 35: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 36: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 37: leat.fleet.v1.DeleteTokenRequest
+	(*RefreshConfigBackendRequest)(nil),   // 38: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),   // 39: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),           // 40: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),       // 41: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),      // 42: leat.fleet.v1.ListAccessHoldersRequest
+	(*ApplyResponse)(nil),                 // 43: leat.fleet.v1.ApplyResponse
+	(*GetResponse)(nil),                   // 44: leat.fleet.v1.GetResponse
+	(*ListResponse)(nil),                  // 45: leat.fleet.v1.ListResponse
+	(*DeleteResponse)(nil),                // 46: leat.fleet.v1.DeleteResponse
+	(*WatchResponse)(nil),                 // 47: leat.fleet.v1.WatchResponse
+	(*CreateTokenResponse)(nil),           // 48: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 49: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 50: leat.fleet.v1.DeleteTokenResponse
+	(*RefreshConfigBackendResponse)(nil),  // 51: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),  // 52: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),          // 53: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),      // 54: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),     // 55: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	20, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	21, // 1: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	22, // 2: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	23, // 3: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	22, // 4: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	24, // 5: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	25, // 6: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	26, // 7: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	27, // 8: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	23, // 9: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	23, // 10: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 11: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	28, // 12: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	29, // 13: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
-	30, // 14: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
-	31, // 15: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
-	32, // 16: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
-	2,  // 17: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	4,  // 18: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	6,  // 19: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	8,  // 20: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	10, // 21: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	12, // 22: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	14, // 23: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	16, // 24: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	18, // 25: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	33, // 26: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	34, // 27: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	35, // 28: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	36, // 29: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	37, // 30: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	38, // 31: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	39, // 32: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	40, // 33: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	1,  // 34: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	41, // 35: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	42, // 36: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
-	43, // 37: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
-	44, // 38: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
-	45, // 39: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
-	3,  // 40: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	5,  // 41: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	7,  // 42: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	9,  // 43: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	11, // 44: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	13, // 45: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	15, // 46: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	17, // 47: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	19, // 48: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	46, // 49: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	47, // 50: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	48, // 51: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	49, // 52: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	50, // 53: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	51, // 54: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	52, // 55: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	53, // 56: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	34, // [34:57] is the sub-list for method output_type
-	11, // [11:34] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	22, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	22, // 1: leat.fleet.v1.SyncRepositoryResponse.problem:type_name -> leat.type.v1.Problem
+	23, // 2: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	24, // 3: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	25, // 4: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 5: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	26, // 6: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	27, // 7: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	28, // 8: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	29, // 9: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	25, // 10: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	25, // 11: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 12: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	30, // 13: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	31, // 14: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
+	32, // 15: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
+	33, // 16: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
+	34, // 17: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
+	2,  // 18: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	4,  // 19: leat.fleet.v1.FleetService.SyncRepository:input_type -> leat.fleet.v1.SyncRepositoryRequest
+	6,  // 20: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	8,  // 21: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	10, // 22: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	12, // 23: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	14, // 24: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	16, // 25: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	18, // 26: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	20, // 27: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	35, // 28: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	36, // 29: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	37, // 30: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	38, // 31: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	39, // 32: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	40, // 33: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	41, // 34: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	42, // 35: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	1,  // 36: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	43, // 37: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	44, // 38: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
+	45, // 39: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
+	46, // 40: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
+	47, // 41: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
+	3,  // 42: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	5,  // 43: leat.fleet.v1.FleetService.SyncRepository:output_type -> leat.fleet.v1.SyncRepositoryResponse
+	7,  // 44: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	9,  // 45: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	11, // 46: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	13, // 47: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	15, // 48: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	17, // 49: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	19, // 50: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	21, // 51: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	48, // 52: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	49, // 53: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	50, // 54: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	51, // 55: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	52, // 56: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	53, // 57: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	54, // 58: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	55, // 59: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	36, // [36:60] is the sub-list for method output_type
+	12, // [12:36] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -1419,7 +1525,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1598,13 +1598,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bservices\x18\x06 \x01(\x05R\bservices\x12)\n" +
 	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\x12J\n" +
 	"\x13removals_held_since\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xd5\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xdb\x01\n" +
 	"\n" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x13R\x04spec\x12?\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status:\x19\xba\x9f\x19\x15\n" +
-	"\frepositories\x12\x03use \x01\"\xa1\x05\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status:\x1f\xba\x9f\x19\x1b\n" +
+	"\frepositories\x12\x04sync\x12\x03use \x01\"\xa1\x05\n" +
 	"\x0eRepositorySpec\x12:\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeB\x04\xa8\x9f\x19\x01R\x04type\x12\x16\n" +
 	"\x03url\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12D\n" +

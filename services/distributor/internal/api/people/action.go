@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"time"
 
+	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/reason"
@@ -44,6 +46,26 @@ func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceReque
 	return &fleetv1.SyncServiceResponse{SyncRequest: request, Problem: problem}, nil
 }
 
+// SyncRepository implements FleetService. gitcache bounds the fetches of one upstream, and the pace bounds the calls
+// that wait for them.
+func (s *Service) SyncRepository(ctx context.Context, req *fleetv1.SyncRepositoryRequest) (*fleetv1.SyncRepositoryResponse, error) {
+	record, err := s.permitted(ctx, catalog.KindRepository, "name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if !s.fetches.Allow() {
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+			"too many repositories are fetched on request at once; try again in a few seconds", rpcerr.RetryAfter(fetchEvery))
+	}
+	waiting, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	err = s.d.Mirrors.Refresh(waiting, record.Object.Key().Name)
+	if ctx.Err() != nil {
+		return nil, wire.Error(context.Cause(ctx))
+	}
+	return &fleetv1.SyncRepositoryResponse{Problem: fetchProblem(err)}, nil
+}
+
 // fetchNow has the repositories fetched and the sources resolved again, and returns why that was
 // not possible.
 func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev1.Problem {
@@ -62,10 +84,17 @@ func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev
 	if err == nil {
 		err = s.d.Resolver.Sync(ctx, sources)
 	}
+	if err != nil {
+		s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
+	}
+	return fetchProblem(err)
+}
+
+// fetchProblem returns the problem of a fetch that ended with err. A fetch without an end in time continues.
+func fetchProblem(err error) *typev1.Problem {
 	if err == nil {
 		return nil
 	}
-	s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
 	if f, ok := errors.AsType[*resolve.Failure](err); ok {
 		return catalogwire.ProblemMessage(&catalog.Problem{Reason: f.Reason, Message: f.Message})
 	}

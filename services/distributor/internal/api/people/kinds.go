@@ -6,6 +6,7 @@ package people
 import (
 	"context"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -73,7 +74,7 @@ func statingBy[M proto.Message](show func(context.Context, []fleet.Record) ([]M,
 
 // New returns the service for people.
 func New(d Deps) *Service {
-	s := &Service{d: d}
+	s := &Service{d: d, fetches: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst)}
 	s.stating = statingOf(s)
 	return s
 }

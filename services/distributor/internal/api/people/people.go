@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/internal/contract/fleetdoc"
@@ -33,8 +35,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/journal"
 )
 
-// refreshTimeout bounds the wait for upstreams in SyncService.
+// refreshTimeout bounds the wait for upstreams in SyncService and SyncRepository.
 const refreshTimeout = time.Minute
+
+// fetchEvery and fetchBurst bound the fetches that people request of single repositories, at a replica.
+const (
+	fetchEvery = time.Second
+	fetchBurst = 30
+)
 
 // statesTimeout bounds the wait for the states of mirrors. Past it, readers are shown what was last
 // reported.
@@ -111,6 +119,7 @@ type States struct {
 type Service struct {
 	d       Deps
 	stating map[catalog.Kind]stating
+	fetches *rate.Limiter
 }
 
 // Audit reads the records of changes; journal.Journal implements it.

@@ -26,7 +26,7 @@ import (
 // they are refused. A new call needs a row.
 var targets = map[string]string{
 	"Apply":       "apply  ",
-	"SyncService": "sync Service x", "PreviewService": "preview Service x",
+	"SyncService": "sync Service x", "SyncRepository": "sync Repository x", "PreviewService": "preview Service x",
 	"CreateJoinToken": "create JoinToken x", "RevokeCluster": "revoke Cluster x", "ReleaseCluster": "release Cluster x", "CreateAccessToken": "create AccessToken ",
 	"CreateToken": "create Token x", "DeleteToken": "delete Token x",
 	"Delete":               "delete User x",

@@ -58,9 +58,7 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.An
 	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: catalogwire.SourceMessage(source.Normal())})
 	if err != nil {
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
-			// The definition has not arrived there yet, or was lost there.
-			s.Push()
-			return resolve.Answer{}, &resolve.Failure{Reason: reason.RepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
+			return resolve.Answer{}, s.unknown()
 		}
 		return resolve.Answer{}, failure(ctx, err)
 	}
@@ -68,11 +66,21 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.An
 	return resolve.Answer{Snapshot: snapshot, FreshAt: catalogwire.TimeOf(res.GetFreshAt())}, err
 }
 
+// unknown hands over the definitions, because one has not arrived at gitcache yet, or was lost there, and returns the
+// failure until it has.
+func (s *Source) unknown() error {
+	s.Push()
+	return &resolve.Failure{Reason: reason.RepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
+}
+
 // Refresh makes gitcache fetch the repository now, and waits for it. An upstream that fails is a
 // *resolve.Failure; one with unsigned content does not fail.
 func (s *Source) Refresh(ctx context.Context, repository string) error {
 	res, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
 	if err != nil {
+		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
+			return s.unknown()
+		}
 		return failure(ctx, err)
 	}
 	if p := catalogwire.ProblemOf(res.GetState().GetProblem()); p != nil && p.Reason != reason.UpstreamSignatureRejected {

@@ -46,6 +46,7 @@ func BuiltinRole(name RoleName) (RoleSpec, bool) {
 	operator := append(slices.Clone(viewer),
 		Permissible{Verbs: []string{VerbSync, VerbPause, VerbRollback, VerbConfirm, VerbPreview}, Resources: []string{ResourceServices}},
 		Permissible{Verbs: []string{VerbSync, VerbConfirm}, Resources: []string{ResourceFleetSources}},
+		Permissible{Verbs: []string{VerbSync}, Resources: []string{ResourceRepositories}},
 		Permissible{Verbs: []string{VerbPause}, Resources: []string{ResourceRollouts}},
 		Permissible{Verbs: read, Resources: []string{"services/plan", "services/bundles", "services/diff"}},
 	)

@@ -53,6 +53,9 @@ const (
 	// FleetServiceSyncServiceProcedure is the fully-qualified name of the FleetService's SyncService
 	// RPC.
 	FleetServiceSyncServiceProcedure = "/leat.fleet.v1.FleetService/SyncService"
+	// FleetServiceSyncRepositoryProcedure is the fully-qualified name of the FleetService's
+	// SyncRepository RPC.
+	FleetServiceSyncRepositoryProcedure = "/leat.fleet.v1.FleetService/SyncRepository"
 	// FleetServicePreviewServiceProcedure is the fully-qualified name of the FleetService's
 	// PreviewService RPC.
 	FleetServicePreviewServiceProcedure = "/leat.fleet.v1.FleetService/PreviewService"
@@ -125,6 +128,10 @@ type FleetServiceClient interface {
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// SyncRepository fetches a repository now instead of at its next poll, and waits for it. Calls about one repository
+	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
+	// (RATE_LIMITED).
+	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
 	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
@@ -230,6 +237,12 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+FleetServiceSyncServiceProcedure,
 			connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
+			connect.WithClientOptions(opts...),
+		),
+		syncRepository: connect.NewClient[v1.SyncRepositoryRequest, v1.SyncRepositoryResponse](
+			httpClient,
+			baseURL+FleetServiceSyncRepositoryProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("SyncRepository")),
 			connect.WithClientOptions(opts...),
 		),
 		previewService: connect.NewClient[v1.PreviewServiceRequest, v1.PreviewServiceResponse](
@@ -348,6 +361,7 @@ type fleetServiceClient struct {
 	delete                *connect.Client[v1.DeleteRequest, v1.DeleteResponse]
 	watch                 *connect.Client[v1.WatchRequest, v1.WatchResponse]
 	syncService           *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	syncRepository        *connect.Client[v1.SyncRepositoryRequest, v1.SyncRepositoryResponse]
 	previewService        *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
 	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
 	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
@@ -419,6 +433,15 @@ func (c *fleetServiceClient) Watch(ctx context.Context, req *v1.WatchRequest) (*
 // SyncService calls leat.fleet.v1.FleetService.SyncService.
 func (c *fleetServiceClient) SyncService(ctx context.Context, req *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error) {
 	response, err := c.syncService.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SyncRepository calls leat.fleet.v1.FleetService.SyncRepository.
+func (c *fleetServiceClient) SyncRepository(ctx context.Context, req *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error) {
+	response, err := c.syncRepository.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -588,6 +611,10 @@ type FleetServiceHandler interface {
 	// SyncService fetches the service's repositories now and makes its agent reconcile even if
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// SyncRepository fetches a repository now instead of at its next poll, and waits for it. Calls about one repository
+	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
+	// (RATE_LIMITED).
+	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
 	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
@@ -689,6 +716,12 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		FleetServiceSyncServiceProcedure,
 		svc.SyncService,
 		connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceSyncRepositoryHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceSyncRepositoryProcedure,
+		svc.SyncRepository,
+		connect.WithSchema(fleetServiceMethods.ByName("SyncRepository")),
 		connect.WithHandlerOptions(opts...),
 	)
 	fleetServicePreviewServiceHandler := connect.NewUnaryHandlerSimple(
@@ -811,6 +844,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceWatchHandler.ServeHTTP(w, r)
 		case FleetServiceSyncServiceProcedure:
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
+		case FleetServiceSyncRepositoryProcedure:
+			fleetServiceSyncRepositoryHandler.ServeHTTP(w, r)
 		case FleetServicePreviewServiceProcedure:
 			fleetServicePreviewServiceHandler.ServeHTTP(w, r)
 		case FleetServiceGetServicePlanProcedure:
@@ -878,6 +913,10 @@ func (UnimplementedFleetServiceHandler) Watch(context.Context, *v1.WatchRequest,
 
 func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.SyncService is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.SyncRepository is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error) {
