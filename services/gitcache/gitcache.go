@@ -125,11 +125,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	hooks := redisdeliveries.NewLog(client, prefix)
 	service := api.New(api.Params{
-		Set: set, Registry: registry, Checker: disk.mirrors, Events: events, Mirrors: disk.mirrors, Snapshots: snapshots,
+		Hooks: hooks, Set: set, Registry: registry, Checker: disk.mirrors, Events: events, Mirrors: disk.mirrors, Snapshots: snapshots,
 		Dial: others.GitCache, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
-	webhooks, err := newWebhooks(cfg, set, redisdeliveries.New(client, prefix), tel)
+	webhooks, err := newWebhooks(cfg, set, redisdeliveries.New(client, prefix), hooks, tel)
 	if err != nil {
 		return err
 	}

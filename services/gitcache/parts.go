@@ -67,10 +67,11 @@ func newHandler(
 // newWebhooks returns the handler of webhooks. One may arrive at any replica; the set finds the
 // owner.
 func newWebhooks(
-	cfg Config, set *mirroring.Set, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
+	cfg Config, set *mirroring.Set, deliveries webhook.Deliveries, log webhook.Log, tel *telemetry.Telemetry,
 ) (*webhook.Handler, error) {
 	return webhook.New(webhook.Params{
 		Deliveries:   deliveries,
+		Log:          log,
 		Repositories: set.Definitions,
 		Refresh: func(ctx context.Context, name string) error {
 			_, err := set.Refresh(ctx, name, false)

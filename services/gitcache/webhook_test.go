@@ -9,10 +9,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -63,6 +65,18 @@ func TestWebhookAtAnyReplica(t *testing.T) {
 		}
 		a.state(t, "demo", func(*gitcachev1.RepositoryState) bool {
 			return a.resolve(t, source("demo", "main", "app")).GetCommit() == pushed
+		})
+	}
+	// Every replica lists what arrived at any.
+	list := &gitcachev1.ListWebhookDeliveriesRequest{Name: "demo"}
+	for _, r := range []*replica{a, b} {
+		await.True(t, "two deliveries in the list", func() bool {
+			res, err := r.ListWebhookDeliveries(t.Context(), list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(res.GetDeliveries()) == 2 && res.GetDeliveries()[1].GetOutcome() == gitcachev1.WebhookOutcome_WEBHOOK_OUTCOME_ACCEPTED &&
+				res.GetDeliveries()[1].GetProvider() == "gitea" && slices.Equal(res.GetDeliveries()[1].GetRefs(), []string{"refs/heads/main"})
 		})
 	}
 	// A delivery that one replica took is not news at another.

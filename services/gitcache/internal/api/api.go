@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
@@ -38,6 +39,7 @@ type Checker interface {
 
 // Params are the parts of a [Service]. All are required but Heartbeat.
 type Params struct {
+	Hooks     Hooks
 	Set       *mirroring.Set
 	Registry  Registry
 	Checker   Checker
@@ -50,6 +52,13 @@ type Params struct {
 	Tracer trace.Tracer
 	// Heartbeat is the longest silence of a stream of events. Zero: 20 s.
 	Heartbeat time.Duration
+}
+
+// Hooks has the record of webhooks, of all replicas. Its methods may be called concurrently.
+type Hooks interface {
+	// Latest returns the newest webhooks about the repository of that uid, the newest first. The error
+	// matches mirror.ErrDependency.
+	Latest(ctx context.Context, uid string) ([]hooklog.Record, error)
 }
 
 const defaultHeartbeat = 20 * time.Second

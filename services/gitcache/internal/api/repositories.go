@@ -92,6 +92,21 @@ func (s *Service) ListRepositories(
 	return resp, nil
 }
 
+// ListWebhookDeliveries implements the call. Every replica has the record.
+func (s *Service) ListWebhookDeliveries(
+	ctx context.Context, req *gitcachev1.ListWebhookDeliveriesRequest,
+) (*gitcachev1.ListWebhookDeliveriesResponse, error) {
+	r, err := s.repository(ctx, "name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.Hooks.Latest(ctx, r.Definition().UID)
+	if err != nil {
+		return nil, wire.Error(err, req.GetName())
+	}
+	return &gitcachev1.ListWebhookDeliveriesResponse{Deliveries: wire.DeliveryMessages(records)}, nil
+}
+
 // RefreshRepository implements the call. Only the owner can fetch, so there is no answer without
 // one.
 func (s *Service) RefreshRepository(

@@ -5,10 +5,14 @@ package redisdeliveries_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 )
@@ -42,6 +46,68 @@ func TestDeliveriesAreTakenOnce(t *testing.T) {
 	}
 	server.Stop(t)
 	if _, err := a.Remember(t.Context(), "3", time.Hour); !errors.Is(err, mirror.ErrDependency) {
+		t.Errorf("got %v without redis, want ErrDependency", err)
+	}
+}
+
+// TestLogKeepsTheNewest has two replicas record deliveries. Those that made nothing fetch do not push out the others.
+func TestLogKeepsTheNewest(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartAs(t, "gitcache")
+	a, b := redisdeliveries.NewLog(server.Client(t), "leat:{gitcache}:test:"), redisdeliveries.NewLog(server.Client(t), "leat:{gitcache}:test:")
+	start := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	at := func(second int, outcome hooklog.Outcome) hooklog.Record {
+		return hooklog.Record{
+			Time: start.Add(time.Duration(second) * time.Second), Provider: "github", Outcome: outcome, Refs: []string{fmt.Sprintf("v%d", second)},
+		}
+	}
+	record := func(log *redisdeliveries.Log, uid string, record hooklog.Record) {
+		t.Helper()
+		if err := log.Record(t.Context(), uid, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for second := range 30 {
+		record(a, "shop", at(second, hooklog.Accepted))
+	}
+	for second := 100; second < 200; second++ {
+		record(b, "shop", at(second, hooklog.WrongKey))
+	}
+	record(b, "other", at(0, hooklog.Ping))
+	var want []hooklog.Record
+	for second := 199; second >= 190; second-- {
+		want = append(want, at(second, hooklog.WrongKey))
+	}
+	for second := 29; second >= 20; second-- {
+		want = append(want, at(second, hooklog.Accepted))
+	}
+	for _, log := range []*redisdeliveries.Log{a, b} {
+		got, err := log.Latest(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+	}
+	if got, err := a.Latest(t.Context(), "nothing"); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v, want no record", got, err)
+	}
+	client := server.Admin(t)
+	keys := client.Keys(t.Context(), "leat:{gitcache}:test:*").Val()
+	if len(keys) != 3 {
+		t.Errorf("got keys %v, want three", keys)
+	}
+	for _, key := range keys {
+		if left := client.TTL(t.Context(), key).Val(); left <= 0 || left > hooklog.Life {
+			t.Errorf("%s lives for %s, want at most %s", key, left, hooklog.Life)
+		}
+	}
+	server.Stop(t)
+	if err := a.Record(t.Context(), "shop", at(0, hooklog.Ping)); !errors.Is(err, mirror.ErrDependency) {
+		t.Errorf("got %v without redis, want ErrDependency", err)
+	}
+	if _, err := a.Latest(t.Context(), "shop"); !errors.Is(err, mirror.ErrDependency) {
 		t.Errorf("got %v without redis, want ErrDependency", err)
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
@@ -57,6 +58,19 @@ type hub struct {
 	refreshed []string
 	traces    []trace.TraceID
 	done      chan string
+	records   chan recorded
+}
+
+// recorded is a record about the repository of a uid.
+type recorded struct {
+	uid    string
+	record hooklog.Record
+}
+
+// Record implements webhook.Log.
+func (h *hub) Record(_ context.Context, uid string, record hooklog.Record) error {
+	h.records <- recorded{uid, record}
+	return h.shared
 }
 
 // start runs the handler until the test ends.
@@ -65,9 +79,9 @@ func (h *hub) start(t *testing.T) *hub {
 	if h.meter == nil {
 		h.meter = metricnoop.NewMeterProvider().Meter("")
 	}
-	h.done = make(chan string, 1000)
+	h.done, h.records = make(chan string, 1000), make(chan recorded, 1000)
 	handler, err := webhook.New(webhook.Params{
-		Deliveries: h, Repositories: func() []mirror.Definition { return h.repositories }, Refresh: h.refresh, DefaultSecret: shared,
+		Deliveries: h, Log: h, Repositories: func() []mirror.Definition { return h.repositories }, Refresh: h.refresh, DefaultSecret: shared,
 		Logger: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: h.meter,
 	})
 	if err != nil {

@@ -23,10 +23,14 @@ const (
 	patience = 30 * time.Second
 )
 
-// Run refreshes what webhooks name, until ctx is done. It returns nil.
+// Run refreshes what webhooks name, and records them, until ctx is done. It returns nil.
 func (h *Handler) Run(ctx context.Context) error {
 	var running errgroup.Group
-	running.SetLimit(workers)
+	running.SetLimit(workers + 1)
+	running.Go(func() error {
+		h.recorder.run(ctx)
+		return nil
+	})
 	for {
 		t, err := h.queue.next(ctx)
 		if err != nil {

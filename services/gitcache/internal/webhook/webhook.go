@@ -14,6 +14,8 @@
 //     in memory, and the deliveries that are verified at once. So are the deliveries about one
 //     repository.
 //   - One delivery causes one fetch, however often it is sent and whichever replicas receive it.
+//   - What became of a delivery is recorded for people who may see its repository, after it was
+//     answered. Senders without a secret cannot fill the record, nor push the accepted ones out.
 //
 // The locks of limits, bodies, memory and queue are never held together.
 package webhook
@@ -37,6 +39,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook/provider"
 )
@@ -68,6 +71,7 @@ type Deliveries interface {
 // Params configures a [Handler]. All fields are required except DefaultSecret and MaxBody.
 type Params struct {
 	Deliveries Deliveries
+	Log        Log
 	// Repositories returns all definitions that are known now.
 	Repositories func() []mirror.Definition
 	// Refresh has the repository of that name fetched soon, by whichever replica owns it. The error
@@ -94,6 +98,7 @@ type Handler struct {
 	targets  *limits
 	seen     *memory
 	queue    *queue
+	recorder *recorder
 }
 
 // New returns a Handler.
@@ -109,7 +114,7 @@ func New(p Params) (*Handler, error) {
 	return &Handler{
 		bodies: newBodies(p.MaxBody), params: p, received: received, prover: newProver(p.Repositories, p.DefaultSecret),
 		sources: newLimits(sourceRate, sourceBurst), targets: newLimits(targetRate, targetBurst),
-		seen: newMemory(), queue: newQueue(),
+		seen: newMemory(), queue: newQueue(), recorder: newRecorder(p),
 	}, nil
 }
 
@@ -145,7 +150,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// The connection cannot set deadlines in tests with a recorder; the limit of the body still
 		// holds.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
-		result, err = h.receive(ctx, r.WithContext(ctx), p)
+		n := note{named: r.PathValue("repository"), record: hooklog.Record{Time: time.Now(), Provider: label}}
+		result, err = h.receive(ctx, r.WithContext(ctx), p, &n)
+		if n.record.Outcome == "" {
+			n.record.Outcome = recorded(result)
+		}
+		h.recorder.add(n)
 	}
 	attributes := []attribute.KeyValue{
 		attribute.String("leat.webhook.provider", label), attribute.String("leat.webhook.outcome", string(result)),
@@ -173,8 +183,9 @@ func acknowledge(w http.ResponseWriter, result outcome) {
 	_, _ = io.WriteString(w, "{}\n") // a sender that hung up needs no answer
 }
 
-// receive judges one delivery, and queues its fetches. The error is the answer to the sender.
-func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provider) (outcome, error) {
+// receive judges one delivery, and queues its fetches. The error is the answer to the sender. It notes
+// what the outcome alone does not say.
+func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provider, seen *note) (outcome, error) {
 	if wait := h.sources.take(sourceOf(r)); wait > 0 {
 		return outcomeLimited, limited(wait)
 	}
@@ -183,6 +194,7 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provi
 		if p.IsBarePing(r.Header) {
 			return outcomePing, nil
 		}
+		seen.record.Outcome = hooklog.NoProof
 		return outcomeRefused, refused()
 	}
 	if r.ContentLength > h.params.MaxBody {
@@ -212,12 +224,13 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider.Provi
 	if err != nil {
 		return outcomeMalformed, rpcerr.Field("body", "It is not what "+r.PathValue("provider")+" sends.")
 	}
-	return h.take(ctx, notice, proven.repositories, claim.ID(notice, body))
+	seen.record.Refs = hooklog.Refs(notice.Refs)
+	return h.take(ctx, notice, proven.repositories, claim.ID(notice, body), seen)
 }
 
 // take decides about a delivery that is proven and understood.
 func (h *Handler) take(
-	ctx context.Context, n provider.Notice, repositories []mirror.Definition, id provider.DeliveryID,
+	ctx context.Context, n provider.Notice, repositories []mirror.Definition, id provider.DeliveryID, seen *note,
 ) (outcome, error) {
 	switch n.Kind {
 	case provider.KindPing:
@@ -238,6 +251,7 @@ func (h *Handler) take(
 	for _, def := range repositories {
 		if n.Concerns(def.URL) {
 			result = outcomeAccepted
+			seen.matched = append(seen.matched, def)
 			h.queue.add(task{repository: def.Name, delivery: id, cause: trace.SpanContextFromContext(ctx)})
 		}
 	}

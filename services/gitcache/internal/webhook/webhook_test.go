@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/testkit/registrytest"
+	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -104,6 +106,10 @@ func TestEveryProviderRefreshesWhatItNames(t *testing.T) {
 			wantStatus(t, h.send(t, tc.delivery(t)), http.StatusAccepted)
 			if diff := cmp.Diff([]string{"shop"}, h.await(t, 1)); diff != "" {
 				t.Errorf("refreshed (-want +got):\n%s", diff)
+			}
+			namesNoRef := slices.Contains([]string{"generic", "harbor", "distribution, deletion, own host", "gitlab system hook"}, tc.name)
+			if got := h.take(t).record; got.Outcome != hooklog.Accepted || (len(got.Refs) == 0) != namesNoRef {
+				t.Errorf("got the record %v, want an accepted one with the refs that it names", got)
 			}
 		})
 	}

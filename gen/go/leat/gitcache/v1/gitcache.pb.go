@@ -668,6 +668,98 @@ func (x *RefreshRepositoryResponse) GetState() *RepositoryState {
 	return nil
 }
 
+// ListWebhookDeliveriesRequest names the repository.
+type ListWebhookDeliveriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesRequest) Reset() {
+	*x = ListWebhookDeliveriesRequest{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesRequest) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesRequest.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListWebhookDeliveriesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ListWebhookDeliveriesResponse lists deliveries.
+type ListWebhookDeliveriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first: at most 10 that made the hub fetch, and 10 others. They are kept for 30 days.
+	Deliveries    []*WebhookDelivery `protobuf:"bytes,1,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesResponse) Reset() {
+	*x = ListWebhookDeliveriesResponse{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesResponse) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesResponse.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListWebhookDeliveriesResponse) GetDeliveries() []*WebhookDelivery {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
 // ResolveSnapshotRequest names the content.
 type ResolveSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -679,7 +771,7 @@ type ResolveSnapshotRequest struct {
 
 func (x *ResolveSnapshotRequest) Reset() {
 	*x = ResolveSnapshotRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +783,7 @@ func (x *ResolveSnapshotRequest) String() string {
 func (*ResolveSnapshotRequest) ProtoMessage() {}
 
 func (x *ResolveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +796,7 @@ func (x *ResolveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{12}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveSnapshotRequest) GetSource() *v1.Source {
@@ -729,7 +821,7 @@ type ResolveSnapshotResponse struct {
 
 func (x *ResolveSnapshotResponse) Reset() {
 	*x = ResolveSnapshotResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +833,7 @@ func (x *ResolveSnapshotResponse) String() string {
 func (*ResolveSnapshotResponse) ProtoMessage() {}
 
 func (x *ResolveSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +846,7 @@ func (x *ResolveSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{13}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResolveSnapshotResponse) GetSnapshot() *v1.Snapshot {
@@ -801,7 +893,7 @@ type DownloadBundleRequest struct {
 
 func (x *DownloadBundleRequest) Reset() {
 	*x = DownloadBundleRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +905,7 @@ func (x *DownloadBundleRequest) String() string {
 func (*DownloadBundleRequest) ProtoMessage() {}
 
 func (x *DownloadBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +918,7 @@ func (x *DownloadBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadBundleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{14}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DownloadBundleRequest) GetRepository() string {
@@ -880,7 +972,7 @@ type DownloadBundleResponse struct {
 
 func (x *DownloadBundleResponse) Reset() {
 	*x = DownloadBundleResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +984,7 @@ func (x *DownloadBundleResponse) String() string {
 func (*DownloadBundleResponse) ProtoMessage() {}
 
 func (x *DownloadBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +997,7 @@ func (x *DownloadBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadBundleResponse.ProtoReflect.Descriptor instead.
 func (*DownloadBundleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{15}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DownloadBundleResponse) GetFrame() isDownloadBundleResponse_Frame {
@@ -968,7 +1060,7 @@ type BundleHeader struct {
 
 func (x *BundleHeader) Reset() {
 	*x = BundleHeader{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1072,7 @@ func (x *BundleHeader) String() string {
 func (*BundleHeader) ProtoMessage() {}
 
 func (x *BundleHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1085,7 @@ func (x *BundleHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleHeader.ProtoReflect.Descriptor instead.
 func (*BundleHeader) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{16}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BundleHeader) GetDigest() string {
@@ -1039,7 +1131,7 @@ type ListRefsRequest struct {
 
 func (x *ListRefsRequest) Reset() {
 	*x = ListRefsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1143,7 @@ func (x *ListRefsRequest) String() string {
 func (*ListRefsRequest) ProtoMessage() {}
 
 func (x *ListRefsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1156,7 @@ func (x *ListRefsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{17}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRefsRequest) GetRepository() string {
@@ -1101,7 +1193,7 @@ type ListRefsResponse struct {
 
 func (x *ListRefsResponse) Reset() {
 	*x = ListRefsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1205,7 @@ func (x *ListRefsResponse) String() string {
 func (*ListRefsResponse) ProtoMessage() {}
 
 func (x *ListRefsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1218,7 @@ func (x *ListRefsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{18}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRefsResponse) GetRefs() []*Ref {
@@ -1156,7 +1248,7 @@ type ListCommitsRequest struct {
 
 func (x *ListCommitsRequest) Reset() {
 	*x = ListCommitsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1260,7 @@ func (x *ListCommitsRequest) String() string {
 func (*ListCommitsRequest) ProtoMessage() {}
 
 func (x *ListCommitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1273,7 @@ func (x *ListCommitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCommitsRequest.ProtoReflect.Descriptor instead.
 func (*ListCommitsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{19}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListCommitsRequest) GetSource() *v1.Source {
@@ -1211,7 +1303,7 @@ type ListCommitsResponse struct {
 
 func (x *ListCommitsResponse) Reset() {
 	*x = ListCommitsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1315,7 @@ func (x *ListCommitsResponse) String() string {
 func (*ListCommitsResponse) ProtoMessage() {}
 
 func (x *ListCommitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1328,7 @@ func (x *ListCommitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCommitsResponse.ProtoReflect.Descriptor instead.
 func (*ListCommitsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{20}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListCommitsResponse) GetCommits() []*Commit {
@@ -1276,7 +1368,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1380,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1393,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{21}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Commit) GetId() string {
@@ -1368,7 +1460,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1472,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1485,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{22}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReadFileRequest) GetSource() *v1.Source {
@@ -1432,7 +1524,7 @@ type ReadFileResponse struct {
 
 func (x *ReadFileResponse) Reset() {
 	*x = ReadFileResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1536,7 @@ func (x *ReadFileResponse) String() string {
 func (*ReadFileResponse) ProtoMessage() {}
 
 func (x *ReadFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1549,7 @@ func (x *ReadFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileResponse.ProtoReflect.Descriptor instead.
 func (*ReadFileResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{23}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReadFileResponse) GetContent() []byte {
@@ -1500,7 +1592,7 @@ type CompareCommitsRequest struct {
 
 func (x *CompareCommitsRequest) Reset() {
 	*x = CompareCommitsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1604,7 @@ func (x *CompareCommitsRequest) String() string {
 func (*CompareCommitsRequest) ProtoMessage() {}
 
 func (x *CompareCommitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1617,7 @@ func (x *CompareCommitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareCommitsRequest.ProtoReflect.Descriptor instead.
 func (*CompareCommitsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{24}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CompareCommitsRequest) GetRepository() string {
@@ -1576,7 +1668,7 @@ type CompareCommitsResponse struct {
 
 func (x *CompareCommitsResponse) Reset() {
 	*x = CompareCommitsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1680,7 @@ func (x *CompareCommitsResponse) String() string {
 func (*CompareCommitsResponse) ProtoMessage() {}
 
 func (x *CompareCommitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1693,7 @@ func (x *CompareCommitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareCommitsResponse.ProtoReflect.Descriptor instead.
 func (*CompareCommitsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{25}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompareCommitsResponse) GetChanges() []*PathChange {
@@ -1631,7 +1723,7 @@ type PathChange struct {
 
 func (x *PathChange) Reset() {
 	*x = PathChange{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1735,7 @@ func (x *PathChange) String() string {
 func (*PathChange) ProtoMessage() {}
 
 func (x *PathChange) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1748,7 @@ func (x *PathChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathChange.ProtoReflect.Descriptor instead.
 func (*PathChange) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{26}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PathChange) GetPath() string {
@@ -1687,7 +1779,7 @@ type WatchRepositoriesRequest struct {
 
 func (x *WatchRepositoriesRequest) Reset() {
 	*x = WatchRepositoriesRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1791,7 @@ func (x *WatchRepositoriesRequest) String() string {
 func (*WatchRepositoriesRequest) ProtoMessage() {}
 
 func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1804,7 @@ func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{27}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchRepositoriesRequest) GetResumeToken() string {
@@ -1744,7 +1836,7 @@ type WatchRepositoriesResponse struct {
 
 func (x *WatchRepositoriesResponse) Reset() {
 	*x = WatchRepositoriesResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1848,7 @@ func (x *WatchRepositoriesResponse) String() string {
 func (*WatchRepositoriesResponse) ProtoMessage() {}
 
 func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1861,7 @@ func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{28}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchRepositoriesResponse) GetResumeToken() string {
@@ -1823,7 +1915,7 @@ type RepositoryEvent struct {
 
 func (x *RepositoryEvent) Reset() {
 	*x = RepositoryEvent{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1927,7 @@ func (x *RepositoryEvent) String() string {
 func (*RepositoryEvent) ProtoMessage() {}
 
 func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1940,7 @@ func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryEvent.ProtoReflect.Descriptor instead.
 func (*RepositoryEvent) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{29}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RepositoryEvent) GetRepository() string {
@@ -1959,7 +2051,13 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\"T\n" +
 	"\x19RefreshRepositoryResponse\x127\n" +
-	"\x05state\x18\x01 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x05state\"F\n" +
+	"\x05state\x18\x01 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x05state\"2\n" +
+	"\x1cListWebhookDeliveriesRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"b\n" +
+	"\x1dListWebhookDeliveriesResponse\x12A\n" +
+	"\n" +
+	"deliveries\x18\x01 \x03(\v2!.leat.gitcache.v1.WebhookDeliveryR\n" +
+	"deliveries\"F\n" +
 	"\x16ResolveSnapshotRequest\x12,\n" +
 	"\x06source\x18\x01 \x01(\v2\x14.leat.type.v1.SourceR\x06source\"\x9a\x01\n" +
 	"\x17ResolveSnapshotResponse\x122\n" +
@@ -2060,7 +2158,7 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x18\n" +
 	"\x14CHANGE_KIND_MODIFIED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_DELETED\x10\x032\xcc\v\n" +
+	"\x13CHANGE_KIND_DELETED\x10\x032\xd3\f\n" +
 	"\x0fGitCacheService\x12l\n" +
 	"\rPutRepository\x12&.leat.gitcache.v1.PutRepositoryRequest\x1a'.leat.gitcache.v1.PutRepositoryResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -2078,7 +2176,10 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\xa2\x9f\x19\x03\n" +
 	"\x01\x04\x90\x02\x01\x12u\n" +
 	"\x11RefreshRepository\x12*.leat.gitcache.v1.RefreshRepositoryRequest\x1a+.leat.gitcache.v1.RefreshRepositoryResponse\"\a\xa2\x9f\x19\x03\n" +
-	"\x01\x04\x12r\n" +
+	"\x01\x04\x12\x84\x01\n" +
+	"\x15ListWebhookDeliveries\x12..leat.gitcache.v1.ListWebhookDeliveriesRequest\x1a/.leat.gitcache.v1.ListWebhookDeliveriesResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12r\n" +
 	"\x0fResolveSnapshot\x12(.leat.gitcache.v1.ResolveSnapshotRequest\x1a).leat.gitcache.v1.ResolveSnapshotResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
 	"\x01\x04\x90\x02\x01\x12q\n" +
@@ -2115,112 +2216,118 @@ func file_leat_gitcache_v1_gitcache_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_gitcache_v1_gitcache_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_leat_gitcache_v1_gitcache_proto_goTypes = []any{
-	(ChangeKind)(0),                     // 0: leat.gitcache.v1.ChangeKind
-	(*PutRepositoryRequest)(nil),        // 1: leat.gitcache.v1.PutRepositoryRequest
-	(*PutRepositoryResponse)(nil),       // 2: leat.gitcache.v1.PutRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),     // 3: leat.gitcache.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),    // 4: leat.gitcache.v1.DeleteRepositoryResponse
-	(*GetRepositoryRequest)(nil),        // 5: leat.gitcache.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),       // 6: leat.gitcache.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),     // 7: leat.gitcache.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),    // 8: leat.gitcache.v1.ListRepositoriesResponse
-	(*GetRepositoryStatesRequest)(nil),  // 9: leat.gitcache.v1.GetRepositoryStatesRequest
-	(*GetRepositoryStatesResponse)(nil), // 10: leat.gitcache.v1.GetRepositoryStatesResponse
-	(*RefreshRepositoryRequest)(nil),    // 11: leat.gitcache.v1.RefreshRepositoryRequest
-	(*RefreshRepositoryResponse)(nil),   // 12: leat.gitcache.v1.RefreshRepositoryResponse
-	(*ResolveSnapshotRequest)(nil),      // 13: leat.gitcache.v1.ResolveSnapshotRequest
-	(*ResolveSnapshotResponse)(nil),     // 14: leat.gitcache.v1.ResolveSnapshotResponse
-	(*DownloadBundleRequest)(nil),       // 15: leat.gitcache.v1.DownloadBundleRequest
-	(*DownloadBundleResponse)(nil),      // 16: leat.gitcache.v1.DownloadBundleResponse
-	(*BundleHeader)(nil),                // 17: leat.gitcache.v1.BundleHeader
-	(*ListRefsRequest)(nil),             // 18: leat.gitcache.v1.ListRefsRequest
-	(*ListRefsResponse)(nil),            // 19: leat.gitcache.v1.ListRefsResponse
-	(*ListCommitsRequest)(nil),          // 20: leat.gitcache.v1.ListCommitsRequest
-	(*ListCommitsResponse)(nil),         // 21: leat.gitcache.v1.ListCommitsResponse
-	(*Commit)(nil),                      // 22: leat.gitcache.v1.Commit
-	(*ReadFileRequest)(nil),             // 23: leat.gitcache.v1.ReadFileRequest
-	(*ReadFileResponse)(nil),            // 24: leat.gitcache.v1.ReadFileResponse
-	(*CompareCommitsRequest)(nil),       // 25: leat.gitcache.v1.CompareCommitsRequest
-	(*CompareCommitsResponse)(nil),      // 26: leat.gitcache.v1.CompareCommitsResponse
-	(*PathChange)(nil),                  // 27: leat.gitcache.v1.PathChange
-	(*WatchRepositoriesRequest)(nil),    // 28: leat.gitcache.v1.WatchRepositoriesRequest
-	(*WatchRepositoriesResponse)(nil),   // 29: leat.gitcache.v1.WatchRepositoriesResponse
-	(*RepositoryEvent)(nil),             // 30: leat.gitcache.v1.RepositoryEvent
-	nil,                                 // 31: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
-	(*RepositoryDefinition)(nil),        // 32: leat.gitcache.v1.RepositoryDefinition
-	(*RepositoryState)(nil),             // 33: leat.gitcache.v1.RepositoryState
-	(*v1.Page)(nil),                     // 34: leat.type.v1.Page
-	(*v1.Source)(nil),                   // 35: leat.type.v1.Source
-	(*v1.Snapshot)(nil),                 // 36: leat.type.v1.Snapshot
-	(*timestamppb.Timestamp)(nil),       // 37: google.protobuf.Timestamp
-	(*Ref)(nil),                         // 38: leat.gitcache.v1.Ref
-	(*v1.GitRef)(nil),                   // 39: leat.type.v1.GitRef
-	(*durationpb.Duration)(nil),         // 40: google.protobuf.Duration
+	(ChangeKind)(0),                       // 0: leat.gitcache.v1.ChangeKind
+	(*PutRepositoryRequest)(nil),          // 1: leat.gitcache.v1.PutRepositoryRequest
+	(*PutRepositoryResponse)(nil),         // 2: leat.gitcache.v1.PutRepositoryResponse
+	(*DeleteRepositoryRequest)(nil),       // 3: leat.gitcache.v1.DeleteRepositoryRequest
+	(*DeleteRepositoryResponse)(nil),      // 4: leat.gitcache.v1.DeleteRepositoryResponse
+	(*GetRepositoryRequest)(nil),          // 5: leat.gitcache.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),         // 6: leat.gitcache.v1.GetRepositoryResponse
+	(*ListRepositoriesRequest)(nil),       // 7: leat.gitcache.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),      // 8: leat.gitcache.v1.ListRepositoriesResponse
+	(*GetRepositoryStatesRequest)(nil),    // 9: leat.gitcache.v1.GetRepositoryStatesRequest
+	(*GetRepositoryStatesResponse)(nil),   // 10: leat.gitcache.v1.GetRepositoryStatesResponse
+	(*RefreshRepositoryRequest)(nil),      // 11: leat.gitcache.v1.RefreshRepositoryRequest
+	(*RefreshRepositoryResponse)(nil),     // 12: leat.gitcache.v1.RefreshRepositoryResponse
+	(*ListWebhookDeliveriesRequest)(nil),  // 13: leat.gitcache.v1.ListWebhookDeliveriesRequest
+	(*ListWebhookDeliveriesResponse)(nil), // 14: leat.gitcache.v1.ListWebhookDeliveriesResponse
+	(*ResolveSnapshotRequest)(nil),        // 15: leat.gitcache.v1.ResolveSnapshotRequest
+	(*ResolveSnapshotResponse)(nil),       // 16: leat.gitcache.v1.ResolveSnapshotResponse
+	(*DownloadBundleRequest)(nil),         // 17: leat.gitcache.v1.DownloadBundleRequest
+	(*DownloadBundleResponse)(nil),        // 18: leat.gitcache.v1.DownloadBundleResponse
+	(*BundleHeader)(nil),                  // 19: leat.gitcache.v1.BundleHeader
+	(*ListRefsRequest)(nil),               // 20: leat.gitcache.v1.ListRefsRequest
+	(*ListRefsResponse)(nil),              // 21: leat.gitcache.v1.ListRefsResponse
+	(*ListCommitsRequest)(nil),            // 22: leat.gitcache.v1.ListCommitsRequest
+	(*ListCommitsResponse)(nil),           // 23: leat.gitcache.v1.ListCommitsResponse
+	(*Commit)(nil),                        // 24: leat.gitcache.v1.Commit
+	(*ReadFileRequest)(nil),               // 25: leat.gitcache.v1.ReadFileRequest
+	(*ReadFileResponse)(nil),              // 26: leat.gitcache.v1.ReadFileResponse
+	(*CompareCommitsRequest)(nil),         // 27: leat.gitcache.v1.CompareCommitsRequest
+	(*CompareCommitsResponse)(nil),        // 28: leat.gitcache.v1.CompareCommitsResponse
+	(*PathChange)(nil),                    // 29: leat.gitcache.v1.PathChange
+	(*WatchRepositoriesRequest)(nil),      // 30: leat.gitcache.v1.WatchRepositoriesRequest
+	(*WatchRepositoriesResponse)(nil),     // 31: leat.gitcache.v1.WatchRepositoriesResponse
+	(*RepositoryEvent)(nil),               // 32: leat.gitcache.v1.RepositoryEvent
+	nil,                                   // 33: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	(*RepositoryDefinition)(nil),          // 34: leat.gitcache.v1.RepositoryDefinition
+	(*RepositoryState)(nil),               // 35: leat.gitcache.v1.RepositoryState
+	(*v1.Page)(nil),                       // 36: leat.type.v1.Page
+	(*WebhookDelivery)(nil),               // 37: leat.gitcache.v1.WebhookDelivery
+	(*v1.Source)(nil),                     // 38: leat.type.v1.Source
+	(*v1.Snapshot)(nil),                   // 39: leat.type.v1.Snapshot
+	(*timestamppb.Timestamp)(nil),         // 40: google.protobuf.Timestamp
+	(*Ref)(nil),                           // 41: leat.gitcache.v1.Ref
+	(*v1.GitRef)(nil),                     // 42: leat.type.v1.GitRef
+	(*durationpb.Duration)(nil),           // 43: google.protobuf.Duration
 }
 var file_leat_gitcache_v1_gitcache_proto_depIdxs = []int32{
-	32, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	32, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	33, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	34, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	32, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
-	31, // 5: leat.gitcache.v1.GetRepositoryStatesResponse.states:type_name -> leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
-	33, // 6: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	35, // 7: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
-	36, // 8: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
-	37, // 9: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	35, // 10: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
-	17, // 11: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
-	34, // 12: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
-	38, // 13: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
-	35, // 14: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
-	34, // 15: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
-	22, // 16: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
-	37, // 17: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
-	37, // 18: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
-	35, // 19: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
-	39, // 20: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
-	39, // 21: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
-	34, // 22: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
-	27, // 23: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
-	0,  // 24: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
-	30, // 25: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
-	33, // 26: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
-	37, // 27: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
-	40, // 28: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
-	33, // 29: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry.value:type_name -> leat.gitcache.v1.RepositoryState
-	1,  // 30: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
-	3,  // 31: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
-	5,  // 32: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
-	7,  // 33: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
-	9,  // 34: leat.gitcache.v1.GitCacheService.GetRepositoryStates:input_type -> leat.gitcache.v1.GetRepositoryStatesRequest
-	11, // 35: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
-	13, // 36: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
-	15, // 37: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
-	18, // 38: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
-	20, // 39: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
-	23, // 40: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
-	25, // 41: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
-	28, // 42: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
-	2,  // 43: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
-	4,  // 44: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
-	6,  // 45: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
-	8,  // 46: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
-	10, // 47: leat.gitcache.v1.GitCacheService.GetRepositoryStates:output_type -> leat.gitcache.v1.GetRepositoryStatesResponse
-	12, // 48: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
-	14, // 49: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
-	16, // 50: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
-	19, // 51: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
-	21, // 52: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
-	24, // 53: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
-	26, // 54: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
-	29, // 55: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
-	43, // [43:56] is the sub-list for method output_type
-	30, // [30:43] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	34, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	34, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	35, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	36, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	34, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
+	33, // 5: leat.gitcache.v1.GetRepositoryStatesResponse.states:type_name -> leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	35, // 6: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	37, // 7: leat.gitcache.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
+	38, // 8: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
+	39, // 9: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
+	40, // 10: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	38, // 11: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
+	19, // 12: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
+	36, // 13: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
+	41, // 14: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
+	38, // 15: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
+	36, // 16: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
+	24, // 17: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
+	40, // 18: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
+	40, // 19: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
+	38, // 20: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
+	42, // 21: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
+	42, // 22: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
+	36, // 23: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
+	29, // 24: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
+	0,  // 25: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
+	32, // 26: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
+	35, // 27: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
+	40, // 28: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
+	43, // 29: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
+	35, // 30: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry.value:type_name -> leat.gitcache.v1.RepositoryState
+	1,  // 31: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
+	3,  // 32: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
+	5,  // 33: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
+	7,  // 34: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
+	9,  // 35: leat.gitcache.v1.GitCacheService.GetRepositoryStates:input_type -> leat.gitcache.v1.GetRepositoryStatesRequest
+	11, // 36: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
+	13, // 37: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:input_type -> leat.gitcache.v1.ListWebhookDeliveriesRequest
+	15, // 38: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
+	17, // 39: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
+	20, // 40: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
+	22, // 41: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
+	25, // 42: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
+	27, // 43: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
+	30, // 44: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
+	2,  // 45: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
+	4,  // 46: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
+	6,  // 47: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
+	8,  // 48: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
+	10, // 49: leat.gitcache.v1.GitCacheService.GetRepositoryStates:output_type -> leat.gitcache.v1.GetRepositoryStatesResponse
+	12, // 50: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
+	14, // 51: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:output_type -> leat.gitcache.v1.ListWebhookDeliveriesResponse
+	16, // 52: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
+	18, // 53: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
+	21, // 54: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
+	23, // 55: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
+	26, // 56: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
+	28, // 57: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
+	31, // 58: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
+	45, // [45:59] is the sub-list for method output_type
+	31, // [31:45] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_gitcache_proto_init() }
@@ -2229,7 +2336,7 @@ func file_leat_gitcache_v1_gitcache_proto_init() {
 		return
 	}
 	file_leat_gitcache_v1_repository_proto_init()
-	file_leat_gitcache_v1_gitcache_proto_msgTypes[15].OneofWrappers = []any{
+	file_leat_gitcache_v1_gitcache_proto_msgTypes[17].OneofWrappers = []any{
 		(*DownloadBundleResponse_Header)(nil),
 		(*DownloadBundleResponse_Chunk)(nil),
 	}
@@ -2239,7 +2346,7 @@ func file_leat_gitcache_v1_gitcache_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_gitcache_proto_rawDesc), len(file_leat_gitcache_v1_gitcache_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -270,6 +270,99 @@ func (RepositoryPhase) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
 }
 
+// WebhookOutcome is what became of a webhook.
+type WebhookOutcome int32
+
+const (
+	// Unknown, such as one of a later version.
+	WebhookOutcome_WEBHOOK_OUTCOME_UNSPECIFIED WebhookOutcome = 0
+	// The repository was fetched.
+	WebhookOutcome_WEBHOOK_OUTCOME_ACCEPTED WebhookOutcome = 1
+	// A test of the connection.
+	WebhookOutcome_WEBHOOK_OUTCOME_PING WebhookOutcome = 2
+	// Proven, but not about branches or tags.
+	WebhookOutcome_WEBHOOK_OUTCOME_IGNORED WebhookOutcome = 3
+	// Proven, but it names the URL of another repository.
+	WebhookOutcome_WEBHOOK_OUTCOME_UNMATCHED WebhookOutcome = 4
+	// Proven, and received before, so nothing was fetched again.
+	WebhookOutcome_WEBHOOK_OUTCOME_REPLAYED WebhookOutcome = 5
+	// Proven, but not what the provider sends, such as the webhook of another provider.
+	WebhookOutcome_WEBHOOK_OUTCOME_MALFORMED WebhookOutcome = 6
+	// Refused: it carries no proof of a secret.
+	WebhookOutcome_WEBHOOK_OUTCOME_NO_PROOF WebhookOutcome = 7
+	// Refused: it is proven by another secret than the repository's.
+	WebhookOutcome_WEBHOOK_OUTCOME_WRONG_KEY WebhookOutcome = 8
+	// Refused: the repository has no secret, and the hub has none for all.
+	WebhookOutcome_WEBHOOK_OUTCOME_NO_SECRET WebhookOutcome = 9
+	// Refused: its body is too large. The next poll finds what it is about.
+	WebhookOutcome_WEBHOOK_OUTCOME_TOO_LARGE WebhookOutcome = 10
+	// Refused: too many arrived at once. The next poll finds what they are about.
+	WebhookOutcome_WEBHOOK_OUTCOME_LIMITED WebhookOutcome = 11
+	// The connection ended before all of it had arrived.
+	WebhookOutcome_WEBHOOK_OUTCOME_BROKEN_OFF WebhookOutcome = 12
+)
+
+// Enum value maps for WebhookOutcome.
+var (
+	WebhookOutcome_name = map[int32]string{
+		0:  "WEBHOOK_OUTCOME_UNSPECIFIED",
+		1:  "WEBHOOK_OUTCOME_ACCEPTED",
+		2:  "WEBHOOK_OUTCOME_PING",
+		3:  "WEBHOOK_OUTCOME_IGNORED",
+		4:  "WEBHOOK_OUTCOME_UNMATCHED",
+		5:  "WEBHOOK_OUTCOME_REPLAYED",
+		6:  "WEBHOOK_OUTCOME_MALFORMED",
+		7:  "WEBHOOK_OUTCOME_NO_PROOF",
+		8:  "WEBHOOK_OUTCOME_WRONG_KEY",
+		9:  "WEBHOOK_OUTCOME_NO_SECRET",
+		10: "WEBHOOK_OUTCOME_TOO_LARGE",
+		11: "WEBHOOK_OUTCOME_LIMITED",
+		12: "WEBHOOK_OUTCOME_BROKEN_OFF",
+	}
+	WebhookOutcome_value = map[string]int32{
+		"WEBHOOK_OUTCOME_UNSPECIFIED": 0,
+		"WEBHOOK_OUTCOME_ACCEPTED":    1,
+		"WEBHOOK_OUTCOME_PING":        2,
+		"WEBHOOK_OUTCOME_IGNORED":     3,
+		"WEBHOOK_OUTCOME_UNMATCHED":   4,
+		"WEBHOOK_OUTCOME_REPLAYED":    5,
+		"WEBHOOK_OUTCOME_MALFORMED":   6,
+		"WEBHOOK_OUTCOME_NO_PROOF":    7,
+		"WEBHOOK_OUTCOME_WRONG_KEY":   8,
+		"WEBHOOK_OUTCOME_NO_SECRET":   9,
+		"WEBHOOK_OUTCOME_TOO_LARGE":   10,
+		"WEBHOOK_OUTCOME_LIMITED":     11,
+		"WEBHOOK_OUTCOME_BROKEN_OFF":  12,
+	}
+)
+
+func (x WebhookOutcome) Enum() *WebhookOutcome {
+	p := new(WebhookOutcome)
+	*p = x
+	return p
+}
+
+func (x WebhookOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WebhookOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_gitcache_v1_repository_proto_enumTypes[4].Descriptor()
+}
+
+func (WebhookOutcome) Type() protoreflect.EnumType {
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[4]
+}
+
+func (x WebhookOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WebhookOutcome.Descriptor instead.
+func (WebhookOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
+}
+
 // RepositoryDefinition is everything that is needed to mirror a repository.
 type RepositoryDefinition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1337,6 +1430,79 @@ func (x *RepositoryState) GetNotices() []string {
 	return nil
 }
 
+// WebhookDelivery is a webhook that arrived. Its sender has written provider and refs.
+type WebhookDelivery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it arrived.
+	ReceiveTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=receive_time,json=receiveTime,proto3" json:"receive_time,omitempty"`
+	// The provider in its address, such as github.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// What became of it.
+	Outcome WebhookOutcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=leat.gitcache.v1.WebhookOutcome" json:"outcome,omitempty"`
+	// Branches and tags that it names, at most 4. Leat fetches whatever has moved.
+	Refs          []string `protobuf:"bytes,4,rep,name=refs,proto3" json:"refs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WebhookDelivery) Reset() {
+	*x = WebhookDelivery{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WebhookDelivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WebhookDelivery) ProtoMessage() {}
+
+func (x *WebhookDelivery) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WebhookDelivery.ProtoReflect.Descriptor instead.
+func (*WebhookDelivery) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WebhookDelivery) GetReceiveTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReceiveTime
+	}
+	return nil
+}
+
+func (x *WebhookDelivery) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *WebhookDelivery) GetOutcome() WebhookOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return WebhookOutcome_WEBHOOK_OUTCOME_UNSPECIFIED
+}
+
+func (x *WebhookDelivery) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
 // Ref is a named commit.
 type Ref struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1354,7 +1520,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1532,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1545,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{11}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ref) GetName() string {
@@ -1500,7 +1666,12 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x18\n" +
 	"\afetches\x18\f \x01(\x03R\afetches\x12\x1b\n" +
 	"\theld_refs\x18\r \x03(\tR\bheldRefs\x12\x18\n" +
-	"\anotices\x18\x0e \x03(\tR\anotices\"N\n" +
+	"\anotices\x18\x0e \x03(\tR\anotices\"\xbc\x01\n" +
+	"\x0fWebhookDelivery\x12=\n" +
+	"\freceive_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vreceiveTime\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12:\n" +
+	"\aoutcome\x18\x03 \x01(\x0e2 .leat.gitcache.v1.WebhookOutcomeR\aoutcome\x12\x12\n" +
+	"\x04refs\x18\x04 \x03(\tR\x04refs\"N\n" +
 	"\x03Ref\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1b\n" +
@@ -1527,7 +1698,22 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x16REPOSITORY_PHASE_READY\x10\x02\x12\x1a\n" +
 	"\x16REPOSITORY_PHASE_STALE\x10\x03\x12\x1b\n" +
 	"\x17REPOSITORY_PHASE_FAILED\x10\x04\x12\x1e\n" +
-	"\x1aREPOSITORY_PHASE_SUSPENDED\x10\x05B\xc5\x01\n" +
+	"\x1aREPOSITORY_PHASE_SUSPENDED\x10\x05*\x9a\x03\n" +
+	"\x0eWebhookOutcome\x12\x1f\n" +
+	"\x1bWEBHOOK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18WEBHOOK_OUTCOME_ACCEPTED\x10\x01\x12\x18\n" +
+	"\x14WEBHOOK_OUTCOME_PING\x10\x02\x12\x1b\n" +
+	"\x17WEBHOOK_OUTCOME_IGNORED\x10\x03\x12\x1d\n" +
+	"\x19WEBHOOK_OUTCOME_UNMATCHED\x10\x04\x12\x1c\n" +
+	"\x18WEBHOOK_OUTCOME_REPLAYED\x10\x05\x12\x1d\n" +
+	"\x19WEBHOOK_OUTCOME_MALFORMED\x10\x06\x12\x1c\n" +
+	"\x18WEBHOOK_OUTCOME_NO_PROOF\x10\a\x12\x1d\n" +
+	"\x19WEBHOOK_OUTCOME_WRONG_KEY\x10\b\x12\x1d\n" +
+	"\x19WEBHOOK_OUTCOME_NO_SECRET\x10\t\x12\x1d\n" +
+	"\x19WEBHOOK_OUTCOME_TOO_LARGE\x10\n" +
+	"\x12\x1b\n" +
+	"\x17WEBHOOK_OUTCOME_LIMITED\x10\v\x12\x1e\n" +
+	"\x1aWEBHOOK_OUTCOME_BROKEN_OFF\x10\fB\xc5\x01\n" +
 	"\x14com.leat.gitcache.v1B\x0fRepositoryProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
 var (
@@ -1542,53 +1728,57 @@ func file_leat_gitcache_v1_repository_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_repository_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_gitcache_v1_repository_proto_goTypes = []any{
 	(RepositoryType)(0),                // 0: leat.gitcache.v1.RepositoryType
 	(VerificationMode)(0),              // 1: leat.gitcache.v1.VerificationMode
 	(CloudProvider)(0),                 // 2: leat.gitcache.v1.CloudProvider
 	(RepositoryPhase)(0),               // 3: leat.gitcache.v1.RepositoryPhase
-	(*RepositoryDefinition)(nil),       // 4: leat.gitcache.v1.RepositoryDefinition
-	(*Verification)(nil),               // 5: leat.gitcache.v1.Verification
-	(*Credential)(nil),                 // 6: leat.gitcache.v1.Credential
-	(*BasicCredential)(nil),            // 7: leat.gitcache.v1.BasicCredential
-	(*BearerCredential)(nil),           // 8: leat.gitcache.v1.BearerCredential
-	(*SSHCredential)(nil),              // 9: leat.gitcache.v1.SSHCredential
-	(*GitHubAppCredential)(nil),        // 10: leat.gitcache.v1.GitHubAppCredential
-	(*DockerConfigCredential)(nil),     // 11: leat.gitcache.v1.DockerConfigCredential
-	(*WorkloadIdentityCredential)(nil), // 12: leat.gitcache.v1.WorkloadIdentityCredential
-	(*ClientCertificate)(nil),          // 13: leat.gitcache.v1.ClientCertificate
-	(*RepositoryState)(nil),            // 14: leat.gitcache.v1.RepositoryState
-	(*Ref)(nil),                        // 15: leat.gitcache.v1.Ref
-	(*durationpb.Duration)(nil),        // 16: google.protobuf.Duration
-	(*v1.Problem)(nil),                 // 17: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
+	(WebhookOutcome)(0),                // 4: leat.gitcache.v1.WebhookOutcome
+	(*RepositoryDefinition)(nil),       // 5: leat.gitcache.v1.RepositoryDefinition
+	(*Verification)(nil),               // 6: leat.gitcache.v1.Verification
+	(*Credential)(nil),                 // 7: leat.gitcache.v1.Credential
+	(*BasicCredential)(nil),            // 8: leat.gitcache.v1.BasicCredential
+	(*BearerCredential)(nil),           // 9: leat.gitcache.v1.BearerCredential
+	(*SSHCredential)(nil),              // 10: leat.gitcache.v1.SSHCredential
+	(*GitHubAppCredential)(nil),        // 11: leat.gitcache.v1.GitHubAppCredential
+	(*DockerConfigCredential)(nil),     // 12: leat.gitcache.v1.DockerConfigCredential
+	(*WorkloadIdentityCredential)(nil), // 13: leat.gitcache.v1.WorkloadIdentityCredential
+	(*ClientCertificate)(nil),          // 14: leat.gitcache.v1.ClientCertificate
+	(*RepositoryState)(nil),            // 15: leat.gitcache.v1.RepositoryState
+	(*WebhookDelivery)(nil),            // 16: leat.gitcache.v1.WebhookDelivery
+	(*Ref)(nil),                        // 17: leat.gitcache.v1.Ref
+	(*durationpb.Duration)(nil),        // 18: google.protobuf.Duration
+	(*v1.Problem)(nil),                 // 19: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_repository_proto_depIdxs = []int32{
 	0,  // 0: leat.gitcache.v1.RepositoryDefinition.type:type_name -> leat.gitcache.v1.RepositoryType
-	16, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
-	6,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
-	5,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
+	18, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
+	7,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
+	6,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
 	1,  // 4: leat.gitcache.v1.Verification.mode:type_name -> leat.gitcache.v1.VerificationMode
-	7,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
-	8,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
-	9,  // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
-	10, // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
-	11, // 9: leat.gitcache.v1.Credential.docker_config:type_name -> leat.gitcache.v1.DockerConfigCredential
-	12, // 10: leat.gitcache.v1.Credential.workload_identity:type_name -> leat.gitcache.v1.WorkloadIdentityCredential
-	13, // 11: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
+	8,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
+	9,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
+	10, // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
+	11, // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
+	12, // 9: leat.gitcache.v1.Credential.docker_config:type_name -> leat.gitcache.v1.DockerConfigCredential
+	13, // 10: leat.gitcache.v1.Credential.workload_identity:type_name -> leat.gitcache.v1.WorkloadIdentityCredential
+	14, // 11: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
 	2,  // 12: leat.gitcache.v1.WorkloadIdentityCredential.provider:type_name -> leat.gitcache.v1.CloudProvider
 	3,  // 13: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
-	17, // 14: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
-	18, // 15: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
-	18, // 16: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
-	18, // 17: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 14: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
+	20, // 15: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
+	20, // 16: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
+	20, // 17: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
+	20, // 18: leat.gitcache.v1.WebhookDelivery.receive_time:type_name -> google.protobuf.Timestamp
+	4,  // 19: leat.gitcache.v1.WebhookDelivery.outcome:type_name -> leat.gitcache.v1.WebhookOutcome
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_repository_proto_init() }
@@ -1609,8 +1799,8 @@ func file_leat_gitcache_v1_repository_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_repository_proto_rawDesc), len(file_leat_gitcache_v1_repository_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   12,
+			NumEnums:      5,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,6 +22,9 @@ const (
 // Notice is a delivery in Leat's words.
 type Notice struct {
 	Kind Kind
+	// Refs are the branches and tags that the sender names, as it names them. It may name others than
+	// have moved.
+	Refs []string
 	// urls are all that the delivery calls the repository by, verbatim.
 	urls []string
 	// path is the end of the repository's path, for a provider that may send no URL at all; empty

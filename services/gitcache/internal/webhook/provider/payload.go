@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type payload struct {
 	EventType  string     `json:"eventType"`
 	URL        string     `json:"url"`
 	Type       string     `json:"type"`
+	Ref        string     `json:"ref"`
 	Project    project    `json:"project"`
 	Repository repository `json:"repository"`
 	Resource   struct {
@@ -50,9 +52,28 @@ type payload struct {
 			RemoteURL string `json:"remoteUrl"`
 			SSHURL    string `json:"sshUrl"`
 		} `json:"repository"`
+		RefUpdates [maxRefs]struct {
+			Name string `json:"name"`
+		} `json:"refUpdates"`
 	} `json:"resource"`
+	// Push is Bitbucket Cloud's, and Changes are those of Bitbucket Server.
+	Push struct {
+		Changes [maxRefs]struct {
+			New named `json:"new"`
+			Old named `json:"old"`
+		} `json:"changes"`
+	} `json:"push"`
+	Changes [maxRefs]struct {
+		Ref struct {
+			ID string `json:"id"`
+		} `json:"ref"`
+	} `json:"changes"`
 	Events    [maxEvents]registryEvent `json:"events"`
 	EventData harborData               `json:"event_data"`
+}
+
+type named struct {
+	Name string `json:"name"`
 }
 
 type project struct {
@@ -79,6 +100,10 @@ type link struct {
 	Href string `json:"href"`
 }
 
+// maxRefs bounds the refs of one delivery that are read. They are shown to people, and count for
+// nothing else.
+const maxRefs = 4
+
 // maxEvents bounds the events of one delivery that are read: registries send them one by one unless
 // many wait.
 const maxEvents = 16
@@ -101,6 +126,19 @@ type harborData struct {
 	Resources [maxEvents]struct {
 		URL string `json:"resource_url"` // host/name:tag, or host/name@digest
 	} `json:"resources"`
+}
+
+// refs returns the refs that a delivery names, whichever provider sends it, some of them empty.
+func (p *payload) refs() []string {
+	refs := []string{p.Ref}
+	for i := range maxRefs {
+		change := p.Push.Changes[i]
+		refs = append(refs, p.Resource.RefUpdates[i].Name, cmp.Or(change.New.Name, change.Old.Name), p.Changes[i].Ref.ID)
+	}
+	for _, event := range p.Events {
+		refs = append(refs, event.Target.Tag)
+	}
+	return refs
 }
 
 func projectURLs(p *payload) []string {

@@ -144,8 +144,9 @@ func (p Provider) Read(header http.Header, body []byte) (Notice, error) {
 	}
 	n, err := refs(p.urls(payload)...)
 	if path := payload.projectAndSlug(); err != nil && p.mayOmitURLs && path != "" {
-		return Notice{Kind: KindRefs, path: path}, nil
+		return Notice{Kind: KindRefs, Refs: payload.refs(), path: path}, nil
 	}
+	n.Refs = payload.refs()
 	n.delivery = first(header, p.idHeaders)
 	if p.hasID {
 		n.delivery = payload.ID

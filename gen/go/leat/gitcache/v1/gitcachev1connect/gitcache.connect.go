@@ -56,6 +56,9 @@ const (
 	// GitCacheServiceRefreshRepositoryProcedure is the fully-qualified name of the GitCacheService's
 	// RefreshRepository RPC.
 	GitCacheServiceRefreshRepositoryProcedure = "/leat.gitcache.v1.GitCacheService/RefreshRepository"
+	// GitCacheServiceListWebhookDeliveriesProcedure is the fully-qualified name of the
+	// GitCacheService's ListWebhookDeliveries RPC.
+	GitCacheServiceListWebhookDeliveriesProcedure = "/leat.gitcache.v1.GitCacheService/ListWebhookDeliveries"
 	// GitCacheServiceResolveSnapshotProcedure is the fully-qualified name of the GitCacheService's
 	// ResolveSnapshot RPC.
 	GitCacheServiceResolveSnapshotProcedure = "/leat.gitcache.v1.GitCacheService/ResolveSnapshot"
@@ -95,6 +98,9 @@ type GitCacheServiceClient interface {
 	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
+	// ListWebhookDeliveries returns the newest webhooks about a repository, whichever replica received them. The ones that
+	// were refused are among them if they name the repository in their address.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
 	ResolveSnapshot(context.Context, *v1.ResolveSnapshotRequest) (*v1.ResolveSnapshotResponse, error)
 	// DownloadBundle streams the bundle of a digest that ResolveSnapshot returned: one header, then chunks of zstd bytes.
@@ -166,6 +172,13 @@ func NewGitCacheServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(gitCacheServiceMethods.ByName("RefreshRepository")),
 			connect.WithClientOptions(opts...),
 		),
+		listWebhookDeliveries: connect.NewClient[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse](
+			httpClient,
+			baseURL+GitCacheServiceListWebhookDeliveriesProcedure,
+			connect.WithSchema(gitCacheServiceMethods.ByName("ListWebhookDeliveries")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		resolveSnapshot: connect.NewClient[v1.ResolveSnapshotRequest, v1.ResolveSnapshotResponse](
 			httpClient,
 			baseURL+GitCacheServiceResolveSnapshotProcedure,
@@ -220,19 +233,20 @@ func NewGitCacheServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // gitCacheServiceClient implements GitCacheServiceClient.
 type gitCacheServiceClient struct {
-	putRepository       *connect.Client[v1.PutRepositoryRequest, v1.PutRepositoryResponse]
-	deleteRepository    *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	getRepository       *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories    *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	getRepositoryStates *connect.Client[v1.GetRepositoryStatesRequest, v1.GetRepositoryStatesResponse]
-	refreshRepository   *connect.Client[v1.RefreshRepositoryRequest, v1.RefreshRepositoryResponse]
-	resolveSnapshot     *connect.Client[v1.ResolveSnapshotRequest, v1.ResolveSnapshotResponse]
-	downloadBundle      *connect.Client[v1.DownloadBundleRequest, v1.DownloadBundleResponse]
-	listRefs            *connect.Client[v1.ListRefsRequest, v1.ListRefsResponse]
-	listCommits         *connect.Client[v1.ListCommitsRequest, v1.ListCommitsResponse]
-	readFile            *connect.Client[v1.ReadFileRequest, v1.ReadFileResponse]
-	compareCommits      *connect.Client[v1.CompareCommitsRequest, v1.CompareCommitsResponse]
-	watchRepositories   *connect.Client[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse]
+	putRepository         *connect.Client[v1.PutRepositoryRequest, v1.PutRepositoryResponse]
+	deleteRepository      *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
+	getRepository         *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
+	listRepositories      *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
+	getRepositoryStates   *connect.Client[v1.GetRepositoryStatesRequest, v1.GetRepositoryStatesResponse]
+	refreshRepository     *connect.Client[v1.RefreshRepositoryRequest, v1.RefreshRepositoryResponse]
+	listWebhookDeliveries *connect.Client[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse]
+	resolveSnapshot       *connect.Client[v1.ResolveSnapshotRequest, v1.ResolveSnapshotResponse]
+	downloadBundle        *connect.Client[v1.DownloadBundleRequest, v1.DownloadBundleResponse]
+	listRefs              *connect.Client[v1.ListRefsRequest, v1.ListRefsResponse]
+	listCommits           *connect.Client[v1.ListCommitsRequest, v1.ListCommitsResponse]
+	readFile              *connect.Client[v1.ReadFileRequest, v1.ReadFileResponse]
+	compareCommits        *connect.Client[v1.CompareCommitsRequest, v1.CompareCommitsResponse]
+	watchRepositories     *connect.Client[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse]
 }
 
 // PutRepository calls leat.gitcache.v1.GitCacheService.PutRepository.
@@ -283,6 +297,15 @@ func (c *gitCacheServiceClient) GetRepositoryStates(ctx context.Context, req *v1
 // RefreshRepository calls leat.gitcache.v1.GitCacheService.RefreshRepository.
 func (c *gitCacheServiceClient) RefreshRepository(ctx context.Context, req *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error) {
 	response, err := c.refreshRepository.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListWebhookDeliveries calls leat.gitcache.v1.GitCacheService.ListWebhookDeliveries.
+func (c *gitCacheServiceClient) ListWebhookDeliveries(ctx context.Context, req *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	response, err := c.listWebhookDeliveries.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -360,6 +383,9 @@ type GitCacheServiceHandler interface {
 	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
+	// ListWebhookDeliveries returns the newest webhooks about a repository, whichever replica received them. The ones that
+	// were refused are among them if they name the repository in their address.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
 	ResolveSnapshot(context.Context, *v1.ResolveSnapshotRequest) (*v1.ResolveSnapshotResponse, error)
 	// DownloadBundle streams the bundle of a digest that ResolveSnapshot returned: one header, then chunks of zstd bytes.
@@ -427,6 +453,13 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 		connect.WithSchema(gitCacheServiceMethods.ByName("RefreshRepository")),
 		connect.WithHandlerOptions(opts...),
 	)
+	gitCacheServiceListWebhookDeliveriesHandler := connect.NewUnaryHandlerSimple(
+		GitCacheServiceListWebhookDeliveriesProcedure,
+		svc.ListWebhookDeliveries,
+		connect.WithSchema(gitCacheServiceMethods.ByName("ListWebhookDeliveries")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	gitCacheServiceResolveSnapshotHandler := connect.NewUnaryHandlerSimple(
 		GitCacheServiceResolveSnapshotProcedure,
 		svc.ResolveSnapshot,
@@ -490,6 +523,8 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 			gitCacheServiceGetRepositoryStatesHandler.ServeHTTP(w, r)
 		case GitCacheServiceRefreshRepositoryProcedure:
 			gitCacheServiceRefreshRepositoryHandler.ServeHTTP(w, r)
+		case GitCacheServiceListWebhookDeliveriesProcedure:
+			gitCacheServiceListWebhookDeliveriesHandler.ServeHTTP(w, r)
 		case GitCacheServiceResolveSnapshotProcedure:
 			gitCacheServiceResolveSnapshotHandler.ServeHTTP(w, r)
 		case GitCacheServiceDownloadBundleProcedure:
@@ -535,6 +570,10 @@ func (UnimplementedGitCacheServiceHandler) GetRepositoryStates(context.Context, 
 
 func (UnimplementedGitCacheServiceHandler) RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.RefreshRepository is not implemented"))
+}
+
+func (UnimplementedGitCacheServiceHandler) ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.ListWebhookDeliveries is not implemented"))
 }
 
 func (UnimplementedGitCacheServiceHandler) ResolveSnapshot(context.Context, *v1.ResolveSnapshotRequest) (*v1.ResolveSnapshotResponse, error) {

@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/gitcache/v1/repository.proto.
  */
 export const file_leat_gitcache_v1_repository: GenFile = /*@__PURE__*/
-  fileDesc("CiFsZWF0L2dpdGNhY2hlL3YxL3JlcG9zaXRvcnkucHJvdG8SEGxlYXQuZ2l0Y2FjaGUudjEi/AMKFFJlcG9zaXRvcnlEZWZpbml0aW9uEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEg8KB3ZlcnNpb24YAyABKAMSLgoEdHlwZRgEIAEoDjIgLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVR5cGUSCwoDdXJsGAUgASgJEjAKDXBvbGxfaW50ZXJ2YWwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoKY3JlZGVudGlhbBgHIAEoCzIcLmxlYXQuZ2l0Y2FjaGUudjEuQ3JlZGVudGlhbBIOCgZjYV9wZW0YCCABKAkSEQoJc3VzcGVuZGVkGAkgASgIEhsKDndlYmhvb2tfc2VjcmV0GAogASgJQgOAAQESEQoJcHJveHlfdXJsGAsgASgJEjQKDHZlcmlmaWNhdGlvbhgMIAEoCzIeLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uEhUKDXBhcnRpYWxfY2xvbmUYDSABKAgSDgoGcGFyZW50GA4gASgJEg4KBmNoYXJ0cxgPIAMoCRIRCglpbW11dGFibGUYECABKAgSEwoLdG9rZW5faG9zdHMYESADKAkSGgoSY2hhcnRfcmVwb3NpdG9yaWVzGBIgAygJEhMKC3B1YmxpY19vbmx5GBMgASgIIrsBCgxWZXJpZmljYXRpb24SNgoEbW9kZRgBIAEoDjIiLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uTW9kZUIEqJ8ZARIWCghwZ3Bfa2V5cxgCIAEoCUIEqJ8ZARIhChNzc2hfYWxsb3dlZF9zaWduZXJzGAMgASgJQgSonxkBEhkKC2Nvc2lnbl9rZXlzGAQgASgJQgSonxkBEh0KD3Byb3ZlbmFuY2Vfa2V5cxgFIAEoCUIEqJ8ZASLcAwoKQ3JlZGVudGlhbBIyCgViYXNpYxgBIAEoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuQmFzaWNDcmVkZW50aWFsSAASNAoGYmVhcmVyGAIgASgLMiIubGVhdC5naXRjYWNoZS52MS5CZWFyZXJDcmVkZW50aWFsSAASLgoDc3NoGAMgASgLMh8ubGVhdC5naXRjYWNoZS52MS5TU0hDcmVkZW50aWFsSAASOwoKZ2l0aHViX2FwcBgEIAEoCzIlLmxlYXQuZ2l0Y2FjaGUudjEuR2l0SHViQXBwQ3JlZGVudGlhbEgAEkEKDWRvY2tlcl9jb25maWcYBSABKAsyKC5sZWF0LmdpdGNhY2hlLnYxLkRvY2tlckNvbmZpZ0NyZWRlbnRpYWxIABJJChF3b3JrbG9hZF9pZGVudGl0eRgGIAEoCzIsLmxlYXQuZ2l0Y2FjaGUudjEuV29ya2xvYWRJZGVudGl0eUNyZWRlbnRpYWxIABIeChBhbGxvd19wbGFpbl9odHRwGAogASgIQgSonxkBEj8KEmNsaWVudF9jZXJ0aWZpY2F0ZRgLIAEoCzIjLmxlYXQuZ2l0Y2FjaGUudjEuQ2xpZW50Q2VydGlmaWNhdGVCCAoGbWV0aG9kIkQKD0Jhc2ljQ3JlZGVudGlhbBIWCgh1c2VybmFtZRgBIAEoCUIEqJ8ZARIZCghwYXNzd29yZBgCIAEoCUIHgAEBqJ8ZASIqChBCZWFyZXJDcmVkZW50aWFsEhYKBXRva2VuGAEgASgJQgeAAQGonxkBImUKDVNTSENyZWRlbnRpYWwSHAoLcHJpdmF0ZV9rZXkYASABKAlCB4ABAaifGQESGwoKcGFzc3BocmFzZRgCIAEoCUIHgAEBqJ8ZARIZCgtrbm93bl9ob3N0cxgDIAEoCUIEqJ8ZASJ/ChNHaXRIdWJBcHBDcmVkZW50aWFsEhQKBmFwcF9pZBgBIAEoA0IEqJ8ZARIdCg9pbnN0YWxsYXRpb25faWQYAiABKANCBKifGQESHAoLcHJpdmF0ZV9rZXkYAyABKAlCB4ABAaifGQESFQoHYXBpX3VybBgEIAEoCUIEqJ8ZASI2ChZEb2NrZXJDb25maWdDcmVkZW50aWFsEhwKC2NvbmZpZ19qc29uGAEgASgJQgeAAQGonxkBIoMBChpXb3JrbG9hZElkZW50aXR5Q3JlZGVudGlhbBI3Cghwcm92aWRlchgBIAEoDjIfLmxlYXQuZ2l0Y2FjaGUudjEuQ2xvdWRQcm92aWRlckIEqJ8ZARIXCglwcmluY2lwYWwYAiABKAlCBKifGQESEwoFc2NvcGUYAyABKAlCBKifGQEiVAoRQ2xpZW50Q2VydGlmaWNhdGUSHQoPY2VydGlmaWNhdGVfcGVtGAEgASgJQgSonxkBEiAKD3ByaXZhdGVfa2V5X3BlbRgCIAEoCUIHgAEBqJ8ZASKfAwoPUmVwb3NpdG9yeVN0YXRlEjAKBXBoYXNlGAEgASgOMiEubGVhdC5naXRjYWNoZS52MS5SZXBvc2l0b3J5UGhhc2USJgoHcHJvYmxlbRgCIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtEiwKCGZyZXNoX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjaGFuZ2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxuZXh0X3BvbGxfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlZmF1bHRfYnJhbmNoGAYgASgJEhEKCXJlZl9jb3VudBgHIAEoBRISCgpkaXNrX2J5dGVzGAggASgDEg0KBWVwb2NoGAkgASgEEg0KBW93bmVyGAogASgJEhAKCGZhaWx1cmVzGAsgASgFEg8KB2ZldGNoZXMYDCABKAMSEQoJaGVsZF9yZWZzGA0gAygJEg8KB25vdGljZXMYDiADKAkiNgoDUmVmEgwKBG5hbWUYASABKAkSDgoGY29tbWl0GAIgASgJEhEKCWhlbGRfYmFjaxgDIAEoCSp9Cg5SZXBvc2l0b3J5VHlwZRIfChtSRVBPU0lUT1JZX1RZUEVfVU5TUEVDSUZJRUQQABIXChNSRVBPU0lUT1JZX1RZUEVfR0lUEAESGAoUUkVQT1NJVE9SWV9UWVBFX0hFTE0QAhIXChNSRVBPU0lUT1JZX1RZUEVfT0NJEAMqtAEKEFZlcmlmaWNhdGlvbk1vZGUSIQodVkVSSUZJQ0FUSU9OX01PREVfVU5TUEVDSUZJRUQQABIcChhWRVJJRklDQVRJT05fTU9ERV9DT01NSVQQARIZChVWRVJJRklDQVRJT05fTU9ERV9UQUcQAhIkCiBWRVJJRklDQVRJT05fTU9ERV9UQUdfQU5EX0NPTU1JVBADEh4KGlZFUklGSUNBVElPTl9NT0RFX0FSVElGQUNUEAQqeQoNQ2xvdWRQcm92aWRlchIeChpDTE9VRF9QUk9WSURFUl9VTlNQRUNJRklFRBAAEhYKEkNMT1VEX1BST1ZJREVSX0FXUxABEhYKEkNMT1VEX1BST1ZJREVSX0dDUBACEhgKFENMT1VEX1BST1ZJREVSX0FaVVJFEAMqxgEKD1JlcG9zaXRvcnlQaGFzZRIgChxSRVBPU0lUT1JZX1BIQVNFX1VOU1BFQ0lGSUVEEAASHAoYUkVQT1NJVE9SWV9QSEFTRV9DTE9OSU5HEAESGgoWUkVQT1NJVE9SWV9QSEFTRV9SRUFEWRACEhoKFlJFUE9TSVRPUllfUEhBU0VfU1RBTEUQAxIbChdSRVBPU0lUT1JZX1BIQVNFX0ZBSUxFRBAEEh4KGlJFUE9TSVRPUllfUEhBU0VfU1VTUEVOREVEEAViBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_options_v1_edit, file_leat_type_v1_state]);
+  fileDesc("CiFsZWF0L2dpdGNhY2hlL3YxL3JlcG9zaXRvcnkucHJvdG8SEGxlYXQuZ2l0Y2FjaGUudjEi/AMKFFJlcG9zaXRvcnlEZWZpbml0aW9uEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEg8KB3ZlcnNpb24YAyABKAMSLgoEdHlwZRgEIAEoDjIgLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVR5cGUSCwoDdXJsGAUgASgJEjAKDXBvbGxfaW50ZXJ2YWwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoKY3JlZGVudGlhbBgHIAEoCzIcLmxlYXQuZ2l0Y2FjaGUudjEuQ3JlZGVudGlhbBIOCgZjYV9wZW0YCCABKAkSEQoJc3VzcGVuZGVkGAkgASgIEhsKDndlYmhvb2tfc2VjcmV0GAogASgJQgOAAQESEQoJcHJveHlfdXJsGAsgASgJEjQKDHZlcmlmaWNhdGlvbhgMIAEoCzIeLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uEhUKDXBhcnRpYWxfY2xvbmUYDSABKAgSDgoGcGFyZW50GA4gASgJEg4KBmNoYXJ0cxgPIAMoCRIRCglpbW11dGFibGUYECABKAgSEwoLdG9rZW5faG9zdHMYESADKAkSGgoSY2hhcnRfcmVwb3NpdG9yaWVzGBIgAygJEhMKC3B1YmxpY19vbmx5GBMgASgIIrsBCgxWZXJpZmljYXRpb24SNgoEbW9kZRgBIAEoDjIiLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uTW9kZUIEqJ8ZARIWCghwZ3Bfa2V5cxgCIAEoCUIEqJ8ZARIhChNzc2hfYWxsb3dlZF9zaWduZXJzGAMgASgJQgSonxkBEhkKC2Nvc2lnbl9rZXlzGAQgASgJQgSonxkBEh0KD3Byb3ZlbmFuY2Vfa2V5cxgFIAEoCUIEqJ8ZASLcAwoKQ3JlZGVudGlhbBIyCgViYXNpYxgBIAEoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuQmFzaWNDcmVkZW50aWFsSAASNAoGYmVhcmVyGAIgASgLMiIubGVhdC5naXRjYWNoZS52MS5CZWFyZXJDcmVkZW50aWFsSAASLgoDc3NoGAMgASgLMh8ubGVhdC5naXRjYWNoZS52MS5TU0hDcmVkZW50aWFsSAASOwoKZ2l0aHViX2FwcBgEIAEoCzIlLmxlYXQuZ2l0Y2FjaGUudjEuR2l0SHViQXBwQ3JlZGVudGlhbEgAEkEKDWRvY2tlcl9jb25maWcYBSABKAsyKC5sZWF0LmdpdGNhY2hlLnYxLkRvY2tlckNvbmZpZ0NyZWRlbnRpYWxIABJJChF3b3JrbG9hZF9pZGVudGl0eRgGIAEoCzIsLmxlYXQuZ2l0Y2FjaGUudjEuV29ya2xvYWRJZGVudGl0eUNyZWRlbnRpYWxIABIeChBhbGxvd19wbGFpbl9odHRwGAogASgIQgSonxkBEj8KEmNsaWVudF9jZXJ0aWZpY2F0ZRgLIAEoCzIjLmxlYXQuZ2l0Y2FjaGUudjEuQ2xpZW50Q2VydGlmaWNhdGVCCAoGbWV0aG9kIkQKD0Jhc2ljQ3JlZGVudGlhbBIWCgh1c2VybmFtZRgBIAEoCUIEqJ8ZARIZCghwYXNzd29yZBgCIAEoCUIHgAEBqJ8ZASIqChBCZWFyZXJDcmVkZW50aWFsEhYKBXRva2VuGAEgASgJQgeAAQGonxkBImUKDVNTSENyZWRlbnRpYWwSHAoLcHJpdmF0ZV9rZXkYASABKAlCB4ABAaifGQESGwoKcGFzc3BocmFzZRgCIAEoCUIHgAEBqJ8ZARIZCgtrbm93bl9ob3N0cxgDIAEoCUIEqJ8ZASJ/ChNHaXRIdWJBcHBDcmVkZW50aWFsEhQKBmFwcF9pZBgBIAEoA0IEqJ8ZARIdCg9pbnN0YWxsYXRpb25faWQYAiABKANCBKifGQESHAoLcHJpdmF0ZV9rZXkYAyABKAlCB4ABAaifGQESFQoHYXBpX3VybBgEIAEoCUIEqJ8ZASI2ChZEb2NrZXJDb25maWdDcmVkZW50aWFsEhwKC2NvbmZpZ19qc29uGAEgASgJQgeAAQGonxkBIoMBChpXb3JrbG9hZElkZW50aXR5Q3JlZGVudGlhbBI3Cghwcm92aWRlchgBIAEoDjIfLmxlYXQuZ2l0Y2FjaGUudjEuQ2xvdWRQcm92aWRlckIEqJ8ZARIXCglwcmluY2lwYWwYAiABKAlCBKifGQESEwoFc2NvcGUYAyABKAlCBKifGQEiVAoRQ2xpZW50Q2VydGlmaWNhdGUSHQoPY2VydGlmaWNhdGVfcGVtGAEgASgJQgSonxkBEiAKD3ByaXZhdGVfa2V5X3BlbRgCIAEoCUIHgAEBqJ8ZASKfAwoPUmVwb3NpdG9yeVN0YXRlEjAKBXBoYXNlGAEgASgOMiEubGVhdC5naXRjYWNoZS52MS5SZXBvc2l0b3J5UGhhc2USJgoHcHJvYmxlbRgCIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtEiwKCGZyZXNoX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjaGFuZ2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxuZXh0X3BvbGxfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlZmF1bHRfYnJhbmNoGAYgASgJEhEKCXJlZl9jb3VudBgHIAEoBRISCgpkaXNrX2J5dGVzGAggASgDEg0KBWVwb2NoGAkgASgEEg0KBW93bmVyGAogASgJEhAKCGZhaWx1cmVzGAsgASgFEg8KB2ZldGNoZXMYDCABKAMSEQoJaGVsZF9yZWZzGA0gAygJEg8KB25vdGljZXMYDiADKAkilgEKD1dlYmhvb2tEZWxpdmVyeRIwCgxyZWNlaXZlX3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHByb3ZpZGVyGAIgASgJEjEKB291dGNvbWUYAyABKA4yIC5sZWF0LmdpdGNhY2hlLnYxLldlYmhvb2tPdXRjb21lEgwKBHJlZnMYBCADKAkiNgoDUmVmEgwKBG5hbWUYASABKAkSDgoGY29tbWl0GAIgASgJEhEKCWhlbGRfYmFjaxgDIAEoCSp9Cg5SZXBvc2l0b3J5VHlwZRIfChtSRVBPU0lUT1JZX1RZUEVfVU5TUEVDSUZJRUQQABIXChNSRVBPU0lUT1JZX1RZUEVfR0lUEAESGAoUUkVQT1NJVE9SWV9UWVBFX0hFTE0QAhIXChNSRVBPU0lUT1JZX1RZUEVfT0NJEAMqtAEKEFZlcmlmaWNhdGlvbk1vZGUSIQodVkVSSUZJQ0FUSU9OX01PREVfVU5TUEVDSUZJRUQQABIcChhWRVJJRklDQVRJT05fTU9ERV9DT01NSVQQARIZChVWRVJJRklDQVRJT05fTU9ERV9UQUcQAhIkCiBWRVJJRklDQVRJT05fTU9ERV9UQUdfQU5EX0NPTU1JVBADEh4KGlZFUklGSUNBVElPTl9NT0RFX0FSVElGQUNUEAQqeQoNQ2xvdWRQcm92aWRlchIeChpDTE9VRF9QUk9WSURFUl9VTlNQRUNJRklFRBAAEhYKEkNMT1VEX1BST1ZJREVSX0FXUxABEhYKEkNMT1VEX1BST1ZJREVSX0dDUBACEhgKFENMT1VEX1BST1ZJREVSX0FaVVJFEAMqxgEKD1JlcG9zaXRvcnlQaGFzZRIgChxSRVBPU0lUT1JZX1BIQVNFX1VOU1BFQ0lGSUVEEAASHAoYUkVQT1NJVE9SWV9QSEFTRV9DTE9OSU5HEAESGgoWUkVQT1NJVE9SWV9QSEFTRV9SRUFEWRACEhoKFlJFUE9TSVRPUllfUEhBU0VfU1RBTEUQAxIbChdSRVBPU0lUT1JZX1BIQVNFX0ZBSUxFRBAEEh4KGlJFUE9TSVRPUllfUEhBU0VfU1VTUEVOREVEEAUqmgMKDldlYmhvb2tPdXRjb21lEh8KG1dFQkhPT0tfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhwKGFdFQkhPT0tfT1VUQ09NRV9BQ0NFUFRFRBABEhgKFFdFQkhPT0tfT1VUQ09NRV9QSU5HEAISGwoXV0VCSE9PS19PVVRDT01FX0lHTk9SRUQQAxIdChlXRUJIT09LX09VVENPTUVfVU5NQVRDSEVEEAQSHAoYV0VCSE9PS19PVVRDT01FX1JFUExBWUVEEAUSHQoZV0VCSE9PS19PVVRDT01FX01BTEZPUk1FRBAGEhwKGFdFQkhPT0tfT1VUQ09NRV9OT19QUk9PRhAHEh0KGVdFQkhPT0tfT1VUQ09NRV9XUk9OR19LRVkQCBIdChlXRUJIT09LX09VVENPTUVfTk9fU0VDUkVUEAkSHQoZV0VCSE9PS19PVVRDT01FX1RPT19MQVJHRRAKEhsKF1dFQkhPT0tfT1VUQ09NRV9MSU1JVEVEEAsSHgoaV0VCSE9PS19PVVRDT01FX0JST0tFTl9PRkYQDGIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_options_v1_edit, file_leat_type_v1_state]);
 
 /**
  * RepositoryDefinition is everything that is needed to mirror a repository.
@@ -660,6 +660,48 @@ export const RepositoryStateSchema: GenMessage<RepositoryState> = /*@__PURE__*/
   messageDesc(file_leat_gitcache_v1_repository, 10);
 
 /**
+ * WebhookDelivery is a webhook that arrived. Its sender has written provider and refs.
+ *
+ * @generated from message leat.gitcache.v1.WebhookDelivery
+ */
+export type WebhookDelivery = Message<"leat.gitcache.v1.WebhookDelivery"> & {
+  /**
+   * When it arrived.
+   *
+   * @generated from field: google.protobuf.Timestamp receive_time = 1;
+   */
+  receiveTime?: Timestamp | undefined;
+
+  /**
+   * The provider in its address, such as github.
+   *
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * What became of it.
+   *
+   * @generated from field: leat.gitcache.v1.WebhookOutcome outcome = 3;
+   */
+  outcome: WebhookOutcome;
+
+  /**
+   * Branches and tags that it names, at most 4. Leat fetches whatever has moved.
+   *
+   * @generated from field: repeated string refs = 4;
+   */
+  refs: string[];
+};
+
+/**
+ * Describes the message leat.gitcache.v1.WebhookDelivery.
+ * Use `create(WebhookDeliverySchema)` to create a new message.
+ */
+export const WebhookDeliverySchema: GenMessage<WebhookDelivery> = /*@__PURE__*/
+  messageDesc(file_leat_gitcache_v1_repository, 11);
+
+/**
  * Ref is a named commit.
  *
  * @generated from message leat.gitcache.v1.Ref
@@ -694,7 +736,7 @@ export type Ref = Message<"leat.gitcache.v1.Ref"> & {
  * Use `create(RefSchema)` to create a new message.
  */
 export const RefSchema: GenMessage<Ref> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 11);
+  messageDesc(file_leat_gitcache_v1_repository, 12);
 
 /**
  * RepositoryType is the kind of upstream.
@@ -882,4 +924,108 @@ export enum RepositoryPhase {
  */
 export const RepositoryPhaseSchema: GenEnum<RepositoryPhase> = /*@__PURE__*/
   enumDesc(file_leat_gitcache_v1_repository, 3);
+
+/**
+ * WebhookOutcome is what became of a webhook.
+ *
+ * @generated from enum leat.gitcache.v1.WebhookOutcome
+ */
+export enum WebhookOutcome {
+  /**
+   * Unknown, such as one of a later version.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The repository was fetched.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_ACCEPTED = 1;
+   */
+  ACCEPTED = 1,
+
+  /**
+   * A test of the connection.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_PING = 2;
+   */
+  PING = 2,
+
+  /**
+   * Proven, but not about branches or tags.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_IGNORED = 3;
+   */
+  IGNORED = 3,
+
+  /**
+   * Proven, but it names the URL of another repository.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_UNMATCHED = 4;
+   */
+  UNMATCHED = 4,
+
+  /**
+   * Proven, and received before, so nothing was fetched again.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_REPLAYED = 5;
+   */
+  REPLAYED = 5,
+
+  /**
+   * Proven, but not what the provider sends, such as the webhook of another provider.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_MALFORMED = 6;
+   */
+  MALFORMED = 6,
+
+  /**
+   * Refused: it carries no proof of a secret.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_NO_PROOF = 7;
+   */
+  NO_PROOF = 7,
+
+  /**
+   * Refused: it is proven by another secret than the repository's.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_WRONG_KEY = 8;
+   */
+  WRONG_KEY = 8,
+
+  /**
+   * Refused: the repository has no secret, and the hub has none for all.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_NO_SECRET = 9;
+   */
+  NO_SECRET = 9,
+
+  /**
+   * Refused: its body is too large. The next poll finds what it is about.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_TOO_LARGE = 10;
+   */
+  TOO_LARGE = 10,
+
+  /**
+   * Refused: too many arrived at once. The next poll finds what they are about.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_LIMITED = 11;
+   */
+  LIMITED = 11,
+
+  /**
+   * The connection ended before all of it had arrived.
+   *
+   * @generated from enum value: WEBHOOK_OUTCOME_BROKEN_OFF = 12;
+   */
+  BROKEN_OFF = 12,
+}
+
+/**
+ * Describes the enum leat.gitcache.v1.WebhookOutcome.
+ */
+export const WebhookOutcomeSchema: GenEnum<WebhookOutcome> = /*@__PURE__*/
+  enumDesc(file_leat_gitcache_v1_repository, 4);
 
